@@ -15,8 +15,9 @@ PREEMPTED: Final = "Preempted"
 PREEMPTING: Final = "Preempting"
 #: The pod's gang held nodes for longer than its wait time; they are given back.
 GANG_TIMED_OUT: Final = "GangTimedOut"
-#: A placement policy or service type in the pod's annotations is unknown and ignored, or its card
-#: annotation names none.
+#: A placement policy, service type, job priority or order of jobs in the pod's annotations is
+#: unknown and ignored, or its card annotation names none, or there are settings of a gang and no
+#: name of one.
 INVALID_ANNOTATION: Final = "InvalidAnnotation"
 #: The pod's queue would exceed its limit of CPU; the text has the numbers, in thousandths.
 INSUFFICIENT_CPU_QUOTA: Final = "InsufficientCPUQuota"

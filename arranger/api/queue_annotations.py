@@ -6,22 +6,37 @@ See ``docs/design/queues.md``.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Container, Mapping
 from typing import Final
 
 from arranger.api.annotations import (
+    BUNDLE_GANG,
+    BUNDLE_TIMEOUT,
     CARD_NAME,
+    GANG_NAME,
+    GANG_TIMEOUT,
+    JOB_PRIORITY,
+    JOB_QUEUE_POLICY,
     PLACEMENT,
     PREEMPTABLE,
     QUEUE_NAME,
     QUEUE_STATE,
     SERVICE_TYPE,
 )
+from arranger.api.gang_membership import gang_membership
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.core import Pod
 from arranger.api.types.queue import Queue
+from arranger.api.types.tyjob import DEFAULT_PRIORITY
 
 DEFAULT_QUEUE: Final = "default"
+#: Job priorities are from 1 to 10; what is longer was not written by the controller.
+_JOB_PRIORITY: Final = re.compile(r"[0-9]{1,9}")
+_JOB_QUEUE_POLICIES: Final = ("Priority", "DRF")
+#: How annotations about gangs begin; those that mark a gang out of time may outlive it.
+_GANG_PREFIXES: Final = tuple(key.rpartition("/")[0] + "/" for key in (GANG_NAME, BUNDLE_GANG))
+_GANG_MARKS: Final = (GANG_TIMEOUT, BUNDLE_TIMEOUT)
 
 
 def desired_state(queue: Queue) -> str:
@@ -61,6 +76,12 @@ def queue_of(pod: Pod, group_queue: str = "") -> str:
     return own or group_queue or DEFAULT_QUEUE
 
 
+def job_priority(annotations: Mapping[str, str]) -> int:
+    """The job priority of a pod; that of a TYJob by default where none is stated."""
+    text = annotations.get(JOB_PRIORITY)
+    return int(text) if text and _JOB_PRIORITY.fullmatch(text) else DEFAULT_PRIORITY
+
+
 def requested_cards(text: str) -> tuple[str, ...]:
     """The cards in the value of ``card.name``, in order of preference."""
     return tuple(card for card in (part.strip() for part in text.split("|")) if card)
@@ -85,8 +106,8 @@ def service_type(pod: Pod, stated: str, by_owner: Mapping[str, str]) -> str:
 def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
     """The ignored values of a pod's annotations about queues, cards and placement, as sentences.
 
-    ``policies`` are the placement policies of its profile. Annotations about gangs are checked by
-    :func:`~arranger.api.gang_membership.gang_membership`.
+    ``policies`` are the placement policies of its profile. Annotations about the pod's gang are
+    checked by :func:`~arranger.api.gang_membership.gang_membership`; here, that it has one.
     """
     annotations = pod.metadata.annotations
     if not annotations:
@@ -95,6 +116,12 @@ def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
     if text := annotations.get(PLACEMENT):
         unknown = [name for part in text.split(",") if (name := part.strip()) not in policies]
         problems += [f"{PLACEMENT}: {name!r} is no plugin of this profile" for name in unknown]
+    job = annotations.get(JOB_PRIORITY, "")
+    if job and not _JOB_PRIORITY.fullmatch(job):
+        problems.append(f"{JOB_PRIORITY}: {job!r} is not a number such as {DEFAULT_PRIORITY}")
+    policy = annotations.get(JOB_QUEUE_POLICY, "")
+    if policy not in ("", *_JOB_QUEUE_POLICIES):
+        problems.append(f"{JOB_QUEUE_POLICY}: {policy!r} is neither 'Priority' nor 'DRF'")
     service = annotations.get(SERVICE_TYPE, "")
     if service not in ("", "inference", "training"):
         problems.append(f"{SERVICE_TYPE}: {service!r} is neither 'inference' nor 'training'")
@@ -104,4 +131,18 @@ def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
     if preemptable and preemptable.lower() not in ("true", "1", "t", "false", "0", "f"):
         text = f"{preemptable!r} is neither 'true' nor 'false', and counts as no"
         problems.append(f"{PREEMPTABLE}: {text}")
+    if GANG_NAME not in annotations and BUNDLE_GANG not in annotations:
+        for key in annotations:  # few are about gangs, and each pod is asked
+            if key.startswith("gang."):
+                problems += _settings_without_gang(pod)
+                break
     return tuple(problems)
+
+
+def _settings_without_gang(pod: Pod) -> list[str]:
+    """What a pod says about a gang that it does not name."""
+    found = [key for key in pod.metadata.annotations if key.startswith(_GANG_PREFIXES)]
+    found = sorted(key for key in found if key not in _GANG_MARKS)
+    if not found or gang_membership(pod) is not None:
+        return []
+    return [f"{', '.join(found)}: the pod is in no gang, which {GANG_NAME} would name"]

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from arranger.api.queue_annotations import job_priority
 from arranger.api.resource_requests import format_resource_list
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
@@ -43,6 +44,7 @@ class WaitingRow:
         position: its place in its queue; 1 is next.
         name: ``namespace/name`` of the gang or the pod.
         pods: how many of its pods wait.
+        priority, job_priority: by PriorityClass, and of its job among those of that priority.
         reason: the message that most of its pods have.
     """
 
@@ -50,6 +52,7 @@ class WaitingRow:
     name: str
     pods: int
     priority: int
+    job_priority: int
     since: datetime | None
     reason: str
 
@@ -104,7 +107,11 @@ class QueueView:
             "groups": {phase.lower(): n for phase, n in sorted(self.counts.items())},
             "problems": list(self.problems),
             "waiting": [
-                {**asdict(each), "since": each.since.isoformat() if each.since else None}
+                {
+                    **{k: v for k, v in asdict(each).items() if k != "job_priority"},
+                    "jobPriority": each.job_priority,
+                    "since": each.since.isoformat() if each.since else None,
+                }
                 for each in self.waiting
             ],
         }
@@ -191,13 +198,16 @@ def _queue_view(cache: QueueCache, name: str, entries: list[PodEntry]) -> QueueV
 
 
 def _waiting_rows(entries: list[PodEntry]) -> tuple[WaitingRow, ...]:
-    """What waits, in the order of the queue: priority, then age, then name (PrioritySort)."""
+    """What waits, in the order of the queue: priorities, then age, then name (PrioritySort).
+
+    Turns that jobs take by fair shares are not worked out.
+    """
     workloads: dict[str, list[Pod]] = {}
     for entry in entries:
         workloads.setdefault(entry.workload, []).append(entry.pod)
 
     rows = [_waiting_row(workload, pods) for workload, pods in workloads.items()]
-    rows.sort(key=lambda row: (-row.priority, row.since or _NEVER, row.name))
+    rows.sort(key=lambda row: (-row.priority, -row.job_priority, row.since or _NEVER, row.name))
     return tuple(replace(row, position=n) for n, row in enumerate(rows, start=1))
 
 
@@ -206,7 +216,9 @@ def _waiting_row(workload: str, pods: list[Pod]) -> WaitingRow:
     # Among equally frequent ones the first alphabetically, so that the text is stable.
     reason = min(reasons, key=lambda text: (-reasons[text], text))
     since = min(filter(None, (pod.metadata.creation_timestamp for pod in pods)), default=None)
-    return WaitingRow(0, name, len(pods), max(pod.priority for pod in pods), since, reason)
+    first = min(pods, key=lambda pod: (-pod.priority, pod.metadata.creation_timestamp or _NEVER))
+    job = job_priority(first.metadata.annotations)
+    return WaitingRow(0, name, len(pods), first.priority, job, since, reason)
 
 
 def _reason(pod: Pod) -> str:

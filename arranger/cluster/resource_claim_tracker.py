@@ -93,6 +93,11 @@ class ResourceClaimTracker:
         uid = claim.metadata.uid
         return uid in self._inflight_releases or uid in self._unconfirmed_releases
 
+    def users_of(self, claim: ResourceClaim) -> set[str]:
+        """The uids of the pods that a claim is reserved for, or is about to be."""
+        shown = {consumer.uid for consumer in claim.status.reserved_for}
+        return shown | self._reservations_by_claim.get(claim.metadata.uid, {}).keys()
+
     def take_effects(self) -> list[ReleaseClaim]:
         """The writes that take something back, each once."""
         for effect in self._planned:

@@ -19,6 +19,7 @@ from arranger.engine.extenders.coordinator import ExtenderCoordinator
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.gate import GangGate
+from arranger.engine.gang.hold_recovery import HoldRecovery
 from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.manager import GangManager
@@ -31,7 +32,10 @@ from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.starvation import StarvationGuard
 from arranger.engine.handlers.event_handlers import EventHandlers
+from arranger.engine.handlers.gang_handlers import GangHandlers
+from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.engine.handlers.owner_handlers import OwnerHandlers
+from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.phases import HOLDS_NODE, Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
@@ -204,22 +208,47 @@ class Engine:
             satisfiability,
             perf_counter,
         )
-        self.handlers = EventHandlers(
+        # What the watches deliver.
+        initial = InitialObjects()
+        gang_handlers = GangHandlers(
+            initial,
+            context,
+            queue,
+            registry,
+            ledger,
+            nominator,
+            quota,
+            self._gang_scheduler,
+            gang_objects,
+        )
+        pod_handlers = PodHandlers(
+            initial,
             context,
             {profile.scheduler_name: profile for profile in profiles},
             queue,
             registry,
             ledger,
             nominator,
-            quota,
             release,
             requeuer,
             binding_cycle,
             preemption,
+            gang_objects,
+            HoldRecovery(context, ledger, holds, gang_objects, gangs, cycle),
+            gang_handlers,
+        )
+        self.handlers = EventHandlers(
+            initial,
+            context,
+            queue,
+            ledger,
+            nominator,
+            preemption,
             self._gang_scheduler,
             gang_objects,
+            gang_handlers,
+            pod_handlers,
         )
-
         self.owner_handlers = OwnerHandlers(context, owners, ledger, queue)
 
     # --- deciding --------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from arranger.api.gang_membership import gang_membership
 from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.cluster.node_sizes import why_too_large
 from arranger.cluster.node_table import NodeTable
@@ -36,6 +37,7 @@ def render(snapshot: Snapshot, verdicts: Sequence[Verdict]) -> RenderableType:
             grid.add_row(str(count), reason)
         parts.append(Padding(grid, (0, 0, 0, 2)))
         hints = [] if fits else [never_fits(snapshot, pod), nearest_fit(snapshot, pod, verdict)]
+        hints.append(judged_alone(pod))
         parts += [Padding(Text(hint), (0, 0, 0, 2)) for hint in hints if hint]
     if not parts:
         parts.append(Text(f"{snapshot.origin}: no pod is pending"))
@@ -70,6 +72,12 @@ def never_fits(snapshot: Snapshot, pod: PodInfo) -> str:
     """Why no node could ever take the pod; "" if one might, or if there are none yet."""
     table = snapshot.cluster.table
     return unsatisfiable_message(why_too_large(table, pod) if table.count else "", "").rstrip()
+
+
+def judged_alone(pod: PodInfo) -> str:
+    """For a member of a gang: that the others were not asked about; "" for a lone pod."""
+    membership = gang_membership(pod.pod)
+    return f"as a pod on its own, without gang {membership.gang}" if membership is not None else ""
 
 
 def nearest_fit(snapshot: Snapshot, pod: PodInfo, verdict: Verdict) -> str:

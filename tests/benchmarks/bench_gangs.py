@@ -41,6 +41,7 @@ def decide(nodes: int, gangs: int, size: int) -> tuple[float, float]:
     engine = Engine([default_profile()])
     for n in range(nodes):
         engine.handlers.on_node_updated(a_node(f"n{n}").in_zone(f"z{n % 3}").build(), 0.0)
+    engine.run(0.0)  # what comes later is not part of the initial lists
     waiting = list(pods(gangs, size))
     gc.collect()
     start = time.process_time()

@@ -2,10 +2,10 @@
 
 Nodes of 4 CPU are full of pods of 900m, four each; as many preemptors of 3 CPU as there are nodes
 have to make three of them leave. Without ``--real`` the core alone is measured: CPU a preemptor
-from the first attempt to the Binding. With it, contenders on a control plane of their own each; the
-victims go as soon as they are deleted (their grace is 0) and come to no kubelet. A scheduler may
-evict for all before it binds the first, so what counts is the rate from its start to the last
-binding ("pods/s in all"). Compare ratios within one run only.
+from the first attempt to the Binding, the best of three runs. With it, contenders on a control
+plane of their own each; the victims go as soon as they are deleted (their grace is 0) and come to
+no kubelet. A scheduler may evict for all before it binds the first, so what counts is the rate from
+its start to the last binding ("pods/s in all"). Compare ratios within one run only.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def drain(nodes: int) -> tuple[float, int]:
         for i in range(EACH):
             low = a_pod(f"low-{n}-{i}").needs(cpu="900m", memory="500Mi").on(f"n{n}")
             engine.handlers.on_pod_updated(low.build(), 0.0)
+    engine.run(0.0)  # what comes later is not part of the initial lists
     for n in range(nodes):
         high = a_pod(f"high-{n}").needs(cpu=3, memory="500Mi").with_priority(10)
         pods[f"high-{n}"] = high
@@ -124,7 +125,7 @@ def main() -> None:
     if args.real:
         asyncio.run(main_real(args.nodes, args.only))
         return
-    cost, evicted = drain(args.nodes)
+    cost, evicted = min(drain(args.nodes) for _ in range(3))
     print(f"{args.nodes} nodes: {cost:.0f} µs of CPU a preemptor, {evicted} evictions")
 
 

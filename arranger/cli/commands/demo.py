@@ -17,6 +17,7 @@ from arranger.cli import options
 def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     """Start an embedded cluster, schedule a mix of pods on it, and show what happens."""
     import asyncio
+    import errno
 
     from arranger.cli.output.result_tables import LiveProgress, print_result
     from arranger.cli.simulation.demo import run_demo
@@ -34,4 +35,7 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     except KeyboardInterrupt:
         click.echo("stopped")
     except (ManifestError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        text = str(error)
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            text = f"--port: port {port} is in use on this machine; 0 picks a free one"
+        raise click.ClickException(text) from error

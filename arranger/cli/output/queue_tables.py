@@ -11,7 +11,8 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.tree import Tree
 
-from arranger.cli.queues import QueueView
+from arranger.api.types.tyjob import DEFAULT_PRIORITY
+from arranger.cli.queues import QueueView, WaitingRow
 from arranger.framework.diagnosis import filters_part
 from arranger.quota.queue_spec import QueueQuota
 
@@ -67,7 +68,7 @@ def _list(view: QueueView, now: datetime) -> Group:
     for each in view.waiting:
         age = _age(now - each.since) if each.since else ""
         pods = f"{each.pods} {'pod' if each.pods == 1 else 'pods'}"
-        facts = [pods, f"priority {each.priority}", *([f"for {age}"] if age else [])]
+        facts = [pods, f"priority {_priority(each)}", *([f"for {age}"] if age else [])]
         lines.append(f"{each.position}. [bold]{escape(each.name)}[/bold]  {', '.join(facts)}")
         lines.append(Padding(escape(each.reason), (0, 0, 0, 3)))
     return Group(*lines)
@@ -82,11 +83,17 @@ def _table(view: QueueView, now: datetime) -> Table:
             str(each.position),
             escape(each.name),
             str(each.pods),
-            str(each.priority),
+            _priority(each),
             _age(now - each.since if each.since else None),
             escape(filters_part(each.reason)),
         )
     return table
+
+
+def _priority(row: WaitingRow) -> str:
+    """With that of the job, where it is not what all others have."""
+    job = f" (job {row.job_priority})" if row.job_priority != DEFAULT_PRIORITY else ""
+    return f"{row.priority}{job}"
 
 
 def _age(age: timedelta | None) -> str:

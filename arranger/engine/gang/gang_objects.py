@@ -201,6 +201,11 @@ class GangObjects:
         """Whether the group is not to be tried before its objects are corrected."""
         return any(self._is_outdated(gang.name) for gang in group.gangs)
 
+    def recorded_wait(self, name: str) -> int | None:
+        """When the wait time of a gang began by its object, in seconds since 1970."""
+        observed = self._observed.get(name)
+        return None if observed is None else observed.waiting_since
+
     def take_changed(self) -> set[str]:
         """The gangs for which :meth:`blocks` may answer otherwise than before."""
         if not (changed := self._changed):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from arranger.api.gang_membership import Topology
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
@@ -17,6 +18,9 @@ from arranger.engine.gang.policy import GangPolicy
 from arranger.gangs import messages
 from arranger.gangs.group import BundleCounts, GangGroup
 from arranger.gangs.registry import GangRegistry
+
+#: Seconds after the start before which no wait time ends that began before it.
+RESTART_GRACE: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -106,6 +110,17 @@ class GangHolds:
             hold = GangHold(entity, now, int(unix_now), deadline, group.topology)
             self._holds[group.name] = hold
         return hold
+
+    def restore(self, entity: QueuedEntity, unix_since: int, since: float, now: float) -> None:
+        """The wait time that began under a scheduler before us goes on.
+
+        One that ended while none ran is over :data:`RESTART_GRACE` seconds from now, so that the
+        group is tried before.
+        """
+        hold = self.get_or_create(entity, now, unix_since)
+        wait = hold.deadline - now
+        hold.since = min(now, max(since, now - wait + min(wait, RESTART_GRACE)))
+        hold.deadline = hold.since + wait
 
     def end(self, hold: GangHold) -> None:
         """The group holds nothing any more, and its wait time ends."""

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import ABSENT, IdArray, IntArray
+from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
@@ -81,12 +81,8 @@ def _domains(
 ) -> list[int]:
     """The values of a label's column that stand for the domains to try."""
     table, gangs = cluster.table, entity.gang_group.gangs
-    placed = [member.uid for member in held]
-    placed += [uid for gang in gangs for uid in gang.memberships if not gang.is_terminating(uid)]
-    nodes = [cluster.node_of(uid) for uid in placed]
-    used = [int(column[table.index[node]]) for node in nodes if node in table.index]
-    if values := Counter(value for value in sorted(used) if value != ABSENT):
-        return [values.most_common(1)[0][0]]
+    if (used := _used_domain(column, cluster, entity.gang_group, held)) is not None:
+        return [used]
     labelled = table.alive[: table.size] & (column != ABSENT)
     weights = _replica_capacity(cluster, cycle, entity)[labelled]
     capacity = np.bincount(column[labelled], weights=weights, minlength=1)
@@ -95,6 +91,33 @@ def _domains(
     fitting = [value for value in domains if capacity[value] >= needed]
     order = sorted(fitting, key=lambda value: (capacity[value], value))
     return order or sorted(domains, key=lambda value: -capacity[value])[:1]
+
+
+def allowed_domain(
+    cluster: Cluster, group: GangGroup, held: Sequence[QueuedPod]
+) -> BoolArray | None:
+    """Row → whether members may be there by a required constraint; None where there is none."""
+    topology = group.topology
+    if topology is None or not topology.required:
+        return None
+    column = cluster.table.label_column(topology.key)[: cluster.table.size]
+    used = _used_domain(column, cluster, group, held)
+    rows: BoolArray = column != ABSENT if used is None else column == used
+    return rows
+
+
+def _used_domain(
+    column: IdArray, cluster: Cluster, group: GangGroup, held: Sequence[QueuedPod]
+) -> int | None:
+    """The domain that most of the members with nodes are in."""
+    table = cluster.table
+    placed = [member.uid for member in held]
+    for gang in group.gangs:
+        placed += [uid for uid in gang.memberships if not gang.is_terminating(uid)]
+    nodes = [cluster.node_of(uid) for uid in placed]
+    used = [int(column[table.index[node]]) for node in nodes if node in table.index]
+    values = Counter(value for value in sorted(used) if value != ABSENT)
+    return values.most_common(1)[0][0] if values else None
 
 
 def _replica_capacity(cluster: Cluster, cycle: SchedulingCycle, entity: QueuedEntity) -> IntArray:

@@ -24,7 +24,13 @@ _UNKNOWN_TIME: Final = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(slots=True, eq=False)
 class InitialObjects:
-    """The last state of each object, until :meth:`take`; empty ever after."""
+    """The last state of each object, until :meth:`take`; empty ever after.
+
+    Attributes:
+        being_handed_on: whether they have been taken, but not each of them has been looked at.
+    """
+
+    being_handed_on: bool = field(default=False, init=False)
 
     _objects: dict[tuple[type[Any], str], WatchedObject] | None = field(
         default_factory=dict, init=False
@@ -58,7 +64,12 @@ class InitialObjects:
         if self._objects is None:
             return None
         objects, self._objects = self._objects, None
+        self.being_handed_on = True
         return sorted(objects.values(), key=_place)
+
+    def end_handing_on(self) -> None:
+        """Each of the objects has been looked at."""
+        self.being_handed_on = False
 
 
 def key_of(obj: WatchedObject) -> str:

@@ -156,6 +156,11 @@ class PreemptionExecutor:
         self._nominator.terminating_victims.add(uid)
         self._nominator.inherited_victims.add(uid)
 
+    def restore_nomination(self, member: QueuedPod) -> None:
+        """Nominate a pod as an earlier run of ours did: its victims may be gone already."""
+        if (node := member.pod.pod.status.nominated_node_name) and member.phase is Phase.QUEUED:
+            self._nominator.nominate(member, node)
+
     def on_outcome(self, effect: Effect, outcome: Outcome, subject: QueuedPod, now: float) -> None:
         """The outcome of a delete for ``subject``: if the victim stays, its nomination is void."""
         assert isinstance(effect, DeletePod), f"{effect} is no eviction"

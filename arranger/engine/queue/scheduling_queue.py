@@ -29,9 +29,9 @@ from arranger.engine.queue.hints import may_help
 from arranger.engine.queue.job_shares import JobShares
 from arranger.engine.queue.queue_order import FairShareOrder
 from arranger.engine.queue.ranking import set_rank
+from arranger.engine.queue.requirements import Requirements
 from arranger.engine.queue.unschedulable_entities import UnschedulableEntities
 from arranger.framework.cluster_event import ClusterEvent
-from arranger.framework.runtime.plugin_errors import PluginFailureError, plugin_errors
 from arranger.framework.status import Status
 
 #: Where an attempt leaves an entity that has been told no.
@@ -70,7 +70,7 @@ class SchedulingQueue:
     ) -> None:
         self._share_of = shares.share_of
         self._config = config
-        self._gate = gate
+        self._requirements = Requirements(gate)
         self._nominations = nominations
         self._entities: dict[str, QueuedEntity] = {}
         self._active = MultiQueueHeap(QueueState.ACTIVE, order)
@@ -296,7 +296,7 @@ class SchedulingQueue:
         """Queue an entity by its gates and its back-off."""
         self._dequeue(entity)
         self._entities[entity.key] = entity
-        refusals = self._requirements(entity)
+        refusals = self._requirements.unmet(entity)
         if refusals:
             self._hold_back(entity, refusals)
         elif (due := self._config.backoff_ends(entity, yields=yields)) > self._now:
@@ -333,33 +333,6 @@ class SchedulingQueue:
         entity.rejected_by = frozenset(refusal.plugin for refusal in refusals)
         entity.reason = refusals[0].message()
         self._gated[entity.key] = entity
-
-    def _requirements(self, entity: QueuedEntity) -> list[Status]:
-        """What holds the entity back: first what its gang lacks, then PreEnqueue plugins."""
-        entity.plugin_error = ""
-        refusals: list[Status] = []
-        for member in entity.unchecked():
-            try:
-                refusal = self._run_pre_enqueue(member)
-            except PluginFailureError as error:
-                entity.plugin_error = str(error)
-                return []
-            if refusal is None:
-                entity.mark_ready(member)
-            else:
-                refusals.append(refusal)
-        if entity.group is None:
-            return refusals
-        lacking = self._gate.missing_requirement(entity)
-        return [] if lacking is None else [lacking, *refusals]
-
-    def _run_pre_enqueue(self, member: QueuedPod) -> Status | None:
-        for plugin in member.profile.plugins_at("pre_enqueue"):
-            with plugin_errors(plugin.name, "PreEnqueue"):
-                answer = plugin.pre_enqueue(member.pod)
-            if answer is not None and answer.rejected:
-                return Status(answer.code, answer.reasons, plugin.name)
-        return None
 
     def sort_key(self, entity: QueuedEntity) -> tuple[Any, ...]:
         """The entity's place in the order of its quota queue, smallest first."""

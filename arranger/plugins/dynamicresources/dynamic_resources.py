@@ -147,7 +147,7 @@ class DynamicResources(Plugin):
             return None
         nodes = NodeView(data.cluster.table, self._rows_lacking_only_claims(diagnosis))
         for claim in _blocking_claims(data, nodes):
-            if {consumer.uid for consumer in claim.status.reserved_for} <= {pod.uid}:
+            if data.tracker.users_of(claim) <= {pod.uid}:
                 data.tracker.plan_deallocation(claim, _pod_ref(pod))
                 return self.reject("deallocation of ResourceClaim completed")
         return None

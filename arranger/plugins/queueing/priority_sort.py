@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
-from typing import Final, Literal
+from typing import Literal
 
 from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
-from arranger.api.types.tyjob import DEFAULT_PRIORITY
-from arranger.cluster.pod_info import PodInfo
+from arranger.api.queue_annotations import job_priority
 from arranger.framework.interface import QueueSortInput, SpecOnlyPlugin
 from arranger.plugins.helpers.args import ArgsSection
-
-#: Job priorities are from 1 to 10; what is longer was not written by the controller.
-_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 class PrioritySortArgs(ArgsSection):
@@ -40,7 +35,8 @@ class PrioritySort(SpecOnlyPlugin):
     def sort_key(self, queued: QueueSortInput) -> tuple[int, int, float, float, str]:
         """Smallest first."""
         pod = queued.pod
-        return -pod.priority, -_job_priority(pod), queued.created, queued.queued_at, queued.name
+        job = job_priority(pod.pod.metadata.annotations)
+        return -pod.priority, -job, queued.created, queued.queued_at, queued.name
 
     def shared_turn(self, queued: QueueSortInput) -> tuple[Hashable, float] | None:
         """Jobs that ask for fair shares, with those of the same priorities."""
@@ -50,9 +46,4 @@ class PrioritySort(SpecOnlyPlugin):
         default = self._policy if JOB_PRIORITY in notes else ""
         if notes.get(JOB_QUEUE_POLICY, default) != "DRF":
             return None
-        return (queued.pod.priority, _job_priority(queued.pod)), queued.job_share()
-
-
-def _job_priority(pod: PodInfo) -> int:
-    text = pod.pod.metadata.annotations.get(JOB_PRIORITY)
-    return int(text) if text and _NUMBER.fullmatch(text) else DEFAULT_PRIORITY
+        return (queued.pod.priority, job_priority(notes)), queued.job_share()

@@ -33,7 +33,8 @@ pytestmark = VIRTUAL_TIME
 
 async def test_what_is_freed_for_the_nominee_is_not_stolen(sim: PreemptionHarness) -> None:
     sim.nodes(2)
-    sim.create(*(slow_to_terminate(5, pod(f"low-{n}").on("n0")) for n in range(2)))
+    # The room of the first is free, and not yet enough, while the second still terminates.
+    sim.create(*(slow_to_terminate(2 + 7 * n, pod(f"low-{n}").on("n0")) for n in range(2)))
     async with sim.scheduler(), sim.kubelets():
         sim.create(pod("high", 9, 2))
         await sim.until(lambda: len(sim.evicted()) == 2)

@@ -150,20 +150,34 @@ async def test_of_three_strict_gangs_of_five_two_run_where_ten_fit(sim: GangHarn
         assert sorted(len(sim.placed(f"g{n}")) for n in range(3)) == [0, 5, 5]
 
 
+#: Room for ten, of which for whatever reason three, three and four may have some.
+ROOMS = {"g0": 3, "g1": 3, "g2": 4}
+
+
+def with_rooms(sim: GangHarness, mode: str) -> None:
+    nodes = (a_node(gang).labelled(of=gang).offers(cpu=cpus) for gang, cpus in ROOMS.items())
+    pods = (pod.selects(of=pod.manifest()["metadata"]["name"][:2]) for pod in of_three(mode))
+    sim.create(*nodes, *pods)
+
+
+async def test_three_strict_gangs_that_all_lack_room_leave_it_to_others(sim: GangHarness) -> None:
+    with_rooms(sim, "Strict")
+    async with sim.scheduler() as scheduler:
+        await asyncio.sleep(30)
+        assert (len(scheduler.engine.cluster), sim.bound()) == (0, 0)
+        assert await bound_after(sim, *(a_pod(f"p{n}").needs(cpu=1) for n in range(10))) == 10
+
+
 async def test_three_gangs_that_hold_what_they_have_end_by_their_wait_time(
     sim: GangHarness,
 ) -> None:
-    """Room for ten, of which for whatever reason three, three and four may have some."""
-    rooms = {"g0": 3, "g1": 3, "g2": 4}
-    nodes = (a_node(gang).labelled(of=gang).offers(cpu=cpus) for gang, cpus in rooms.items())
-    pods = (pod.selects(of=pod.manifest()["metadata"]["name"][:2]) for pod in of_three("NonStrict"))
-    sim.create(*nodes, *pods)
+    with_rooms(sim, "NonStrict")
     async with sim.scheduler() as scheduler:
         await asyncio.sleep(30)
         assert (len(scheduler.engine.cluster), sim.bound()) == (10, 0), "they wait for each other"
         await asyncio.sleep(60)
         assert (len(scheduler.engine.cluster), sim.bound()) == (0, 0), "and give it back in time"
-        assert all(len(sim.timed_out_pods(gang)) == 5 for gang in rooms)
+        assert all(len(sim.timed_out_pods(gang)) == 5 for gang in ROOMS)
 
 
 def of_ten(mode: str) -> list[PodBuilder]:

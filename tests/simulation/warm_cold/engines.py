@@ -16,10 +16,12 @@ from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, NativePodGroup, PodGroup
 from arranger.api.types.queue import Queue
+from arranger.api.types.workloads import AnyOwner, Owner
 from arranger.cluster.object_store import STORED_KINDS
+from arranger.daemon.config.schema import Config, GangConfig, LeaderElectionConfig
+from arranger.embedded.virtual_time import EPOCH
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueueState
-from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.handlers.initial_objects import WatchedObject
 from arranger.plugins import default_profile
 from tests.builders import Manifest
@@ -32,15 +34,30 @@ _KINDS: dict[str, type[Any]] = {
     "PodDisruptionBudget": PodDisruptionBudget,
     "Queue": Queue,
     "Gang": GangObject,
+    **dict.fromkeys(("Deployment", "DaemonSet", "Job", "TYJob"), Owner),
 }
+#: As in a process; no gang is starved while we look, since the time of that is not in the API.
+CONFIG = Config(
+    leader_election=LeaderElectionConfig(resource_namespace="kube-system"),
+    gangs=GangConfig(starvation_after_seconds=1e6),
+)
+#: What can be shown to an engine.
+Shown = WatchedObject | Owner
 
 
-def an_engine(policy: GangPolicy | None = None) -> Engine:
-    """An engine with the default plugins."""
-    return Engine([default_profile()], gang_policy=policy)
+def an_engine(config: Config = CONFIG) -> Engine:
+    """An engine with the default plugins, whose clock began with the calendar."""
+    began = EPOCH.timestamp()
+    return Engine(
+        [default_profile()],
+        queue_config=config.scheduling_queue_config(),
+        gang_policy=config.gang_policy(),
+        quota_config=config.quota_config(),
+        to_unix_time=lambda now: began + now,
+    )
 
 
-def typed(manifests: Iterable[Manifest]) -> list[WatchedObject]:
+def typed(manifests: Iterable[Manifest]) -> list[Shown]:
     """The objects as watches show them."""
     return [msgspec.convert(each, _kind_of(each)) for each in manifests]
 
@@ -50,11 +67,15 @@ def _kind_of(manifest: Manifest) -> type[Any]:
     return _POD_GROUPS[manifest["apiVersion"]] if kind == "PodGroup" else _KINDS[kind]
 
 
-def tell(engine: Engine, objects: Iterable[WatchedObject], now: float = 0.0) -> None:
+def tell(engine: Engine, objects: Iterable[Shown], now: float = 0.0) -> None:
     """The watches show objects, one after the other."""
     handlers = engine.handlers
     for obj in objects:
+        if isinstance(obj, AnyOwner):
+            engine.owner_handlers.on_updated(obj, now)
         match obj:
+            case Owner():
+                pass
             case Node():
                 handlers.on_node_updated(obj, now)
             case Pod():
@@ -108,6 +129,13 @@ def state_of(engine: Engine) -> dict[str, Any]:
         "gangs": {
             name: (gang.satisfied, gang.blocked, gang.minimum, gang.bundle_minimums)
             for name, gang in engine.registry.gangs.items()
+        },
+        "holds": {
+            hold.entity.gang_group.name: (
+                hold.unix_since,
+                {member.pod.key: member.node for member in hold.members.values()},
+            )
+            for hold in engine._gangs._holds
         },
         "nominations": {
             pod.key: engine._nominator.node_of(pod.uid) for pod in engine._nominator.visible_pods()

@@ -4,43 +4,30 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from tests import devices, storage
-from tests.builders import Manifest, PodBuilder, a_node, a_pod, a_pod_group
-from tests.queueing import CARD, GPU, a_queue_manifest
+from tests.builders import Manifest, PodBuilder, a_pod, a_pod_group
+from tests.queueing import GPU
 from tests.simulation.harnesses.preemption import slow_to_terminate
+from tests.simulation.warm_cold.surroundings import CARDS, Surroundings, World
 
-#: Two kinds of cards, the second on fewer nodes.
-CARDS = (CARD, "NVIDIA-A100")
 #: Each is the value of a PriorityClass, named ``p1`` and so on.
 PRIORITIES = (1, 50, 99)
 T = TypeVar("T")
-_BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+_HOST, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 _VOLCANO_GROUP = "scheduling.k8s.io/group-name"
+_TASK = "volcano.sh/task-spec"
+_POD_GROUP = "pod-group.scheduling.sigs.k8s.io"
+#: How long a gang may hold nodes; the second one ends between two looks after a restart.
+WAIT_TIMES = ("20s", "700s", "24h")
+#: Since when a gang of the past waits: some minutes before the last object of its world.
+_SINCE = "2026-01-01T00:05:00Z"
+#: Who may define a gang by a PodGroup.
+_DIALECTS = ("sigs", "community", "volcano", "volcano", "native")
 
 
-@dataclass(slots=True)
-class World:
-    """Objects, each created a minute after the one before.
-
-    Attributes:
-        early: what is there before any pod: nodes, queues, classes, volumes.
-        late: pods and the objects about them.
-    """
-
-    early: list[Manifest] = field(default_factory=list)
-    late: list[Manifest] = field(default_factory=list)
-
-    @property
-    def objects(self) -> list[Manifest]:
-        """All of them."""
-        return [*self.early, *self.late]
-
-
-class WorldBuilder:
+class WorldBuilder(Surroundings):
     """Makes one world.
 
     Args:
@@ -49,83 +36,18 @@ class WorldBuilder:
     """
 
     def __init__(self, seed: int, *, past: bool) -> None:
-        self._rng = random.Random(seed)
+        super().__init__(seed)
         self._past = past
-        self._world = World()
-        self._minutes = 0
-        self._queues: list[str] = []
-        self._nodes: list[str] = []
-        self._claims: list[str] = []
-        self._volumes: list[str] = []
 
     def build(self) -> World:
         """The world; call once."""
         rng = self._rng
-        for n in range(rng.randint(2, 5)):
-            self._add_node(f"n{n}")
-        if rng.random() < 0.75:
-            for n in range(rng.randint(1, 4)):
-                self._add_queue(f"q{n}")
-        if rng.random() < 0.3:
-            self._add_storage()
-        if rng.random() < 0.3:
-            self._add_devices()
+        self._surround()
         makers = [self._add_lone_pods, self._add_gang, self._add_gang, self._add_pod_group]
         makers += [self._add_pod_group, self._add_pair_of_gangs, self._add_job, self._add_budget]
         for n in range(rng.randint(4, 12)):
             rng.choice(makers)(f"w{n}")
         return self._world
-
-    # --- before any pod --------------------------------------------------------------------
-
-    def _add_node(self, name: str) -> None:
-        rng, node = self._rng, a_node(name).in_zone(self._rng.choice("ab"))
-        node = node.offers(cpu=rng.choice([2, 4, 8]))
-        if rng.random() < 0.7:
-            count = rng.choice([2, 4, 8])
-            card = CARDS[rng.random() < 0.3]
-            node = node.offers({GPU: count}).labelled({f"{GPU}.product": card})
-        if rng.random() < 0.1:
-            node = node.tainted("odd")
-        self._nodes.append(name)
-        self._early(node.manifest())
-
-    def _add_queue(self, name: str) -> None:
-        rng, spec = self._rng, {}
-        if rng.random() < 0.6:
-            spec["priority"] = rng.choice([20000, 40000, 80000])
-        if rng.random() < 0.3:
-            spec["weight"] = rng.randint(1, 4)
-        if rng.random() < 0.3:
-            spec["capability"] = {"cpu": str(rng.choice([2, 4, 8]))}
-        if rng.random() < 0.2:
-            spec["deserved"] = {"cpu": str(rng.choice([1, 2]))}
-        if rng.random() < 0.2:
-            spec["guarantee"] = {"resource": {"cpu": "1"}}
-        if rng.random() < 0.3:
-            spec["reclaimable"] = rng.random() < 0.5
-        if self._queues and rng.random() < 0.3:
-            spec["parent"] = rng.choice(self._queues)
-        cards = {card: rng.randint(1, 8) for card in CARDS} if rng.random() < 0.6 else None
-        notes = {"arranger.io/queue-state": "Closed"} if rng.random() < 0.05 else {}
-        self._queues.append(name)
-        self._early(a_queue_manifest(name, cards=cards, notes=notes, **spec))
-
-    def _add_storage(self) -> None:
-        self._early(storage.a_class().manifest())
-        for n in range(3):
-            zone = self._rng.choice("ab")
-            self._early(storage.a_volume(f"v{n}").usable_in(zone).manifest())
-            self._early(storage.a_claim(f"data{n}").manifest())
-            self._volumes.append(f"data{n}")
-
-    def _add_devices(self) -> None:
-        self._early(devices.a_device_class().manifest())
-        for node in self._nodes[:2]:
-            self._early(devices.a_slice(node, "d0", "d1").manifest())
-        for n in range(3):
-            self._early(devices.a_claim(f"c{n}").asks().manifest())
-            self._claims.append(f"c{n}")
 
     # --- pods ------------------------------------------------------------------------------
 
@@ -157,22 +79,43 @@ class WorldBuilder:
             pod = slow_to_terminate(20, pod)
         if rng.random() < 0.2:
             pod = pod.labelled(app=rng.choice("xy"))
+        if self._owners and rng.random() < 0.4:
+            version, kind, owner = rng.choice(self._owners)
+            pod = pod.owned_by(kind, owner, api_version=version)
+        return self._choosy(pod) if rng.random() < 0.2 else pod
+
+    def _choosy(self, pod: PodBuilder) -> PodBuilder:
+        """A pod that minds which others are where it is."""
+        app = {"app": self._rng.choice("xy")}
+        choices = [
+            lambda: pod.labelled(app).apart(_HOST, app),
+            lambda: pod.labelled(app).spreads(_ZONE, over=app),
+            lambda: pod.labelled(app).near(_ZONE, app),
+            lambda: pod.host_port(8080),
+            lambda: pod.tolerates("odd"),
+        ]
+        return self._rng.choice(choices)()
+
+    def _with_objects(self, pod: PodBuilder, name: str) -> PodBuilder:
+        """A pod with a claim to a device or a volume of its own, where the world has them."""
+        if self._has_devices and self._rng.random() < 0.4:
+            self._late(devices.a_claim(f"{name}-device").asks().manifest())
+            pod = devices.claiming(pod, f"{name}-device")
+        if self._has_storage and self._rng.random() < 0.4:
+            self._late(storage.a_claim(f"{name}-data").manifest())
+            pod = pod.with_claim(f"{name}-data")
         return pod
 
     def _add_lone_pods(self, name: str) -> None:
         for n in range(self._rng.randint(1, 4)):
-            pod = self._pod(f"{name}-{n}")
-            if self._claims and self._rng.random() < 0.5:
-                pod = devices.claiming(pod, self._claims.pop())
-            if self._volumes and self._rng.random() < 0.5:
-                pod = pod.with_claim(self._volumes.pop())
+            pod = self._with_objects(self._pod(f"{name}-{n}"), f"{name}-{n}")
             if self._rng.random() < 0.08:
                 pod = pod.gated("later")
             self._add_pod(pod)
 
     def _members(self, name: str) -> list[PodBuilder]:
         """The pods of a gang: alike but for their names."""
-        first = self._pod("x").manifest()
+        first = self._with_objects(self._pod("x"), name).manifest()
         made = []
         for n in range(self._rng.randint(1, 4)):
             meta = {**first["metadata"], "name": f"{name}-{n}", "uid": f"uid-default-{name}-{n}"}
@@ -189,6 +132,8 @@ class WorldBuilder:
             more["match_policy"] = rng.choice(["only-waiting", "waiting-and-running"])
         if rng.random() < 0.4:
             more["mode"] = "NonStrict"
+        if rng.random() < 0.3:
+            more["waiting_time"] = rng.choice(WAIT_TIMES)
         bundles = rng.random() < 0.4 and not more.get("groups")
         least = self._least(members)
         for n, pod in enumerate(members):
@@ -209,30 +154,62 @@ class WorldBuilder:
 
     def _add_pod_group(self, name: str) -> None:
         """A gang by a PodGroup, which may be created before its pods or after them."""
-        rng, members = self._rng, self._members(name)
-        spec: dict[str, Any] = {}
-        notes: dict[str, str] = {}
-        volcano = rng.random() < 0.7
-        if volcano and self._queues and rng.random() < 0.8:
-            spec["queue"] = rng.choice(self._queues)
-        if volcano and rng.random() < 0.6:
-            notes["volcano.sh/card.request"] = f'{{"{rng.choice(CARDS)}": {rng.randint(1, 9)}}}'
-        if rng.random() < 0.2:
-            notes["arranger.io/topology"] = "required=topology.kubernetes.io/zone"
-        group = a_pod_group(name, least=self._least(members), **spec).annotated(notes).manifest()
-        if volcano:
-            group["apiVersion"] = "scheduling.volcano.sh/v1beta1"
-            members = [pod.annotated({_VOLCANO_GROUP: name}) for pod in members]
-        else:
-            members = [pod.in_pod_group(name) for pod in members]
-        if self._past and rng.random() < 0.3:
-            group["status"] = {"phase": rng.choice(["Running", "Pending", "Inqueue"])}
-        group_first = rng.random() < 0.5
+        members = self._members(name)
+        group, members = self._pod_group(name, members, self._rng.choice(_DIALECTS))
+        group_first = self._rng.random() < 0.5
         if group_first:
             self._late(group)
         self._add_members(members)
         if not group_first:
             self._late(group)
+
+    def _pod_group(
+        self, name: str, members: list[PodBuilder], dialect: str
+    ) -> tuple[Manifest, list[PodBuilder]]:
+        """The PodGroup of a dialect, and its members."""
+        rng, least = self._rng, self._least(members)
+        notes: dict[str, str] = {}
+        if rng.random() < 0.2:
+            notes["arranger.io/topology"] = f"required={_ZONE}"
+        if rng.random() < 0.2:
+            notes["gang.scheduling.koordinator.sh/mode"] = "NonStrict"
+        if dialect == "volcano":
+            return self._volcano_group(name, members, least, notes)
+        group = a_pod_group(name, least=least).annotated(notes).manifest()
+        if dialect == "sigs":
+            return group, [pod.in_pod_group(name) for pod in members]
+        if dialect == "community":
+            group["apiVersion"] = "scheduling.x-k8s.io/v1alpha1"
+            label = "scheduling.x-k8s.io/pod-group"
+            return group, [pod.in_pod_group(name, label=label) for pod in members]
+        group["apiVersion"] = "scheduling.k8s.io/v1beta1"
+        group["spec"] = {"schedulingPolicy": {"gang": {"minCount": least}}}
+        if rng.random() < 0.3:
+            group["spec"]["disruptionMode"] = {"all": {}}
+        if rng.random() < 0.3:
+            group["spec"]["priority"] = rng.choice(PRIORITIES)
+        named = {"podGroupName": name}
+        return group, [pod.with_spec(schedulingGroup=named) for pod in members]
+
+    def _volcano_group(
+        self, name: str, members: list[PodBuilder], least: int, notes: dict[str, str]
+    ) -> tuple[Manifest, list[PodBuilder]]:
+        rng = self._rng
+        spec: dict[str, Any] = {}
+        if self._queues and rng.random() < 0.8:
+            spec["queue"] = rng.choice(self._queues)
+        if rng.random() < 0.6:
+            notes["volcano.sh/card.request"] = f'{{"{rng.choice(CARDS)}": {rng.randint(1, 9)}}}'
+        members = [pod.annotated({_VOLCANO_GROUP: name}) for pod in members]
+        if rng.random() < 0.3:
+            spec["minTaskMember"] = {"ps": 1}
+            members[0] = members[0].annotated({_TASK: "ps"})
+            members[1:] = [pod.annotated({_TASK: "worker"}) for pod in members[1:]]
+        group = a_pod_group(name, least=least, **spec).annotated(notes).manifest()
+        group["apiVersion"] = "scheduling.volcano.sh/v1beta1"
+        if self._past and rng.random() < 0.4:
+            group["status"] = {"phase": rng.choice(["Running", "Pending", "Inqueue"])}
+        return group, members
 
     def _add_job(self, name: str) -> None:
         """A gang that has a place among jobs: by its own priority, or by what it uses."""
@@ -241,7 +218,12 @@ class WorldBuilder:
         if rng.random() < 0.5:
             notes = {"arranger.io/job-queue-policy": "DRF"}
         least = self._least(members)
-        self._add_members([pod.in_gang(name, least).annotated(notes) for pod in members])
+        words = {f"{_POD_GROUP}/name": name, f"{_POD_GROUP}/min-available": str(least)}
+        if rng.random() < 0.5:
+            members = [pod.annotated(words) for pod in members]
+        else:
+            members = [pod.in_gang(name, least) for pod in members]
+        self._add_members([pod.annotated(notes) for pod in members])
 
     def _add_members(self, members: list[PodBuilder]) -> None:
         """All wait, all run, or some of each."""
@@ -266,6 +248,9 @@ class WorldBuilder:
         self._late(pod.manifest())
 
     def _add_gang_object(self, name: str, *, bundles: bool) -> None:
+        status: dict[str, Any] = {"resourceSatisfied": self._rng.random() < 0.5}
+        if self._rng.random() < 0.5:
+            status["waitingSince"] = _SINCE
         minimums = [{"name": "ps", "minMember": 1}, {"name": "gone", "minMember": 1}]
         self._late(
             {
@@ -273,7 +258,7 @@ class WorldBuilder:
                 "kind": "Gang",
                 "metadata": {"name": name, "namespace": "default", "uid": f"uid-gang-{name}"},
                 "spec": {"source": "annotations", "bundles": minimums if bundles else []},
-                "status": {"resourceSatisfied": self._rng.random() < 0.5, "schedulingCycle": 3},
+                "status": {**status, "schedulingCycle": 3},
             }
         )
 
@@ -291,17 +276,8 @@ class WorldBuilder:
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _early(self, manifest: Manifest) -> None:
-        self._world.early.append(self._dated(manifest))
-
     def _late(self, manifest: Manifest) -> None:
         self._world.late.append(self._dated(manifest))
-
-    def _dated(self, manifest: Manifest) -> Manifest:
-        self._minutes += 1
-        created = _BEGAN + timedelta(minutes=self._minutes)
-        manifest["metadata"]["creationTimestamp"] = created.strftime("%Y-%m-%dT%H:%M:%SZ")
-        return manifest
 
 
 def a_world(seed: int, *, past: bool = False) -> World:

@@ -7,6 +7,7 @@ import pytest
 from arranger.api.queue_annotations import invalid_values
 from tests.builders import a_pod
 
+KOORDINATOR = "gang.scheduling.koordinator.sh/"
 CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "no annotations": ({}, ()),
     "others' annotations": ({"example.com/x": "?"}, ()),
@@ -16,6 +17,8 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
             "volcano.sh/service.type": "inference",
             "volcano.sh/card.name": "A|B",
             "volcano.sh/preemptable": "False",
+            "arranger.io/job-priority": "9",
+            "arranger.io/job-queue-policy": "DRF",
         },
         (),
     ),
@@ -35,6 +38,33 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
         {"volcano.sh/preemptable": "never"},
         ("volcano.sh/preemptable: 'never' is neither 'true' nor 'false', and counts as no",),
     ),
+    "a priority of the job that is no number": (
+        {"arranger.io/job-priority": "high"},
+        ("arranger.io/job-priority: 'high' is not a number such as 5",),
+    ),
+    "an order of jobs that there is not": (
+        {"arranger.io/job-queue-policy": "drf"},
+        ("arranger.io/job-queue-policy: 'drf' is neither 'Priority' nor 'DRF'",),
+    ),
+    "settings of a gang that is not named": (
+        {KOORDINATOR + "min-available": "3", KOORDINATOR + "nam": "g"},
+        (
+            f"{KOORDINATOR}min-available, {KOORDINATOR}nam: the pod is in no gang, which "
+            f"{KOORDINATOR}name would name",
+        ),
+    ),
+    "a bundle of no gang": (
+        {"gang.koordinater.io/bundleName": "ps"},
+        (
+            "gang.koordinater.io/bundleName: the pod is in no gang, which "
+            f"{KOORDINATOR}name would name",
+        ),
+    ),
+    "settings of a gang that another annotation names": (
+        {"scheduling.k8s.io/group-name": "g", KOORDINATOR + "mode": "NonStrict"},
+        (),
+    ),
+    "the mark of a gang that it was in": ({KOORDINATOR + "timeout": "true"}, ()),
     "everything at once": (
         {"arranger.io/placement": "x", "volcano.sh/service.type": "y"},
         (

@@ -209,3 +209,8 @@ def test_a_port_in_use_names_the_option(tmp_path: Path, taken_port: int) -> None
     where = f"--liveness=http://127.0.0.1:{taken_port}/healthz"
     error = error_of("controllers", f"--kubeconfig={tmp_path / 'k'}", where)
     assert error == f"--liveness: port {taken_port} is in use on this machine"
+
+
+def test_a_port_in_use_names_the_option_of_the_demo(taken_port: int) -> None:
+    error = error_of("demo", f"--port={taken_port}")
+    assert error == f"--port: port {taken_port} is in use on this machine; 0 picks a free one"

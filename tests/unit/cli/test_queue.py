@@ -93,6 +93,33 @@ def test_what_waits_stands_in_the_order_of_the_queue_with_the_scheduler_s_words(
     ]
 
 
+def test_the_priority_of_a_job_goes_before_its_age_as_in_the_scheduler() -> None:
+    def job(name: str, priority: str) -> PodBuilder:
+        notes = {"arranger.io/job-priority": priority}
+        return training(f"{name}-0").in_gang(name, 2).annotated(notes)
+
+    book = a_book(
+        two_queues(),
+        born(training("pod"), 2),
+        born(job("unread", "high"), 3),
+        born(job("low", "4"), 1),
+        born(job("high", "9"), 4),
+        *(born(training(f"least-{n}", priority=1).in_gang("least", 2), 1) for n in range(2)),
+    )
+    views = queue_views(book)
+    waiting = by_name(views)["training"].waiting
+    names = ["default/high", "default/pod", "default/unread", "default/low", "default/least"]
+    assert [w.name for w in waiting] == names
+    assert [w["jobPriority"] for w in by_name(views)["training"].as_json()["waiting"]] == [
+        9,
+        5,
+        5,
+        4,
+        5,
+    ]
+    assert "priority 20000 (job 9)," in printed(views, width=80)
+
+
 def test_who_has_been_promised_a_node_says_so() -> None:
     book = a_book(two_queues(), inference("i").with_status(nominatedNodeName="n"))
     (waits,) = by_name(queue_views(book))["inference"].waiting

@@ -174,13 +174,40 @@ def test_the_cluster_role_has_no_wildcard_and_cannot_read_secrets() -> None:
             assert "secrets" not in rule["resources"]
 
 
-def test_the_times_of_queues_reach_their_rules(tmp_path: Path) -> None:
-    times = {
-        "reclaimMinRuntimeSeconds": 1,
-        "preemptMinRuntimeSeconds": 2,
-        "evictionCoolDownSeconds": 3,
-        "cardRequestTimeoutSeconds": 4,
-    }
-    rules = load_config(_write(tmp_path, HEAD | {"queues": times})).quota_config()
-    assert (rules.reclaim_min_runtime, rules.preempt_min_runtime) == (1, 2)
-    assert (rules.eviction_cool_down, rules.card_request_timeout) == (3, 4)
+#: Field of the file → another value than the default, and the field of the engine's rules.
+REACHES: dict[str, dict[str, tuple[object, str]]] = {
+    "gangs": {
+        "waitTimeSeconds": (91.0, "wait_time"),
+        "onTimeout": ("Retry", "on_timeout"),
+        "onPartialBind": ("Hold", "on_partial_bind"),
+        "starvationAfterSeconds": (92.0, "starvation_after"),
+    },
+    "queues": {
+        "overCommitFactor": (2.0, "over_commit"),
+        "cardUnlimitedCpuMemory": (True, "exempt_card_pods"),
+        "podOwnerReferenceToServiceType": ({"Notebook": "inference"}, "service_type_by_owner"),
+        "respectPriority": (False, "respect_priority"),
+        "preemptWithinQueue": (False, "preempt_within_queue"),
+        "reclaimMinRuntimeSeconds": (1.0, "reclaim_min_runtime"),
+        "preemptMinRuntimeSeconds": (2.0, "preempt_min_runtime"),
+        "evictionCoolDownSeconds": (3.0, "eviction_cool_down"),
+        "cardRequestTimeoutSeconds": (4.0, "card_request_timeout"),
+    },
+}
+#: What the daemon watches, and no rule.
+WATCHED = {"ownerResources"}
+
+
+@pytest.mark.parametrize("section", REACHES)
+def test_what_is_set_for_gangs_and_queues_reaches_the_engine(section: str, tmp_path: Path) -> None:
+    fields = REACHES[section]
+    content = HEAD | {section: {name: value for name, (value, _) in fields.items()}}
+    config = load_config(_write(tmp_path, content))
+    known = {field.alias for field in type(getattr(config, section)).model_fields.values()}
+    assert known - WATCHED == fields.keys(), "no field is forgotten"
+    rules, others = (
+        each.gang_policy() if section == "gangs" else each.quota_config()
+        for each in (config, Config())
+    )
+    for value, rule in fields.values():
+        assert (getattr(rules, rule), getattr(others, rule) != value) == (value, True), rule

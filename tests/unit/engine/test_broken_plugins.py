@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from arranger.api.effects import DeletePod
 from arranger.engine.entity import QueueState
 from arranger.framework.interface import Plugin, QueueSortInput, SpecOnlyPlugin, Wait
 from arranger.framework.runtime.profile import PluginWeight, Profile
+from arranger.plugins import DEFAULT_PLUGINS
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import (
     BindAll,
@@ -17,6 +19,7 @@ from tests.unit.engine.harness import (
     FirstCome,
     conditions,
     event_notes,
+    of_kind,
     placements,
     small_profile,
 )
@@ -88,6 +91,19 @@ def test_post_filter_that_raises(make_harness: MakeCore) -> None:
     assert conditions(said) == [
         ("SchedulerError", 'running PostFilter plugin "Breaks": ValueError: boom')
     ]
+
+
+@pytest.mark.parametrize("point", ["pre_filter", "filter_node", "score_node", "reserve"])
+def test_for_a_pod_that_meets_an_error_nobody_is_evicted(
+    make_harness: MakeCore, point: str
+) -> None:
+    plugins = [PluginWeight(plugin(), weight) for plugin, weight in DEFAULT_PLUGINS]
+    harness = make_harness(Profile("arranger", [*plugins, PluginWeight(breaking(point)())]))
+    low = a_pod("low").needs(cpu=1).on("n1").with_spec(priority=-1)
+    room = [a_node("n2").offers(cpu=1)] if point in ("score_node", "reserve") else []
+    harness.observe(a_node("n1").offers(cpu=1), low, *room, BAD.needs(cpu=1))
+    assert conditions(harness.run())[0][0] == "SchedulerError"
+    assert of_kind(DeletePod, harness.advance_to(60)) == []
 
 
 def test_a_sort_that_raises_puts_the_pod_last(make_harness: MakeCore) -> None:

@@ -124,7 +124,7 @@ def test_nothing_is_left_when_everything_is_gone(harness: EngineHarness) -> None
     engine = harness.engine
     maps = {
         "entities": engine.pods(),
-        "uids": engine.handlers._uid_of,
+        "uids": engine.handlers.pods.uids,
         "waiting": engine._context.waiting_pods,
         "pending effects": engine._effects,
         "gangs": engine.registry.gangs,

@@ -157,3 +157,10 @@ def _text(snapshot: Snapshot) -> str:
     out = io.StringIO()
     Console(file=out, width=120).print(render(snapshot, evaluate(snapshot)))
     return out.getvalue()
+
+
+@pytest.mark.parametrize("cpu", [1, 99], ids=["it fits", "it does not"])
+def test_of_a_member_of_a_gang_it_is_said_that_the_others_were_not_asked_about(cpu: int) -> None:
+    snapshot = _snapshot(a_pod().needs(cpu=cpu).in_gang("g", 3), [SMALL])
+    assert _text(snapshot).splitlines()[-1].strip() == "as a pod on its own, without gang default/g"
+    assert "gang" not in _text(_snapshot(a_pod().needs(cpu=cpu), [SMALL]))

@@ -15,7 +15,7 @@ from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_pod, a_queue
 from tests.queueing import CARD, GPU, gpu_node
 from tests.tyjobs import a_template, a_tyjob
-from tests.unit.engine.harness import EngineHarness, conditions, of_kind
+from tests.unit.engine.harness import EngineHarness, conditions, of_kind, placements
 
 CARD_NAME = "volcano.sh/card.name"
 #: What a pod asks for, what its queue allows, and what the events must say.
@@ -147,6 +147,26 @@ def test_a_pod_is_told_which_limit_keeps_it_waiting(
     if cluster is CLUSTERS["full nodes"]:
         shown = [message for _, message in conditions(effects)]
         assert any(part in shown[0] for part in text.split("; ")), shown
+
+
+#: What is used already of one CPU, what a pod asks for beside that, and whether it is placed.
+BESIDE: dict[str, tuple[int, dict[str, Any], bool]] = {
+    "nothing, within the limit": (1, {}, True),
+    "nothing, beyond it": (2, {}, False),
+    "something else, beyond it": (2, {"memory": "1Gi"}, True),
+    "the same, beyond it": (2, {"cpu": "1m", "memory": "1Gi"}, False),
+    "the same, at the limit": (1, {"cpu": "1m"}, False),
+}
+
+
+@pytest.mark.parametrize(("used", "requests", "placed"), BESIDE.values(), ids=BESIDE)
+def test_an_exceeded_limit_keeps_out_who_asks_for_that_or_for_nothing(
+    used: int, requests: dict[str, Any], placed: bool
+) -> None:
+    harness = EngineHarness(default_profile())
+    earlier = a_pod("earlier").needs(cpu=used).in_queue("q").on("n")
+    harness.observe(*NODES, a_queue("q", capability={"cpu": 1}), earlier, *lone(requests, {}))
+    assert bool(placements(harness.run())) is placed
 
 
 def test_a_card_with_quota_left_and_no_room_is_not_called_short_of_quota() -> None:

@@ -99,6 +99,13 @@ def test_while_others_stay_the_replacement_of_one_that_leaves_goes_at_once(match
     assert bound(harness.effects) == {"a2"}
 
 
+def test_of_two_that_leave_the_first_to_be_replaced_does_not_wait_for_the_second() -> None:
+    harness = running()
+    harness.observe(*leaving("a", "b"), member("a2"), a_node("m").offers(cpu=2))
+    harness.advance_to(30)
+    assert bound(harness.effects) == {"a2"}
+
+
 @pytest.mark.parametrize("match", ["once-satisfied", "only-waiting", "waiting-and-running"])
 def test_whatever_its_match_policy_a_new_round_begins_as_a_whole(match: str) -> None:
     harness = running(match_policy=match)

@@ -65,6 +65,7 @@ CASES: dict[str, tuple[list[Object], set[str]]] = {
     "all fit": ([*nodes(2, 2), *gang("g", 4)], {"g-0", "g-1", "g-2", "g-3"}),
     "one too many, and nobody gets a node": ([*nodes(2, 1), *gang("g", 4)], set()),
     "members are missing": ([*nodes(4), *gang("g", 2, 3)], set()),
+    "members are missing, NonStrict": ([*nodes(4), *gang("g", 2, 3, mode="NonStrict")], set()),
     "members beyond the minimum are taken when they fit": (
         [*nodes(3), *gang("g", 4, 2)],
         {"g-0", "g-1", "g-2"},

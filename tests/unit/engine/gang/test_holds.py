@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arranger.api.effects import Bind
+from arranger.api.effects import AnnotatePod, Bind
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueueState
 from arranger.engine.phases import Phase
@@ -132,6 +132,40 @@ def test_after_a_restart_its_gang_object_tells_of_it(harness: EngineHarness) -> 
     harness.observe(server)
     harness.run()
     assert bound(harness) == {"ps", "w-0", "w-1"}, "later the object is only an echo"
+
+
+# --- out of time -----------------------------------------------------------------------------
+
+
+def test_when_the_time_of_a_gang_group_is_over_all_pods_of_all_its_gangs_are_marked(
+    harness: EngineHarness,
+) -> None:
+    groups = '["default/a", "other/b"]'
+    more = {"mode": "NonStrict", "waiting_time": "60s", "groups": groups}
+    others = [pod.in_namespace("other") for pod in gang("b", 2, **more)]
+    harness.observe(*nodes(3), *gang("a", 2, **more), *others)
+    harness.run()
+    assert len(harness.engine.cluster) == 3
+    marks = of_kind(AnnotatePod, harness.advance_to(60))
+    assert {mark.pod.name for mark in marks} == {"a-0", "a-1", "b-0", "b-1"}
+    assert len(harness.engine.cluster) == 0
+    harness.observe(*nodes(9))
+    harness.advance_to(600)
+    assert bound(harness) == set()
+
+
+# --- groups of both modes --------------------------------------------------------------------
+
+
+def test_one_strict_gang_makes_its_group_strict(harness: EngineHarness) -> None:
+    groups = '["default/a", "default/b"]'
+    loose = gang("a", 2, mode="NonStrict", groups=groups)
+    harness.observe(*nodes(3), *loose, *gang("b", 2, mode="Strict", groups=groups))
+    harness.run()
+    assert len(harness.engine.cluster) == 0
+    harness.observe(a_node("n9").offers(cpu=1))
+    harness.advance_to(30)
+    assert bound(harness) == {"a-0", "a-1", "b-0", "b-1"}
 
 
 # --- Permit ----------------------------------------------------------------------------------

@@ -240,6 +240,15 @@ def test_an_allocation_where_there_is_no_room_is_taken_back(
     assert placements(harness.settle(write)) == [("p", "n2")]
 
 
+def test_a_claim_is_not_taken_back_that_another_pod_is_about_to_use(
+    harness: EngineHarness, devices: Devices
+) -> None:
+    devices.show(claim("shared"))
+    both = [claiming(a_pod(name).needs(cpu=8), "shared") for name in "pq"]
+    harness.observe(N2, *both)  # there is room for the other one, and no device
+    assert of_kind(ReleaseClaim, harness.run()) == []
+
+
 def gang(*names: str, least: int) -> list[PodBuilder]:
     return [pod(name).in_gang("g", least) for name in names]
 

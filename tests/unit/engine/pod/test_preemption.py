@@ -16,6 +16,9 @@ from arranger.api.effects import (
 )
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import NativePodGroup
+from arranger.framework.runtime.profile import PluginWeight, Profile
+from arranger.plugins import DEFAULT_PLUGINS
+from arranger.plugins.default_preemption import DefaultPreemption
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
@@ -81,13 +84,14 @@ def test_the_less_important_pod_makes_room(harness: EngineHarness) -> None:
 
 
 def test_what_is_freed_for_the_nominee_is_not_stolen(harness: EngineHarness) -> None:
-    harness.observe(a_node("n").offers(cpu=1), running("low", "n"))
-    harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
-    harness.settle(of_kind(DeletePod, harness.run())[0])
-    harness.observe(a_pod("thief").needs(cpu=1).with_priority(9))
-    harness.run()
+    harness.observe(a_node("n").offers(cpu=2), running("low", "n"), running("other", "n"))
+    harness.observe(a_pod("high").needs(cpu=2).with_priority(10))
+    harness.settle_all(harness.run())
     harness.observe_deleted(running("low", "n"))
-    harness.advance_to(20)
+    harness.observe(a_pod("thief").needs(cpu=1).with_priority(9))
+    assert bound(harness.advance_to(20)) == set(), "there is room for it, which is promised"
+    harness.observe_deleted(running("other", "n"))
+    harness.advance_to(40)
     assert bound(harness.effects) == {"high"}
 
 
@@ -352,3 +356,29 @@ def test_a_pod_that_never_preempts_evicts_nobody(harness: EngineHarness) -> None
     (patch,) = of_kind(PatchPodStatus, effects)
     assert patch.condition is not None
     assert patch.condition.message.endswith("not eligible due to preemptionPolicy=Never.")
+
+
+def test_a_node_is_taken_at_once_where_all_who_must_go_are_leaving_already(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(a_node("n").labelled(name="n").offers(cpu=1), running("low", "n", 1, 5))
+    harness.observe(a_node("m").offers(cpu=1), running("lower", "m"))
+    first = a_pod("first").needs(cpu=1).with_priority(10).selects(name="n")
+    harness.observe(first)
+    harness.settle_all(harness.run())
+    harness.observe(running("low", "n", 1, 5).deleting())
+    harness.observe_deleted(first)
+    harness.observe(a_pod("second").needs(cpu=1).with_priority(10))
+    harness.run()
+    assert evicted(harness.effects) == {"low"}, "and not the less important one"
+    harness.observe_deleted(running("low", "n", 1, 5))
+    assert ("second", "n") in placements(harness.advance_to(20))
+
+
+def test_without_the_plugin_nobody_is_evicted() -> None:
+    enabled = [(plugin, w) for plugin, w in DEFAULT_PLUGINS if plugin is not DefaultPreemption]
+    harness = EngineHarness(Profile("arranger", [PluginWeight(p(), w) for p, w in enabled]))
+    harness.observe(a_node("n").offers(cpu=1), running("low", "n"))
+    harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    assert evicted(harness.run()) == set()
+    assert evicted(harness.advance_to(1000)) == set()

@@ -144,6 +144,17 @@ def test_the_card_that_a_deployment_names_is_the_one_its_pods_get() -> None:
     assert placements(world.harness.effects) == [("s", "m")]
 
 
+def test_cards_that_a_deployment_asks_for_are_counted_by_its_pods_alone() -> None:
+    world = World()
+    world.owner(workload("serve-rs", "serve"))
+    asking = workload("serve")
+    asking.metadata.annotations["volcano.sh/card.request"] = f'{{"{CARD}": 99}}'
+    world.owner(asking)
+    world.harness.observe(a_queue("inference", cards={CARD: 4}), PODS[2])
+    world.harness.run()
+    assert placements(world.harness.effects) == [("s", "n")]
+
+
 def test_pods_of_owners_that_say_other_things_are_not_taken_for_each_other() -> None:
     world = World()
     world.harness.observe(gpu_node("m", 8, "B"))

@@ -224,12 +224,14 @@ def test_inside_a_full_quota_the_important_take_from_the_others(harness: EngineH
 
 def test_what_is_freed_is_held_for_the_taker(harness: EngineHarness) -> None:
     harness.observe(gpu_node(), *two_queues())
-    on_node(harness, training("t", 8))
+    on_node(harness, training("t", 4), training("u", 4))
     harness.observe(inference("i", 8))
-    assert evicted(harness.run()) == {"t"}
-    harness.observe(training("again", 8, 90000))
-    harness.observe_deleted(training("t", 8))
-    harness.advance_to(20)
+    assert evicted(harness.run()) == {"t", "u"}
+    harness.observe(training("again", 4, 90000))
+    harness.observe_deleted(training("t", 4))
+    assert bound(harness.advance_to(20)) == set(), "four cards are free, and promised"
+    harness.observe_deleted(training("u", 4))
+    harness.advance_to(40)
     assert bound(harness.effects) == {"i"}
 
 

@@ -187,7 +187,7 @@ class Life(RuleBasedStateMachine):
         assert self.engine.next_timer() is None
         engine, cluster = self.engine, self.engine.cluster
         maps = (
-            engine.handlers._uid_of,
+            engine.handlers.pods.uids,
             engine._context.waiting_pods,
             [e for e, by, _ in engine._effects._pending.values() if by is engine._binding_cycle],
             list(engine.queue._unschedulable.entities()),
@@ -203,7 +203,7 @@ class Life(RuleBasedStateMachine):
 
     def show(self, name: str) -> None:
         """Deliver a pod's present state, which may fold its deletion and rebirth into one."""
-        before = self.engine.handlers._uid_of.get(f"default/{name}")
+        before = self.engine.handlers.pods.uids.get(f"default/{name}")
         served = self.pods.get(name)
         self.deleted = [deleted for deleted in self.deleted if deleted != name]
         if before is not None and (served is None or served.uid != before):

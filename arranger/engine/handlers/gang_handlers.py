@@ -1,0 +1,98 @@
+"""What the watches of PodGroups and Gangs deliver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup
+from arranger.engine import pod_events
+from arranger.engine.context import EngineContext
+from arranger.engine.gang.gang_objects import GangObjects
+from arranger.engine.gang.priority import update_priorities
+from arranger.engine.gang.scheduler import GangScheduler
+from arranger.engine.handlers.initial_objects import InitialObjects
+from arranger.engine.queue.cluster_events import quota_change
+from arranger.engine.queue.nominator import Nominator
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.engine.quota_gate import QuotaGate
+from arranger.framework.cluster_event import ActionType, ClusterEvent
+from arranger.gangs.registry import GangRegistry
+from arranger.quota.ledger import QuotaLedger
+
+#: Phases of a PodGroup that has had its minimum bound before.
+_MINIMUM_REACHED = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"})
+
+
+@dataclass(slots=True, eq=False)
+class GangHandlers:
+    """Changes gangs by what their objects say, and looks again at whatever that concerns."""
+
+    _initial: InitialObjects
+    _context: EngineContext
+    _queue: SchedulingQueue
+    _registry: GangRegistry
+    _ledger: QuotaLedger
+    _nominator: Nominator
+    _quota: QuotaGate
+    _gang_scheduler: GangScheduler
+    _gang_objects: GangObjects
+
+    def restore_pod_group(self, group: AnyPodGroup, now: float) -> None:
+        """A PodGroup was there at the start: what it records holds on."""
+        if isinstance(group, PodGroup) and group.status.phase in _MINIMUM_REACHED:
+            self._gang_objects.on_minimum_reached(group.key)
+        self.on_pod_group_updated(group, now)
+
+    def restore_gang(self, gang: GangObject, _now: float) -> None:
+        """A Gang was there at the start: what it records holds on."""
+        self._registry.restore_recorded_bundles(gang)
+        self.on_gang_updated(gang)
+
+    def on_pod_group_updated(self, group: AnyPodGroup, now: float) -> None:
+        """A PodGroup appeared or was edited."""
+        gang = self._registry.gangs.get(group.key)
+        before = list(gang.problems) if gang is not None else []
+        edited = self._registry.changes_owner_fields(group)
+        was_known = self._registry.knows(group)
+        changed = self._registry.on_pod_group_updated(group)
+        if edited and gang is not None and gang.pod_group is group:
+            # Its queue, its service type or its cards may be others.
+            self._ledger.mark_stale()
+            changed = changed | {gang.name}
+            if self._quota.withdraw(group.key):
+                self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
+        update_priorities(self._context, self._nominator, self._registry, group)
+        self.on_gangs_changed(changed, now)
+        if edited and was_known:
+            self._queue.wake(quota_change("PodGroup"), now)
+        if gang is not None and gang.problems and gang.problems != before:
+            self._context.outbox.append(pod_events.invalid_pod_group(group, gang.problems))
+
+    def on_pod_group_deleted(self, group: AnyPodGroup, now: float) -> None:
+        """A PodGroup was deleted."""
+        self.release_admission(group.key, now)
+        self._ledger.mark_stale()
+        changed = self._registry.on_pod_group_deleted(type(group), group.key)
+        if group.key in self._registry.gangs:
+            changed = changed | {group.key}  # its pods may be of another queue now
+        update_priorities(self._context, self._nominator, self._registry, group)
+        self.on_gangs_changed(changed, now)
+
+    def on_gang_updated(self, gang: GangObject) -> None:
+        """A Gang object appeared or was edited."""
+        self._gang_objects.on_updated(gang)
+
+    def on_gang_deleted(self, gang: GangObject) -> None:
+        """A Gang object was deleted."""
+        self._registry.forget_records(gang.key)
+        self._gang_objects.on_deleted(gang.key)
+
+    def release_admission(self, gang: str, now: float) -> None:
+        """A gang that was admitted is gone: others may have the cards that were kept for it."""
+        if self._quota.release(gang):
+            self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
+
+    def on_gangs_changed(self, names: set[str], now: float) -> None:
+        """Gangs have other members or settings; at the start they are looked at once, after it."""
+        if names and not self._initial.being_handed_on:
+            self._gang_scheduler.on_gangs_changed(names, now)

@@ -1,0 +1,220 @@
+"""What the watch of pods delivers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from arranger.api.gang_membership import gang_membership
+from arranger.api.quantity import QuantityError
+from arranger.api.queue_annotations import invalid_values
+from arranger.api.types.core import Pod
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine import pod_events
+from arranger.engine.context import EngineContext
+from arranger.engine.entity import QueuedPod
+from arranger.engine.gang.gang_objects import GangObjects
+from arranger.engine.gang.hold_recovery import HoldRecovery
+from arranger.engine.gang.priority import effective_priority
+from arranger.engine.handlers.gang_handlers import GangHandlers
+from arranger.engine.handlers.initial_objects import InitialObjects
+from arranger.engine.phases import Phase
+from arranger.engine.pod.binding_cycle import BindingCycle
+from arranger.engine.pod.node_release import NodeRelease
+from arranger.engine.pod.preemption_executor import PreemptionExecutor
+from arranger.engine.pod.requeue import PodRequeuer
+from arranger.engine.queue.cluster_events import (
+    placed_pod_change,
+    quota_change,
+    quota_fields,
+    waiting_pod_change,
+)
+from arranger.engine.queue.nominator import Nominator
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.framework.cluster_event import ActionType, ClusterEvent
+from arranger.framework.runtime.profile import Profile
+from arranger.gangs.registry import GangRegistry
+from arranger.quota.ledger import QuotaLedger
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class PodHandlers:
+    """Takes pods up, follows them to their nodes, and gives back what they leave.
+
+    Attributes:
+        uids: of all pods that there are, by key (``namespace/name``).
+    """
+
+    _initial: InitialObjects
+    _context: EngineContext
+    #: By scheduler name.
+    _profiles: Mapping[str, Profile]
+    _queue: SchedulingQueue
+    _registry: GangRegistry
+    _ledger: QuotaLedger
+    _nominator: Nominator
+    _release: NodeRelease
+    _requeuer: PodRequeuer
+    _binding_cycle: BindingCycle
+    _preemption: PreemptionExecutor
+    _gang_objects: GangObjects
+    _hold_recovery: HoldRecovery
+    _gangs: GangHandlers
+    uids: dict[str, str] = field(default_factory=dict, init=False)
+    #: Pods of the initial lists, until all objects of these are known.
+    _unqueued: list[QueuedPod] = field(default_factory=list, init=False)
+
+    def enqueue_initial(self, now: float) -> None:
+        """Queue the pods of the initial lists that hold no node, each gang once."""
+        pending, self._unqueued = self._unqueued, []
+        entities = {id(e): e for pod in pending for e in (self._requeuer.entity_for(pod, now),)}
+        self._hold_recovery.restore(pending, now)
+        for pod in pending:
+            self._preemption.restore_nomination(pod)
+        for entity in entities.values():
+            if entity.members:
+                self._requeuer.enqueue(entity, now)
+
+    def on_updated(self, pod: Pod, now: float) -> None:
+        """A pod appeared or was edited."""
+        meta = pod.metadata
+        earlier = self.uids.get(pod.key)
+        if earlier is not None and earlier != meta.uid:
+            # Deleted and recreated under one name, and the watch folded that into one event.
+            self.on_deleted(pod.key, now)
+        self.uids[pod.key] = meta.uid
+        try:
+            info = PodInfo(pod)
+        except QuantityError as error:
+            log.warning("pod %s ignored: resources: %s", pod.key, error)
+            return
+        changed = self._update_gang_membership(pod)
+        info.priority = effective_priority(self._registry, pod)
+        if pod.terminal:
+            self._remove_pod(meta.uid, now)
+        elif pod.spec.node_name:
+            self._on_assigned_pod(info, now)
+        elif pod.spec.scheduler_name in self._profiles:
+            self._on_pending_pod(info, now, is_new=earlier != meta.uid)
+        self._gangs.on_gangs_changed(changed, now)
+
+    def on_deleted(self, key: str, now: float) -> None:
+        """A pod (``namespace/name``) was deleted."""
+        uid = self.uids.pop(key, None)
+        if uid is not None:
+            gang = self._registry.gang_of(uid)
+            self._remove_pod(uid, now)
+            self._gangs.on_gangs_changed(self._registry.on_pod_deleted(uid), now)
+            if gang is not None:
+                self._gang_objects.on_member_lost(gang)
+                if gang.name not in self._registry.gangs:
+                    self._gangs.release_admission(gang.name, now)
+
+    def _update_gang_membership(self, pod: Pod) -> set[str]:
+        """Take the pod up in its gang; returns the gangs that this changes."""
+        uid = pod.metadata.uid
+        gang = self._registry.gang_of(uid)
+        before = gang.memberships[uid] if gang is not None else None
+        claim = gang_membership(pod)
+        if claim is None and before is None:
+            return set()
+        changed = self._registry.on_pod_updated(pod, claim)
+        problems = claim.problems if claim is not None else ()
+        if problems and (before is None or before.problems != problems):
+            self._context.outbox.append(pod_events.invalid_gang_annotations(pod, problems))
+        return changed
+
+    def _on_assigned_pod(self, info: PodInfo, now: float) -> None:
+        cluster, member = self._context.cluster, self._context.pods.get(info.uid)
+        before, reserved = cluster.pod(info.uid), cluster.node_of(info.uid)
+        if info.uid in self._nominator:
+            self._preemption.forget_pod(info.uid)  # somebody has bound it
+            reserved = None
+        if member is not None:
+            binding = member.phase in (Phase.BINDING, Phase.UNKNOWN)
+            if not binding or member.node != info.pod.spec.node_name:
+                self._stop_tracking(member, now)  # else the Binding's outcome ends the story
+        new_rules = before is not None and quota_fields(before.pod) != quota_fields(info.pod)
+        if new_rules:
+            self._ledger.mark_stale()
+        cluster.observe_pod(info)
+        if new_rules:
+            self._queue.wake(quota_change("Pod"), now)
+        if self._initial.being_handed_on and pod_events.is_being_evicted(info.pod):
+            self._preemption.restore_eviction(info.uid)
+        if before is not None and reserved != info.pod.spec.node_name:
+            # Somebody else bound it elsewhere: what we had reserved is free again.
+            self._queue.wake(ClusterEvent(ActionType.POD_REMOVED, pod=before.pod), now)
+            before = None
+        event = placed_pod_change(before, info)
+        if event is not None:
+            self._queue.wake(event, now)
+
+    def _on_pending_pod(self, info: PodInfo, now: float, *, is_new: bool) -> None:
+        member = self._context.pods.get(info.uid)
+        if info.pod.metadata.deletion_timestamp is not None:
+            self._on_deleting_pod(info, member, now, is_new=is_new)
+            return
+        if member is None:
+            if info.uid in self._context.cluster:
+                return  # bound by an earlier run of ours or by others; this event is older
+            member = QueuedPod(info, self._profiles[info.pod.spec.scheduler_name], now)
+            self._context.pods[info.uid] = member
+            self._context.outbox.extend(pod_events.invalid_annotations(member))
+            if self._initial.being_handed_on:
+                self._unqueued.append(member)
+            else:
+                self._preemption.restore_nomination(member)
+                self._requeuer.enqueue(self._requeuer.entity_for(member, now), now)
+            return
+        if member.phase is not Phase.QUEUED:
+            member.pending_update = info
+            return
+        entity, earlier = member.entity, member.pod
+        change = waiting_pod_change(earlier, info)
+        assert entity is not None, f"{member} is queued nowhere"
+        if change is None:
+            member.pod = info
+        elif (home := self._requeuer.entity_for(member, now)) is entity:
+            self._queue.update(entity, member, info, change, now)
+        else:
+            member.update(info)
+            self._requeuer.enqueue(home, now)
+        if earlier.pod.metadata.annotations != info.pod.metadata.annotations:
+            published = invalid_values(earlier.pod, member.profile.by_name)
+            self._context.outbox.extend(pod_events.invalid_annotations(member, published))
+        self._nominator.update(member)
+
+    def _on_deleting_pod(
+        self, info: PodInfo, member: QueuedPod | None, now: float, *, is_new: bool
+    ) -> None:
+        """A pod without a node is being deleted: it is not tried any more, and told so once."""
+        waits = member is not None and member.phase is Phase.QUEUED
+        if waits or (is_new and info.uid not in self._context.cluster):
+            self._context.outbox.append(pod_events.skipped_deleting(info.pod))
+        if member is None:
+            return
+        if member.phase in (Phase.QUEUED, Phase.WAITING):
+            self._remove_pod(info.uid, now)
+        else:
+            member.pending_update = info
+
+    def _remove_pod(self, uid: str, now: float) -> None:
+        cluster = self._context.cluster
+        freed, node = cluster.pod(uid), cluster.node_of(uid)  # on it, or nominated for it
+        self._preemption.forget_pod(uid)
+        if (member := self._context.pods.get(uid)) is not None:
+            self._stop_tracking(member, now)
+        cluster.remove_pod(uid)
+        if freed is not None and node is not None:
+            self._release.notify_pod_removed(freed, node, now)
+            self._preemption.on_victim_left(node)
+
+    def _stop_tracking(self, member: QueuedPod, now: float) -> None:
+        """Forget a pod that is not ours to place any more; its reservation stays counted."""
+        self._binding_cycle.cancel(member)
+        self._requeuer.remove(member, now)
+        self._release.stop_tracking(member)
