@@ -41,6 +41,11 @@ class VictimSet:
     cost: Cost
     proven: bool = True
 
+    @property
+    def groups_broken(self) -> int:
+        """How many gang groups break."""
+        return self.cost[2]
+
 
 def cost_of(
     victims: Iterable[PodInfo], policy: EvictionPolicy, budgets: Sequence[PodDisruptionBudget]
@@ -76,6 +81,10 @@ class VictimSearch:
         alike: pods of equal keys may stand in for each other: the youngest of them leave.
         fits: asked about sets that need not be allowed to leave together as well.
         attempts: how often ``fits`` may be asked.
+        fewest: how many have to leave at least.
+
+    Attributes:
+        used_up: whether the attempts were too few to try all that might be better.
     """
 
     candidates: Sequence[PodInfo]
@@ -85,65 +94,94 @@ class VictimSearch:
     fits: Fits
     alike: Callable[[PodInfo], Hashable]
     attempts: int
+    fewest: int = 0
+    used_up: bool = False
     _best: VictimSet | None = None
     _keys: dict[str, Hashable] = field(default_factory=dict)
+    #: uid → all that must leave if this one does.
+    _alone: dict[str, frozenset[str]] = field(default_factory=dict)
     _ages: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> VictimSet | None:
         """The best set found, or None where none was."""
+        self._keys = {pod.uid: self.alike(pod) for pod in self.candidates}
+        together = {pod.uid: self.company([pod]) for pod in self.candidates}
+        self._alone = {
+            uid: frozenset(pod.uid for pod in pods or ()) for uid, pods in together.items()
+        }
+        # Those that cannot leave because of others.
+        stay = {uid for uid, uids in self._alone.items() if not uids or uids - self._keys.keys()}
+        self.candidates = [pod for pod in self.candidates if pod.uid not in stay]
         if len(self.candidates) > MAX_CANDIDATES or not self.fits(self.candidates):
             return None
-        self._keys = {pod.uid: self.alike(pod) for pod in self.candidates}
         youngest_last = by_importance(self.candidates, self.policy.importance)
         self._ages = {pod.uid: number for number, pod in enumerate(youngest_last)}
-        proven = True
         try:
             self._visit(0, {}, {})
         except _AttemptsUsedUpError:
-            proven = False
+            self.used_up = True
         best = self._best
-        return best and VictimSet(best.victims, best.cost, proven)
+        return best and VictimSet(best.victims, best.cost, not self.used_up)
 
     def _visit(self, number: int, leaving: dict[str, PodInfo], spared: dict[str, PodInfo]) -> None:
         """Decide about the candidates from ``number`` on; those decided about have enough room."""
         if self._best is not None and not self._may_become_better(leaving):
             return
-        while number < len(self.candidates) and self.candidates[number].uid in leaving:
+        decided = leaving.keys() | spared.keys()
+        while number < len(self.candidates) and self.candidates[number].uid in decided:
             number += 1
         if number == len(self.candidates):
             victims = tuple(by_importance(leaving.values(), self.policy.importance))
             self._best = VictimSet(victims, cost_of(victims, self.policy, self.budgets))
             return
         pod = self.candidates[number]
-        may_stay = not any(self._is_older(uid, pod.uid) for uid in leaving)
-        if may_stay and self._can_do_without(pod, spared):
-            self._visit(number + 1, leaving, {**spared, pod.uid: pod})
+        if not any(self._is_older(uid, pod.uid) for uid in leaving):
+            more = self._with_those_that_stay(pod, leaving, spared)
+            if more is not None and self._can_do_without(more):
+                self._visit(number + 1, leaving, more)
         if not any(self._is_older(pod.uid, uid) for uid in spared):
-            more = self._with_company(pod, leaving, spared)
+            more = self._with_those_that_leave(pod, leaving, spared)
             if more is not None:
                 self._visit(number + 1, more, spared)
 
     def _may_become_better(self, leaving: dict[str, PodInfo]) -> bool:
         assert self._best is not None, "there is one to compare with"
-        return cost_of(leaving.values(), self.policy, self.budgets) < self._best.cost
+        broken_budgets, top, broken, count, youngest = cost_of(
+            leaving.values(), self.policy, self.budgets
+        )
+        least = broken_budgets, top, broken, max(count, self.fewest), youngest
+        return least < self._best.cost
 
     def _is_older(self, uid: str, other: str) -> bool:
         """Whether the one could stand in for the other, and is older, so that it should stay."""
         return self._keys[uid] == self._keys[other] and self._ages[uid] < self._ages[other]
 
-    def _can_do_without(self, pod: PodInfo, spared: dict[str, PodInfo]) -> bool:
-        """Whether there is enough room if all but the pod and those spared leave."""
+    def _can_do_without(self, spared: dict[str, PodInfo]) -> bool:
+        """Whether there is enough room if all but these leave."""
         if not self.attempts:
             raise _AttemptsUsedUpError
         self.attempts -= 1
-        rest = [each for each in self.candidates if each.uid not in spared and each is not pod]
-        return self.fits(rest)
+        return self.fits([pod for pod in self.candidates if pod.uid not in spared])
 
-    def _with_company(
+    def _with_those_that_stay(
+        self, pod: PodInfo, leaving: dict[str, PodInfo], spared: dict[str, PodInfo]
+    ) -> dict[str, PodInfo] | None:
+        """Those that are spared when the pod is as well; None where one of them leaves."""
+        staying = {**spared, pod.uid: pod}
+        for each in self.candidates:
+            if each.uid not in staying and not self._alone[each.uid].isdisjoint(staying):
+                if each.uid in leaving:
+                    return None
+                staying[each.uid] = each
+        return staying
+
+    def _with_those_that_leave(
         self, pod: PodInfo, leaving: dict[str, PodInfo], spared: dict[str, PodInfo]
     ) -> dict[str, PodInfo] | None:
         """Those that leave when the pod does as well; None where that may not be."""
         together = self.company([*leaving.values(), pod])
-        if together is None or any(each.uid in spared for each in together):
+        if together is None:
+            return None
+        if any(each.uid in spared or each.uid not in self._keys for each in together):
             return None
         return {each.uid: each for each in together}

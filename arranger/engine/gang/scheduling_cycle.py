@@ -154,6 +154,12 @@ class GangSchedulingCycle:
             )
         return best or _no_domain(entity)
 
+    def shortfall(self, entity: QueuedEntity) -> int:
+        """How many members the group still needs, beside those that are held."""
+        group = entity.gang_group
+        held = group.count_by_bundle(m.uid for m in self._holds.members_of(entity))
+        return sum(gang.shortfall(held[gang.name]) for gang in group.gangs)
+
     def row_masks(self, entity: QueuedEntity) -> RowMasks:
         """Where to try to place the group: domain by domain, or anywhere (None)."""
         held = self._holds.members_of(entity)

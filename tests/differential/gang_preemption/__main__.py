@@ -12,7 +12,7 @@ from pprint import pformat
 
 import click
 
-from arranger.engine.gang.preemption import planner
+from arranger.engine.gang.preemption import plan_search
 from tests.differential.gang_preemption.comparison import Comparison, Table
 from tests.differential.gang_preemption.world import random_world
 
@@ -25,7 +25,7 @@ from tests.differential.gang_preemption.world import random_world
 def main(count: int, first: int, seed: int | None, *, many: bool) -> None:
     """Play worlds, and say how the engine compares with the best."""
     if many:
-        planner.MAX_SEARCH_COST = 0  # type: ignore[misc]
+        plan_search.MAX_SEARCH_COST = 0  # type: ignore[misc]
     if seed is not None:
         _show(seed)
         return

@@ -54,6 +54,11 @@ class PreemptionCandidates:
         violating, others = split_by_pdb_violation(ordered, tuple(self._cluster.budgets.values()))
         return [*violating, *others]
 
+    def violating(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
+        """Those whose eviction would break a PodDisruptionBudget if all of them left."""
+        ordered = by_importance(pods, self._policy.importance)
+        return split_by_pdb_violation(ordered, tuple(self._cluster.budgets.values()))[0]
+
     def company(self, pods: Sequence[PodInfo]) -> list[PodInfo] | None:
         """These and all that must leave with them; None where they may not be evicted together.
 

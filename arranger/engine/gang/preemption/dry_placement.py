@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
 
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.placement_search import SearchEffort
 from arranger.engine.gang.scheduling_cycle import GangScheduleResult, GangSchedulingCycle
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
+from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy
 from arranger.framework.runtime.dry_run import DryRun
 
@@ -24,6 +29,7 @@ class DryPlacement:
     """Places what one group needs, on some rows or anywhere; nobody leaves for members beyond."""
 
     _cluster: Cluster
+    _nominator: Nominator
     _pod_cycle: SchedulingCycle
     _cycle: GangSchedulingCycle
     _policy: EvictionPolicy
@@ -42,6 +48,23 @@ class DryPlacement:
             placements = tuple((member, member.node) for member, _ in result.placed)
             self._cycle.unreserve_all(result)
         return placements if result.complete else None
+
+    def fewest_victims(self, candidates: Sequence[PodInfo]) -> int:
+        """How many of the candidates have to leave at least, by the sum of what is free."""
+        table, size = self._cluster.table, self._cluster.table.size
+        rows = table.alive[:size] if self._row_mask is None else self._row_mask.rows
+        with self._cluster.simulate_without(self._nominator.visible_pods()):
+            free = np.maximum(table.allocatable[:, :size] - table.requested[:, :size], 0)
+        left = free[:, rows].sum(axis=1).tolist()
+        members = [member.pod for member in self._entity.ready()]
+        needed, fewest = self._cycle.shortfall(self._entity), 0
+        for column, amount in enumerate(left):
+            lacking = sum(sorted(_requested(members, column, table))[:needed]) - amount
+            offered = sorted(_requested(candidates, column, table), reverse=True)
+            given = accumulate(offered)
+            enough = (count for count, n in enumerate(given, start=1) if n >= lacking)
+            fewest = max(fewest, next(enough, 0) if lacking > 0 else 0)
+        return fewest
 
     def needed(self, victims: Sequence[PodInfo]) -> list[PodInfo] | None:
         """Those of the victims who must leave where the members would go if all left.
@@ -102,6 +125,12 @@ class DryPlacement:
             return True  # the sum of the requests has been compared already
         with self._cluster.simulate_without([member.pod]):
             return DryRun(member.profile, self._cluster, member.pod, evaluation).fits(row)
+
+
+def _requested(pods: Iterable[PodInfo], column: int, table: NodeTable) -> list[int]:
+    """What each of the pods requests of a resource."""
+    vectors = (pod.request_vector(table.resource_column) for pod in pods)
+    return [dict(zip(*vector, strict=True)).get(column, 0) for vector in vectors]
 
 
 def _one_per_class(members: Iterable[QueuedPod]) -> list[QueuedPod]:
