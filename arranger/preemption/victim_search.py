@@ -8,8 +8,9 @@ the search ends with the best set, or with the best of those seen when its attem
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
@@ -22,6 +23,8 @@ from arranger.preemption.importance import by_importance, start_time
 MAX_CANDIDATES: Final = 256
 #: What a set of victims costs, least first: see :func:`cost_of`.
 Cost = tuple[int, int, int, int, float]
+#: More than any set costs.
+IMPOSSIBLE: Final[Cost] = (sys.maxsize, 0, 0, 0, 0.0)
 
 #: Whether there is enough room if these pods leave.
 Fits = Callable[[Sequence[PodInfo]], bool]
@@ -31,14 +34,14 @@ Company = Callable[[Sequence[PodInfo]], Sequence[PodInfo] | None]
 
 @dataclass(frozen=True, slots=True)
 class VictimSet:
-    """Who leaves, the most important first.
+    """Who leaves, the most important first; nobody where no set was found.
 
     Attributes:
         proven: whether all cheaper sets have been ruled out.
     """
 
-    victims: tuple[PodInfo, ...]
-    cost: Cost
+    victims: tuple[PodInfo, ...] = ()
+    cost: Cost = IMPOSSIBLE
     proven: bool = True
 
     @property
@@ -82,9 +85,6 @@ class VictimSearch:
         fits: asked about sets that need not be allowed to leave together as well.
         attempts: how often ``fits`` may be asked.
         fewest: how many have to leave at least.
-
-    Attributes:
-        used_up: whether the attempts were too few to try all that might be better.
     """
 
     candidates: Sequence[PodInfo]
@@ -95,15 +95,14 @@ class VictimSearch:
     alike: Callable[[PodInfo], Hashable]
     attempts: int
     fewest: int = 0
-    used_up: bool = False
-    _best: VictimSet | None = None
+    _best: VictimSet = VictimSet()
     _keys: dict[str, Hashable] = field(default_factory=dict)
     #: uid → all that must leave if this one does.
     _alone: dict[str, frozenset[str]] = field(default_factory=dict)
     _ages: dict[str, int] = field(default_factory=dict)
 
-    def run(self) -> VictimSet | None:
-        """The best set found, or None where none was."""
+    def run(self) -> VictimSet:
+        """The best set found."""
         self._keys = {pod.uid: self.alike(pod) for pod in self.candidates}
         together = {pod.uid: self.company([pod]) for pod in self.candidates}
         self._alone = {
@@ -113,19 +112,18 @@ class VictimSearch:
         stay = {uid for uid, uids in self._alone.items() if not uids or uids - self._keys.keys()}
         self.candidates = [pod for pod in self.candidates if pod.uid not in stay]
         if len(self.candidates) > MAX_CANDIDATES or not self.fits(self.candidates):
-            return None
+            return VictimSet()
         youngest_last = by_importance(self.candidates, self.policy.importance)
         self._ages = {pod.uid: number for number, pod in enumerate(youngest_last)}
         try:
             self._visit(0, {}, {})
         except _AttemptsUsedUpError:
-            self.used_up = True
-        best = self._best
-        return best and VictimSet(best.victims, best.cost, not self.used_up)
+            return replace(self._best, proven=False)
+        return self._best
 
     def _visit(self, number: int, leaving: dict[str, PodInfo], spared: dict[str, PodInfo]) -> None:
         """Decide about the candidates from ``number`` on; those decided about have enough room."""
-        if self._best is not None and not self._may_become_better(leaving):
+        if not self._may_become_better(leaving):
             return
         decided = leaving.keys() | spared.keys()
         while number < len(self.candidates) and self.candidates[number].uid in decided:
@@ -145,7 +143,6 @@ class VictimSearch:
                 self._visit(number + 1, more, spared)
 
     def _may_become_better(self, leaving: dict[str, PodInfo]) -> bool:
-        assert self._best is not None, "there is one to compare with"
         broken_budgets, top, broken, count, youngest = cost_of(
             leaving.values(), self.policy, self.budgets
         )

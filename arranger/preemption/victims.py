@@ -287,7 +287,7 @@ class VictimSelector:
             alike=lambda pod: pod.uid,
             attempts=2 * len(pods),
         ).run()
-        if found is None:
+        if not found.victims:
             return None
         violations, _, broken, *_ = found.cost
         return Candidate(

@@ -84,6 +84,14 @@ FAULTS = (
 )
 
 
+def judge(seeds: Iterable[int]) -> Table:
+    """The table of the worlds of these seeds."""
+    table = Table()
+    for seed in seeds:
+        table.add(seed)
+    return table
+
+
 @dataclass
 class Table:
     """Counts of many worlds, for gangs and for lone pods.
@@ -107,6 +115,15 @@ class Table:
             self.worse[who, judged.worse_in] += 1
             self.more_pods[who] = max(self.more_pods[who], judged.more_pods)
             self.seeds.setdefault((who, judged.worse_in), []).append(seed)
+
+    def include(self, other: Table) -> None:
+        """Add what another table has counted."""
+        self.counts.update(other.counts)
+        self.worse.update(other.worse)
+        for who, pods in other.more_pods.items():
+            self.more_pods[who] = max(self.more_pods[who], pods)
+        for key, seeds in other.seeds.items():
+            self.seeds.setdefault(key, []).extend(seeds)
 
     def faults(self, who: str) -> list[str]:
         """What must not happen and has."""

@@ -8,7 +8,7 @@ those are searched that must leave there.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import Final
 
@@ -52,27 +52,26 @@ class PlanSearch:
 
     # --- few candidates --------------------------------------------------------------------
 
-    def best_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> VictimSet | None:
+    def best_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> VictimSet:
         """The best set of victims among these pods, or the best that was found in time.
 
-        If it need not hold anybody important, or no gang has to break, only such sets are compared.
+        All of them together are enough. Where the least important are, or those beyond the minimum
+        of their gangs, only such sets are compared.
         """
-        if not group.fits_without(pods):
-            return None
         violating = self._candidates.violating(pods)
         enough = list(pods) if violating else self._least_important(group, pods)
         assert enough is not None, "all are enough"
         surplus = [pod for pod in enough if not self._policy.groups_broken([pod])]
         if not violating and len(surplus) < len(enough) and group.fits_without(surplus):
             found = self._search(group, surplus)
-            if found is not None and not found.groups_broken:
+            if found.victims and not found.groups_broken:
                 return found
         found = self._search(group, enough)
-        if found is None and len(enough) < len(pods):
+        if not found.victims and len(enough) < len(pods):
             found = self._search(group, pods)
-        return found or self.good_of(group, pods)
+        return found if found.victims or found.proven else self.good_of(group, pods)
 
-    def _search(self, group: DryPlacement, pods: Sequence[PodInfo]) -> VictimSet | None:
+    def _search(self, group: DryPlacement, pods: Sequence[PodInfo]) -> VictimSet:
         each = len(self._members) + len(pods) // _VICTIMS_PER_MEMBER
         search = VictimSearch(
             pods,
@@ -95,12 +94,12 @@ class PlanSearch:
 
     # --- many ------------------------------------------------------------------------------
 
-    def good_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> VictimSet | None:
+    def good_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> VictimSet:
         """A set of victims among many in which each is needed, if not the best of all."""
         allowed = self._candidates.allowed_together(pods)
         enough = self._least_important(group, allowed)
         if enough is None:
-            return None
+            return VictimSet(proven=False)
         surplus = self._candidates.breaking_nobody(enough)
         if len(surplus) < len(enough) and group.fits_without(surplus):
             enough = surplus
@@ -108,10 +107,10 @@ class PlanSearch:
         count = _fewest(len(by_node), lambda n: group.fits_without(_first(by_node, n)))
         chosen = self._shrink(group, _first(by_node, count) if count is not None else enough)
         if chosen is None:
-            return None
+            return VictimSet(proven=False)
         chosen = self._candidates.ordered(chosen)
-        if self.is_small(chosen) and (better := self._search(group, chosen)) is not None:
-            return VictimSet(better.victims, better.cost, proven=False)
+        if self.is_small(chosen) and (better := self._search(group, chosen)).victims:
+            return replace(better, proven=False)
         budgets = tuple(self._cluster.budgets.values())
         return VictimSet(tuple(chosen), cost_of(chosen, self._policy, budgets), proven=False)
 

@@ -80,8 +80,7 @@ class GangPreemptionPlanner:
         self, entity: QueuedEntity, pods: Sequence[PodInfo], search: PlanSearch
     ) -> PreemptionPlan:
         """The best plan of all domains, the first of equals; the first one where pods are many."""
-        best: VictimSet | None = None
-        plan, effort = PreemptionPlan(proven=search.is_small(pods)), SearchEffort(MAX_EFFORT)
+        best, plan, effort = VictimSet(), PreemptionPlan(), SearchEffort(MAX_EFFORT)
         with self._cycle.dry_run(entity):
             for row_mask in self._row_masks(entity, pods):
                 group = DryPlacement(
@@ -94,16 +93,22 @@ class GangPreemptionPlanner:
                     row_mask,
                     effort,
                 )
-                look = search.best_of if search.is_small(pods) else search.good_of
-                found = look(group, pods)
-                if found is None or (best is not None and best.cost <= found.cost):
+                if not group.fits_without(pods):
                     continue
-                # On paper first, always: nobody leaves unless all members then have a place.
-                placements = group.without(found.victims)
-                if placements is not None:
-                    best, plan = found, PreemptionPlan(placements, found.victims, found.proven)
-                    if not search.is_small(pods):
-                        break  # to look at other domains for so many is too dear
+                small = search.is_small(pods)
+                found = search.best_of(group, pods) if small else search.good_of(group, pods)
+                if not found.victims:
+                    plan = replace(plan, proven=plan.proven and found.proven)
+                elif found.cost < best.cost:
+                    # On paper first, always: nobody leaves unless all members then have a place.
+                    placements = group.without(found.victims)
+                    if placements is None:
+                        plan = replace(plan, proven=False)
+                        continue
+                    proven = plan.proven and found.proven
+                    best, plan = found, PreemptionPlan(placements, found.victims, proven)
+                if best.victims and not small:
+                    break  # to look at other domains for so many is too dear
         return plan
 
     def _row_masks(
