@@ -96,8 +96,15 @@ class PlanSearch:
 
     def good_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> VictimSet:
         """A set of victims among many in which each is needed, if not the best of all."""
+        found = self._good_of(group, pods)
+        if found.victims:
+            return found
+        # Those that are needed may not leave together; there may be others.
         allowed = self._candidates.allowed_together(pods)
-        enough = self._least_important(group, allowed)
+        return self._good_of(group, allowed) if len(allowed) < len(pods) else found
+
+    def _good_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> VictimSet:
+        enough = self._least_important(group, pods)
         if enough is None:
             return VictimSet(proven=False)
         surplus = self._candidates.breaking_nobody(enough)
@@ -106,13 +113,16 @@ class PlanSearch:
         by_node = self._candidates.by_node(enough, min(self._members, key=age).pod)
         count = _fewest(len(by_node), lambda n: group.fits_without(_first(by_node, n)))
         chosen = self._shrink(group, _first(by_node, count) if count is not None else enough)
+        # Whether all of these are needed, or which of the others if they may not leave together.
+        few = self._candidates.ordered(chosen or enough)
+        if len(few) <= MAX_CANDIDATES and len(few) * len(self._members) <= 2 * MAX_EFFORT:
+            better = self._search(group, few)
+            if better.victims or chosen is None:
+                return replace(better, proven=False)
         if chosen is None:
             return VictimSet(proven=False)
-        chosen = self._candidates.ordered(chosen)
-        if self.is_small(chosen) and (better := self._search(group, chosen)).victims:
-            return replace(better, proven=False)
-        budgets = tuple(self._cluster.budgets.values())
-        return VictimSet(tuple(chosen), cost_of(chosen, self._policy, budgets), proven=False)
+        budgets, victims = tuple(self._cluster.budgets.values()), tuple(few)
+        return VictimSet(victims, cost_of(victims, self._policy, budgets), proven=False)
 
     def _least_important(
         self, group: DryPlacement, pods: Sequence[PodInfo]
