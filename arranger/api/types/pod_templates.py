@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from arranger.api.quantity import RawQuantity
 from arranger.api.types.core import Struct
 
 
@@ -17,10 +18,11 @@ class TemplateMetadata(Struct):
 
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
 
 
 class Named(Struct):
-    """A variable or a volume."""
+    """A variable, a volume or its mount."""
 
     name: str
 
@@ -32,12 +34,21 @@ class TemplatePort(Struct):
     name: str | None = None
 
 
+class TemplateResources(Struct):
+    """``resources`` of a container."""
+
+    limits: dict[str, RawQuantity] | None = None
+    requests: dict[str, RawQuantity] | None = None
+
+
 class TemplateContainer(Struct):
     """A container."""
 
     name: str
     env: list[Named] | None = None
     ports: list[TemplatePort] | None = None
+    volume_mounts: list[Named] | None = None
+    resources: TemplateResources | None = None
 
 
 class TemplatePodSpec(Struct):
@@ -46,6 +57,10 @@ class TemplatePodSpec(Struct):
     containers: list[TemplateContainer]
     init_containers: list[TemplateContainer] | None = None
     volumes: list[Named] | None = None
+    scheduler_name: str | None = None
+    priority_class_name: str | None = None
+    hostname: str | None = None
+    subdomain: str | None = None
 
 
 class PodTemplate(Struct):

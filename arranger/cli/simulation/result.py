@@ -86,7 +86,10 @@ def _describe(end: End, pods: list[Object], *, nodes: int) -> str:
     if end.reason is EndReason.STANDSTILL:
         if not waiting:
             return "ended: every pod has been placed" if pods else "ended: there were no pods"
-        return f"ended: nothing has moved for {span(end.quiet_seconds)}, and {left}"
+        # Nobody has looked at pods of other schedulers.
+        others = sum(not (p["spec"].get("nodeName") or p["status"].get("conditions")) for p in pods)
+        hint = f", {others} for other schedulers (--all-pods places them, too)" if others else ""
+        return f"ended: nothing has moved for {span(end.quiet_seconds)}, and {left}{hint}"
     what = ", ".join(f"{name} ({times} times)" for name, times in end.moving)
     still = f"what still moved: {what}" if what else "some pods would have run longer"
     if end.reason is EndReason.TIME:

@@ -35,6 +35,7 @@ from arranger.controllers.gang.status import (
     volcano_status,
 )
 from arranger.controllers.runtime.objects import Object, is_stale, merge_patch
+from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.gangs.gang import Gang
 from arranger.gangs.gang_object import GANG_API_VERSION, MANAGED_BY, gang_object_spec
 from arranger.gangs.registry import GangRegistry
@@ -98,6 +99,10 @@ class GangCache:
         schedulers: whose pods are ours, by ``spec.schedulerName``; the first one signs Gangs.
         gang_wait_time: the scheduler's, seconds, for gangs that ask for none.
 
+    Attributes:
+        tombstones: Gangs and PodGroups that went since the reconcile of their gang began, which no
+            answer brings back.
+
     Methods that take events return the names of the gangs to reconcile.
     """
 
@@ -107,6 +112,7 @@ class GangCache:
         self._schedulers = tuple(schedulers)
         self._gang_wait_time = gang_wait_time
         self.registry = GangRegistry()
+        self.tombstones = Tombstones()
         #: Gang → uid → member.
         self._members: dict[str, dict[str, MemberSummary]] = {}
         self._observed: dict[GangObjectKey, ObservedObject] = {}
@@ -172,8 +178,11 @@ class GangCache:
         meta = observed.metadata
         key = GangObjectKey(group, f"{meta.namespace}/{meta.name}")
         known = self._observed.get(key)
-        if known is not None and is_stale(meta, known.metadata):
+        gone = self.tombstones.has(key.name, meta.uid)
+        if gone or (known is not None and is_stale(meta, known.metadata)):
             return set()
+        if known is not None and known.metadata.uid != meta.uid:
+            self.tombstones.add(key.name, known.metadata.uid)
         changed: set[str] = set()
         if group != GANG_GROUP:
             definition = msgspec.convert(body, POD_GROUP_KINDS[group], strict=False)
@@ -186,6 +195,7 @@ class GangCache:
 
     def on_object_deleted(self, key: GangObjectKey, uid: str = "") -> set[str]:
         """A Gang or PodGroup was deleted: the one of this uid, or whichever it is."""
+        self.tombstones.add(key.name, uid)
         known = self._observed.get(key)
         if known is None or uid not in ("", known.metadata.uid):
             return set()
@@ -194,10 +204,6 @@ class GangCache:
             self.registry.forget_records(key.name)
             return {key.name}
         return self.registry.on_pod_group_deleted(POD_GROUP_KINDS[key.group], key.name) | {key.name}
-
-    def is_observed(self, key: GangObjectKey) -> bool:
-        """Whether a Gang or PodGroup is there, as far as is known."""
-        return key in self._observed
 
     def changes(self, name: str, now: str) -> list[ObjectChange]:
         """What is to be written about a gang, in this order; nothing when all is right.

@@ -105,7 +105,7 @@ class GangController:
         meta = body["metadata"]
         if deleted:
             key = GangObjectKey(group, f"{meta['namespace']}/{meta['name']}")
-            self.work_queue.enqueue(self.cache.on_object_deleted(key))
+            self.work_queue.enqueue(self.cache.on_object_deleted(key, meta["uid"]))
             return
         try:
             self.work_queue.enqueue(self.cache.on_object_updated(group, body))

@@ -36,6 +36,10 @@ class GangReconciler:
 
     async def reconcile(self, name: str) -> Result:
         """Write what is to be written about one gang."""
+        with self.cache.tombstones.kept(name):
+            return await self._reconcile(name)
+
+    async def _reconcile(self, name: str) -> Result:
         for change in self.cache.changes(name, second_time(self.now())):
             try:
                 await self._write(change)
@@ -43,7 +47,7 @@ class GangReconciler:
                 if error.conflict:
                     await self._refresh(change)
                     return Result.REQUEUE
-                if error.not_found and (changed := self.cache.on_object_deleted(change.key)):
+                if error.not_found and (changed := self._gone(change)):
                     self.work_queue.enqueue(changed)
                     return Result.REQUEUE
                 write = log.debug if error.unauthorized else log.warning
@@ -77,9 +81,7 @@ class GangReconciler:
             # A list is replaced whole: nobody else's condition may get lost by that.
             version = change.observed.metadata.resource_version
         path = _path(change) + subresource
-        written = await self.writer.patch(path, patch, resource_version=version)
-        if self.cache.is_observed(change.key):
-            self._observe(change.key, written)  # else it was deleted before the answer came
+        self._observe(change.key, await self.writer.patch(path, patch, resource_version=version))
 
     async def _refresh(self, change: ObjectChange) -> None:
         """Somebody was faster: take in what is there, and start from it."""
@@ -87,7 +89,12 @@ class GangReconciler:
             self._observe(change.key, await self.writer.get(_path(change)))
         except StatusError as error:
             if error.not_found:
-                self.work_queue.enqueue(self.cache.on_object_deleted(change.key))
+                self.work_queue.enqueue(self._gone(change))
+
+    def _gone(self, change: ObjectChange) -> set[str]:
+        """There is no object of the name: the one that was known is gone."""
+        known = change.observed
+        return self.cache.on_object_deleted(change.key, known.metadata.uid) if known else set()
 
     def _observe(self, key: GangObjectKey, body: bytes) -> None:
         self.work_queue.enqueue(self.cache.on_object_updated(key.group, msgspec.json.decode(body)))

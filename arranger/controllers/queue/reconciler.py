@@ -76,9 +76,9 @@ class QueueReconciler:
             write = log.debug if error.unauthorized else log.warning
             write("queue.write_refused", queue=queue.name, error=str(error))
             return Result.DONE if error.invalid else Result.BACKOFF
-        if queue.name not in self.cache.observed:
-            return Result.DONE  # it was deleted before the answer came
-        written = msgspec.json.decode(body, type=ObservedQueue)
+        known, written = self.cache.observed.get(queue.name), _decode(body)
+        if known is None or known.metadata.uid != written.metadata.uid:
+            return result  # it was deleted before the answer came
         self.work_queue.enqueue(self.cache.on_queue_updated(written) - {queue.name})
         return result
 
@@ -89,3 +89,7 @@ class QueueReconciler:
             self.events.record(
                 about, event_reasons.INVALID_QUEUE, "; ".join(problems), warning=True
             )
+
+
+def _decode(body: bytes) -> ObservedQueue:
+    return msgspec.json.decode(body, type=ObservedQueue)

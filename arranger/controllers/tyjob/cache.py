@@ -18,6 +18,7 @@ from arranger.api.types.tyjob import (
     parse_tyjob,
 )
 from arranger.controllers.runtime.objects import is_stale
+from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.controllers.tyjob.observed_state import ObservedState, Refusal
 
 OwnedObject = TYJobPod | LeaderService | LeaderConfigMap
@@ -31,9 +32,15 @@ OWNED_KINDS: Final[Mapping[str, type[OwnedObject]]] = {
 
 
 class TYJobCache:
-    """TYJobs and what they own. Methods that take events return the keys of the jobs concerned."""
+    """TYJobs and what they own. Methods that take events return the keys of the jobs concerned.
+
+    Attributes:
+        tombstones: what of a job was deleted since its reconcile began, which no answer brings
+            back.
+    """
 
     def __init__(self) -> None:
+        self.tombstones = Tombstones()
         self._jobs: dict[str, TYJob] = {}
         #: (uid of the job, resource) → name → object.
         self._owned: dict[tuple[str, str], dict[str, OwnedObject]] = {}
@@ -47,19 +54,28 @@ class TYJobCache:
         """A job was added or edited, or is the answer to a write of ours."""
         job = parse_tyjob(dict(body))
         known = self._jobs.get(job.key)
-        if known is not None and is_stale(job.metadata, known.metadata):
+        gone = self.tombstones.has(job.key, job.metadata.uid)
+        if gone or (known is not None and is_stale(job.metadata, known.metadata)):
             return set()
         if known is not None and known.metadata.uid != job.metadata.uid:
-            self.on_job_deleted(job.key)
+            self.on_job_deleted(job.key, known.metadata.uid)
         self._jobs[job.key] = job
         return {job.key}
 
-    def on_job_deleted(self, key: str) -> None:
-        """A job was deleted; the garbage collector removes the rest."""
-        job = self._jobs.pop(key, None)
-        if job is not None:
-            self._refusals.pop(job.metadata.uid, None)
-            self._ended_leaders.pop(job.metadata.uid, None)
+    def on_job_deleted(self, key: str, uid: str) -> None:
+        """A job was deleted; the garbage collector removes the rest.
+
+        There may be another job of its name by now.
+        """
+        self.tombstones.add(key, uid)
+        if self._is_known(key, uid):
+            del self._jobs[key]
+            self._refusals.pop(uid, None)
+            self._ended_leaders.pop(uid, None)
+
+    def _is_known(self, key: str, uid: str) -> bool:
+        job = self._jobs.get(key)
+        return job is not None and job.metadata.uid == uid
 
     def job(self, key: str) -> TYJob | None:
         """The job of a key."""
@@ -80,7 +96,7 @@ class TYJobCache:
         """The server refused a write ("" for: it refuses none any more); whether that is news."""
         uid, refusal = job.metadata.uid, Refusal(why, job.metadata.generation) if why else None
         before = self._refusals.pop(uid, None)
-        if refusal is not None:
+        if refusal is not None and self._is_known(job.key, uid):
             self._refusals[uid] = refusal
         return refusal != before
 
@@ -93,6 +109,8 @@ class TYJobCache:
         if owner is None:
             return set()
         uid, key = owner
+        if self.tombstones.has(key, owned.metadata.uid):
+            return set()
         there = self._owned.setdefault((uid, plural), {})
         known = there.get(owned.metadata.name)
         if known is not None and is_stale(owned.metadata, known.metadata):
@@ -107,6 +125,7 @@ class TYJobCache:
         if owner is None:
             return set()
         uid, key = owner
+        self.tombstones.add(key, owned.metadata.uid)
         there = self._owned.get((uid, plural), {})
         known = there.get(owned.metadata.name)
         if known is None or known.metadata.uid != owned.metadata.uid:
@@ -118,7 +137,9 @@ class TYJobCache:
         return {key}
 
     def _note_end(self, uid: str, key: str, owned: OwnedObject) -> None:
-        if not isinstance(owned, TYJobPod) or owned.role != LEADER or key not in self._jobs:
+        if not isinstance(owned, TYJobPod) or owned.role != LEADER:
+            return
+        if not self._is_known(key, uid):
             return
         if owned.succeeded or owned.failed:
             self._ended_leaders[uid] = owned

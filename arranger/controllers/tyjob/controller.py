@@ -86,6 +86,6 @@ class TYJobController:
         """A TYJob as the server shows it."""
         if deleted:
             meta = body["metadata"]
-            self.cache.on_job_deleted(f"{meta['namespace']}/{meta['name']}")
+            self.cache.on_job_deleted(f"{meta['namespace']}/{meta['name']}", meta["uid"])
         else:
             self.work_queue.enqueue(self.cache.on_job_updated(body))

@@ -50,6 +50,10 @@ class TYJobReconciler:
 
     async def reconcile(self, key: str) -> Result | float:
         """Look at one job, and write what follows."""
+        with self.cache.tombstones.kept(key):
+            return await self._reconcile(key)
+
+    async def _reconcile(self, key: str) -> Result | float:
         job = self.cache.job(key)
         if job is None:
             return Result.DONE
@@ -99,7 +103,7 @@ class TYJobReconciler:
         except StatusError as error:
             if not error.not_found:
                 raise
-            self.cache.on_job_deleted(job.key)
+            self.cache.on_job_deleted(job.key, job.metadata.uid)
             raise _StaleError from None
         self.cache.on_job_updated(body)
         if body["metadata"]["resourceVersion"] != job.metadata.resource_version:
@@ -138,7 +142,7 @@ class TYJobReconciler:
             if error.invalid or error.code == 403:
                 raise _RefusedError(f"{write.plural} {write.name}: {error.message}") from error
             raise
-        self._observe(write.plural, decode_owned(write.plural, body))
+        self._observe(job, write.plural, decode_owned(write.plural, body))
 
     async def _create_pods(self, job: TYJob, pods: list[Create]) -> None:
         # A job that was deleted or has ended meanwhile must not start again. Somebody else may
@@ -170,11 +174,12 @@ class TYJobReconciler:
         owned = decode_owned(write.plural, body)
         if not is_owned_by(owned, job):
             raise _RefusedError(f"{write.plural} {name}: exists and is not of this job")
-        self._observe(write.plural, owned)
+        self._observe(job, write.plural, owned)
 
-    def _observe(self, plural: str, owned: OwnedObject) -> None:
-        self.record(plural, owned)
-        self.cache.on_owned_updated(plural, owned)
+    def _observe(self, job: TYJob, plural: str, owned: OwnedObject) -> None:
+        if not self.cache.tombstones.has(job.key, owned.metadata.uid):
+            self.record(plural, owned)
+            self.cache.on_owned_updated(plural, owned)
 
     async def _delete(self, job: TYJob, write: DeleteReplicaPod) -> None:
         options = {"gracePeriodSeconds": 0} if write.force else {}

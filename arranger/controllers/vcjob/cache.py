@@ -16,6 +16,7 @@ import msgspec
 from arranger.api.types.core import ObjectMeta, OwnerReference
 from arranger.api.types.volcano_job import JOB_GROUP, JobPod, VolcanoJob, task_index
 from arranger.controllers.runtime.objects import Object, is_stale
+from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
 
@@ -43,10 +44,15 @@ class JobCache:
 
     Args:
         schedulers: whose jobs are ours, by ``spec.schedulerName``; those that name none are too.
+
+    Attributes:
+        tombstones: what of a job was deleted since its reconcile began, which no answer brings
+            back.
     """
 
     def __init__(self, schedulers: Iterable[str] = ("arranger",)) -> None:
         self.schedulers = tuple(schedulers)
+        self.tombstones = Tombstones()
         self._records: dict[str, _Record] = {}
         #: ``namespace/name`` → uid of the job that has the name now.
         self._uids: dict[str, str] = {}
@@ -58,12 +64,14 @@ class JobCache:
             msgspec.ValidationError: it is none, or says what no Job can say.
         """
         job = msgspec.convert(dict(body), VolcanoJob, strict=False)
-        if job.spec.scheduler_name not in ("", *self.schedulers):
-            return self.on_job_deleted(job.key)
         uid = job.metadata.uid
+        if self.tombstones.has(job.key, uid):
+            return set()
+        if job.spec.scheduler_name not in ("", *self.schedulers):
+            return self.on_job_deleted(job.key, uid)
         earlier = self._uids.get(job.key)
-        if earlier not in (None, uid):
-            self.on_job_deleted(job.key)
+        if earlier is not None and earlier != uid:
+            self.on_job_deleted(job.key, earlier)
         record = self._record(uid, job.key)
         if record.job is not None and is_stale(job.metadata, record.job.metadata):
             return set()
@@ -71,10 +79,11 @@ class JobCache:
         record.job, record.raw_status = job, dict(body.get("status") or {})
         return {job.key}
 
-    def on_job_deleted(self, name: str) -> set[str]:
-        """A Job was deleted."""
-        uid = self._uids.pop(name, None)
-        if uid is not None:
+    def on_job_deleted(self, name: str, uid: str) -> set[str]:
+        """A Job was deleted; there may be another of its name by now."""
+        self.tombstones.add(name, uid)
+        if self._uids.get(name) == uid:
+            del self._uids[name]
             self._records[uid].job = None
             self._drop_if_empty(uid)
         return set()
@@ -85,6 +94,8 @@ class JobCache:
         if found is None:
             return set()
         uid, index, name = found
+        if self.tombstones.has(name, pod.metadata.uid):
+            return set()
         record = self._record(uid, name)
         known = record.pods.get(index)
         if known is not None and is_stale(pod.metadata, known.metadata):
@@ -96,21 +107,23 @@ class JobCache:
     def on_pod_deleted(self, pod: JobPod) -> set[str]:
         """A pod was deleted."""
         found = _owner_and_index(pod)
-        if found is None or found[0] not in self._records:
+        if found is None:
             return set()
-        known = self._records[found[0]].pods.get(found[1])
-        if known is None or known.metadata.uid != pod.metadata.uid:
+        uid, index, name = found
+        self.tombstones.add(name, pod.metadata.uid)
+        record = self._records.get(uid)
+        known = record.pods.get(index) if record is not None else None
+        if record is None or known is None or known.metadata.uid != pod.metadata.uid:
             return set()  # a newer pod of this index is known
-        uid, index, _ = found
-        record = self._records[uid]
         del record.pods[index]
         record.confirmed_empty.add(index)
         self._drop_if_empty(uid)
         return self._affected(record)
 
-    def confirm_empty(self, name: str, index: TaskIndex) -> None:
+    def confirm_empty(self, job: VolcanoJob, index: TaskIndex) -> None:
         """The server has answered that this pod of the job does not exist."""
-        self._records[self._uids[name]].confirmed_empty.add(index)
+        if record := self._records.get(job.metadata.uid):
+            record.confirmed_empty.add(index)
 
     def on_pod_group_updated(self, body: Mapping[str, Any]) -> set[str]:
         """A PodGroup of ``scheduling.volcano.sh`` was added or edited.
@@ -120,9 +133,9 @@ class JobCache:
         """
         meta = msgspec.convert(dict(body["metadata"]), ObjectMeta, strict=False)
         owner = _owning_job(meta)
-        if owner is None:
+        if owner is None or self.tombstones.has(name := f"{meta.namespace}/{owner.name}", meta.uid):
             return set()
-        record = self._record(owner.uid, f"{meta.namespace}/{owner.name}")
+        record = self._record(owner.uid, name)
         status = body.get("status") or {}
         waiting = [c for c in status.get("conditions") or () if c.get("type") == "Unschedulable"]
         seen = ObservedPodGroup(
@@ -141,17 +154,21 @@ class JobCache:
         """A PodGroup was deleted."""
         meta = msgspec.convert(dict(body["metadata"]), ObjectMeta, strict=False)
         owner = _owning_job(meta)
-        record = self._records.get(owner.uid) if owner else None
-        known = record.pod_groups.get(meta.name) if record else None
-        if owner is None or record is None or known is None or known.metadata.uid != meta.uid:
+        if owner is None:
+            return set()
+        self.tombstones.add(f"{meta.namespace}/{owner.name}", meta.uid)
+        record = self._records.get(owner.uid)
+        known = record.pod_groups.get(meta.name) if record is not None else None
+        if record is None or known is None or known.metadata.uid != meta.uid:
             return set()
         del record.pod_groups[meta.name]
         self._drop_if_empty(owner.uid)
         return self._affected(record)
 
-    def record_created(self, name: str, what: str, digest: str) -> None:
+    def record_created(self, job: VolcanoJob, what: str, digest: str) -> None:
         """An object that a job needs exists, from the manifest of this digest."""
-        self._records[self._uids[name]].created[what] = digest
+        if record := self._records.get(job.metadata.uid):
+            record.created[what] = digest
 
     def record_refusal(self, job: VolcanoJob, refusal: str) -> None:
         """All that a job needs was created (""), or this is what the server had against it."""

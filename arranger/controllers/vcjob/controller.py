@@ -72,7 +72,7 @@ class JobController:
         meta = body["metadata"]
         name = f"{meta['namespace']}/{meta['name']}"
         if deleted:
-            self.cache.on_job_deleted(name)
+            self.cache.on_job_deleted(name, meta["uid"])
             return
         try:
             self.work_queue.enqueue(self.cache.on_job_updated(body))

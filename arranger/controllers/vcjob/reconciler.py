@@ -55,6 +55,10 @@ class JobReconciler:
 
     async def reconcile(self, name: str) -> Result | float:
         """One pass: what is seen of a job, and what is to be written now."""
+        with self.cache.tombstones.kept(name):
+            return await self._reconcile(name)
+
+    async def _reconcile(self, name: str) -> Result | float:
         snapshot = self.cache.snapshot(name, self.now())
         if snapshot is None:
             return Result.DONE
@@ -114,7 +118,7 @@ class JobReconciler:
             )
         except StatusError as error:
             if error.not_found:
-                self.cache.on_job_deleted(job.key)
+                self.cache.on_job_deleted(job.key, job.metadata.uid)
                 return Result.DONE
             if error.conflict:
                 await self._refresh(job)
@@ -133,7 +137,7 @@ class JobReconciler:
             self.cache.on_job_updated(msgspec.json.decode(await self.writer.get(_job_path(job))))
         except StatusError as error:
             if error.not_found:
-                self.cache.on_job_deleted(job.key)
+                self.cache.on_job_deleted(job.key, job.metadata.uid)
 
     async def _confirm(self, snapshot: JobSnapshot, indices: Iterable[TaskIndex]) -> None:
         """Ask for pods that should be there: is our snapshot behind, or are they gone?"""
@@ -145,10 +149,10 @@ class JobReconciler:
                 if not error.not_found:
                     continue
             else:
-                self._observe_pod(pod)
+                self._observe_pod(snapshot.job, pod)
                 if _is_ours(pod, snapshot.job):
                     continue
-            self.cache.confirm_empty(snapshot.job.key, index)
+            self.cache.confirm_empty(snapshot.job, index)
 
     async def _create_pod(self, snapshot: JobSnapshot, index: TaskIndex) -> bool:
         manifest = pod_of(snapshot, index, scheduler=self.cache.schedulers[0])
@@ -161,12 +165,13 @@ class JobReconciler:
         pod = msgspec.json.decode(body, type=JobPod)
         if not _is_ours(pod, snapshot.job):
             return self._refuse_foreign(snapshot.job, f"pod {pod.metadata.name}")
-        self._observe_pod(pod)
+        self._observe_pod(snapshot.job, pod)
         return True
 
-    def _observe_pod(self, pod: JobPod) -> None:
-        self.record_pod(pod)
-        self.cache.on_pod_updated(pod)
+    def _observe_pod(self, job: VolcanoJob, pod: JobPod) -> None:
+        if not self.cache.tombstones.has(job.key, pod.metadata.uid):
+            self.record_pod(pod)
+            self.cache.on_pod_updated(pod)
 
     async def _write_pod_group(self, snapshot: JobSnapshot, group: Object) -> bool:
         job, observed, path = snapshot.job, snapshot.pod_group, _pod_groups_path(snapshot.job)
@@ -179,7 +184,9 @@ class JobReconciler:
                 path = f"{path}/{meta.name}"
                 body = await self.writer.patch(path, change)
         except StatusError as error:
-            if error.not_found and observed is None:
+            if observed is not None and (error.not_found or error.conflict):
+                return False  # it is gone, or was made anew: the watch will tell
+            if error.not_found:
                 missing = "the definition podgroups.scheduling.volcano.sh is not installed"
                 return self._record_refusal(job, missing)
             return self._refuse(job, path, error)
@@ -207,7 +214,7 @@ class JobReconciler:
                     await self.writer.patch(path, change)
         except StatusError as error:
             return self._refuse(job, manifest.name, error)
-        self.cache.record_created(job.key, manifest.name, manifest.digest)
+        self.cache.record_created(job, manifest.name, manifest.digest)
         return True
 
     async def _delete(self, path: str, uid: str) -> bool:

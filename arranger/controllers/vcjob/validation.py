@@ -8,13 +8,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from arranger.api.gang_membership import parse_duration
-from arranger.api.quantity import RawQuantity
-from arranger.api.types.core import Struct
+from arranger.api.types.pod_templates import template_problem
 from arranger.api.types.volcano_job import (
     JobAction,
     JobSpec,
@@ -31,41 +28,6 @@ PLUGINS: Final = {
 }
 #: What a name must be to be a Service's, and a pod's host name.
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
-class _Resources(Struct):
-    limits: dict[str, RawQuantity] | None = None
-    requests: dict[str, RawQuantity] | None = None
-
-
-class _Container(Struct):
-    name: str
-    env: list[dict[str, Any]] | None = None
-    volume_mounts: list[dict[str, Any]] | None = None
-    resources: _Resources | None = None
-
-
-class _PodSpec(Struct):
-    containers: list[_Container]
-    init_containers: list[_Container] | None = None
-    volumes: list[dict[str, Any]] | None = None
-    scheduler_name: str | None = None
-    priority_class_name: str | None = None
-    hostname: str | None = None
-    subdomain: str | None = None
-
-
-class _Meta(Struct):
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    finalizers: list[str] | None = None
-
-
-class _Template(Struct):
-    """What we read or change of a template; the API server judges the rest, pod by pod."""
-
-    spec: _PodSpec
-    metadata: _Meta | None = None
 
 
 def first_problem(job: VolcanoJob) -> str:
@@ -95,10 +57,8 @@ def _task(spec: JobSpec, task: Task) -> Iterator[str]:
     where = f"spec.tasks[{task.name}]"
     if task.minimum > task.replicas:
         yield f"{where}.minAvailable: {task.minimum} is more than its {task.replicas} replicas"
-    try:
-        msgspec.convert(task.template, _Template)
-    except msgspec.ValidationError as error:
-        yield f"{where}.template: {error}"
+    if problem := template_problem(task.template):
+        yield f"{where}.template: {problem}"
     for other in task.depends_on.name if task.depends_on else ():
         if spec.task(other) is None:
             yield f"{where}.dependsOn: there is no task {other}"

@@ -1,1 +1,1 @@
-"""Placement policies that jobs ask for by an annotation (docs/placement.md)."""
+"""Placement policies that jobs ask for by an annotation (docs/guide/placement.md)."""

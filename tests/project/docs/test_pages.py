@@ -133,6 +133,19 @@ def test_a_page_names_only_files_that_are_there(page: str) -> None:
     assert not [path for path in named if not (REPO / path).exists()]
 
 
+def test_the_sources_name_only_pages_that_are_there() -> None:
+    folders = ("arranger", "tests", "examples", "manifests", "crds")
+    files = (file for folder in folders for file in (REPO / folder).rglob("*"))
+    named = {
+        page
+        for file in files
+        if file.suffix in (".py", ".yaml")
+        for page in re.findall(r"\bdocs/[\w/-]+\.md\b", file.read_text())
+    }
+    assert len(named) > 10
+    assert sorted(page for page in named if not (REPO / page).exists()) == []
+
+
 def test_pages_do_name_files() -> None:
     assert "`arranger/framework/interface.py`" in PAGES["docs/guide/plugins.md"]
 

@@ -152,8 +152,11 @@ def test_a_kind_that_means_nothing_here_is_told_in_a_line(tmp_path: Path) -> Non
 
 def test_pods_of_other_schedulers_wait_unless_asked_for(tmp_path: Path) -> None:
     workload = a_workload("Deployment", template=a_template(scheduler=None))
-    (pod,) = outcome(tmp_path, NODE, workload)["pending"]
+    found = outcome(tmp_path, NODE, workload)
+    (pod,) = found["pending"]
     assert pod["reason"] == "waits for default-scheduler"
+    hint = "and 1 pod waits, 1 for other schedulers (--all-pods places them, too)"
+    assert found["end"].endswith(hint)
     assert len(outcome(tmp_path, NODE, workload, options=("--all-pods",))["placements"]) == 1
 
 

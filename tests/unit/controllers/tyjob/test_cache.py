@@ -111,7 +111,7 @@ def test_memory_is_given_back(store: TYJobCache) -> None:
     store.on_owned_updated("pods", pod())
     store.set_refusal(JOB, "no")
     store.on_owned_deleted("pods", pod())
-    store.on_job_deleted("default/job")
+    store.on_job_deleted("default/job", "uid-job")
     assert not any((store._jobs, store._owned, store._refusals))
 
 

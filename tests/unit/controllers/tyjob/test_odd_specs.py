@@ -9,10 +9,9 @@ import pytest
 
 from arranger.api.types.tyjob import parse_tyjob, validate_tyjob
 from arranger.controllers.tyjob.state_machine import plan
+from tests.odd_values import spoil
 from tests.tyjobs import a_template, a_tyjob
 from tests.unit.controllers.tyjob.observed import NOW, observed_pod, observed_state
-
-ODD: list[Any] = [None, 5, -1, 0.5, True, "", "x", [], [5], ["x"], [[]], {}, {"a": 1}, {"name": 5}]
 
 
 def _body() -> dict[str, Any]:
@@ -36,25 +35,13 @@ def _body() -> dict[str, Any]:
     return body
 
 
-def _spoil(value: Any, rng: random.Random) -> Any:
-    """The value with one part somewhere in it replaced by something odd, or taken away."""
-    if not value or not isinstance(value, dict | list) or rng.random() < 0.15:
-        return rng.choice(ODD)
-    key = rng.choice(list(value) if isinstance(value, dict) else range(len(value)))
-    if isinstance(value, dict) and rng.random() < 0.1:
-        return {name: part for name, part in value.items() if name != key}
-    copy: Any = value.copy()
-    copy[key] = _spoil(value[key], rng)
-    return copy
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_a_spoilt_spec_is_planned_or_told(seed: int) -> None:
     rng, good = random.Random(seed), parse_tyjob(_body())
     pods = [observed_pod(good, replica.pod) for replica in good.replicas]
     for _ in range(100):
         body = _body()
-        body["spec"] = _spoil(body["spec"], rng)
+        body["spec"] = spoil(body["spec"], rng)
         job = parse_tyjob(body)
         problems = validate_tyjob(job)
         for there in (observed_state(), observed_state(*pods)):

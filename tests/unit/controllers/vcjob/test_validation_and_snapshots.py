@@ -75,6 +75,11 @@ def test_what_the_job_no_longer_has_is_forgotten() -> None:
 
 _SVC = {"svc": []}
 
+
+def _a_task_whose_container_has(**fields: Any) -> Object:
+    return a_task() | {"template": {"spec": {"containers": [{"name": "c", **fields}]}}}
+
+
 PROBLEMS: dict[str, tuple[Object, str]] = {
     "sound": ({}, ""),
     "two tasks of one name": (
@@ -139,9 +144,19 @@ PROBLEMS: dict[str, tuple[Object, str]] = {
         "spec.tasks[w].dependsOn: there is no task m",
     ),
     "a template that is none": (
-        {"tasks": [a_task() | {"template": {"spec": {"containers": [{"name": "c", "env": 1}]}}}]},
+        {"tasks": [_a_task_whose_container_has(env=1)]},
         "spec.tasks[w].template: Expected `array | null`, got `int` "
         "- at `$.spec.containers[0].env`",
+    ),
+    "a variable without a name": (
+        {"tasks": [_a_task_whose_container_has(env=[{"value": "b"}])]},
+        "spec.tasks[w].template: Object missing required field `name` "
+        "- at `$.spec.containers[0].env[0]`",
+    ),
+    "a port that is none": (
+        {"tasks": [_a_task_whose_container_has(ports=[{"containerPort": "http"}])]},
+        "spec.tasks[w].template: Expected `int`, got `str` "
+        "- at `$.spec.containers[0].ports[0].containerPort`",
     ),
     "tasks that wait for each other": (
         {
@@ -253,7 +268,7 @@ def test_memory_is_given_back() -> None:
     ledger.on_job_updated(job_body())
     ledger.on_pod_updated(_pod("w/0"))
     ledger.on_pod_group_updated(group)
-    ledger.on_job_deleted("default/j")
+    ledger.on_job_deleted("default/j", job_body()["metadata"]["uid"])
     ledger.on_pod_deleted(_pod("w/0"))
     ledger.on_pod_group_deleted(group)
     assert (ledger._records, ledger._uids) == ({}, {})

@@ -35,6 +35,23 @@ def test_who_holds_a_node_is_told_what_the_others_lack(harness: EngineHarness) -
     assert {harness.phase(name) for name in ("g-0", "g-1")} == {Phase.WAITING}
 
 
+def test_the_nodes_that_are_held_are_written_to_their_pods_and_taken_back_with_them(
+    harness: EngineHarness,
+) -> None:
+    """By that people and the controllers see what is held."""
+
+    def shown() -> dict[str, str]:
+        patches = of_kind(PatchPodStatus, harness.effects)
+        return {p.pod.name: p.nominated_node for p in patches if p.nominated_node is not None}
+
+    harness.observe(*nodes(1, 1), *gang("g", 3, mode="NonStrict", waiting_time="60s"))
+    harness.run()
+    harness.advance_to(3)
+    assert shown() == {"g-0": "n0", "g-1": "n1"}
+    harness.advance_to(60)
+    assert shown() == {"g-0": "", "g-1": ""}
+
+
 def test_they_are_told_when_the_others_are_gone(harness: EngineHarness) -> None:
     *held, last = gang("g", 3, mode="NonStrict")
     harness.observe(*nodes(2), *held, last)

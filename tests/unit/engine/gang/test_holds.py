@@ -5,10 +5,12 @@ from __future__ import annotations
 from arranger.api.effects import AnnotatePod, Bind
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueueState
+from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import Plugin, Wait
 from arranger.framework.status import CycleState, Status
+from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import (
     EngineHarness,
@@ -152,6 +154,14 @@ def test_when_the_time_of_a_gang_group_is_over_all_pods_of_all_its_gangs_are_mar
     harness.observe(*nodes(9))
     harness.advance_to(600)
     assert bound(harness) == set()
+
+
+def test_a_gang_that_asks_for_no_wait_time_has_that_of_the_configuration() -> None:
+    harness = EngineHarness(default_profile(), gangs=GangPolicy(wait_time=7))
+    harness.observe(*nodes(1), *gang("g", 2, mode="NonStrict"))
+    harness.run()
+    assert of_kind(AnnotatePod, harness.advance_to(6.9)) == []
+    assert len(of_kind(AnnotatePod, harness.advance_to(7))) == 2
 
 
 # --- groups of both modes --------------------------------------------------------------------

@@ -227,6 +227,12 @@ def pod_group(least: int, **spec: object) -> NativePodGroup:
     return built
 
 
+def two_or_one(priority: int) -> list[object]:
+    """Two pods leave one node, or one as large leaves another."""
+    pods = [running("a", "n", 1, priority), running("b", "n", 1, priority)]
+    return [*(a_node(n).offers(cpu=2) for n in "nm"), *pods, running("c", "m", 2, priority)]
+
+
 #: What there is beside a pod of priority 10 that needs 2 CPU, and who is evicted.
 WHO: dict[str, tuple[list[object], set[str]]] = {
     "nobody of the same priority": (
@@ -247,6 +253,8 @@ WHO: dict[str, tuple[list[object], set[str]]] = {
         ],
         {"b"},
     ),
+    "the fewest, where priorities are below zero": (two_or_one(-1), {"c"}),
+    "the fewest, where the sums of priorities are equal": (two_or_one(-(2**31)), {"c"}),
     "not whom a budget protects": (
         [
             a_node("n").offers(cpu=2),

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from arranger.plugins import default_profile
-from tests.builders import PodBuilder, a_node, a_pod
+from tests.builders import PodBuilder, a_node, a_pod, a_pod_group
 from tests.unit.engine.harness import EngineHarness, placements
 
 DIALECTS = ("pod", "annotations", "bundles", "job")
@@ -105,3 +105,13 @@ def test_who_asks_for_shares_changes_nothing_between_two_that_do_not() -> None:
         others = [each for each in arrivals if not each.fair]
         order = [name for name in expected_order(arrivals) if name in {o.name for o in others}]
         assert order == expected_order(others), f"seed {seed}"
+
+
+def test_a_gang_is_as_old_as_its_podgroup_which_may_be_older_than_its_pods() -> None:
+    harness = EngineHarness(default_profile())
+    harness.observe(a_pod("lone").needs(cpu=1).created("2026-01-01T00:00:02Z"))
+    harness.observe(a_pod_group("g", least=2).created("2026-01-01T00:00:01Z"))
+    pods = (a_pod(f"g-{n}").needs(cpu=1).in_pod_group("g") for n in range(2))
+    harness.observe(*(pod.created("2026-01-01T00:00:03Z") for pod in pods))
+    harness.observe(a_node("n").offers(cpu=8))
+    assert [name for name, _ in placements(harness.run())] == ["g-0", "g-1", "lone"]

@@ -197,10 +197,13 @@ def test_the_card_named_first_is_preferred(harness: EngineHarness) -> None:
     assert placements(harness.run()) == [("p", "m")]
 
 
-def test_a_pod_gets_only_the_card_it_names(harness: EngineHarness) -> None:
-    harness.observe(gpu_node("n", 8, "A"), a_queue("other"))
-    harness.observe(a_pod("p").needs({GPU: 1}).annotated({"volcano.sh/card.name": "B"}))
-    assert placements(harness.run()) == []
+@pytest.mark.parametrize(("card", "nodes"), [("A", ["n"]), ("B", ["m"]), ("C", [])])
+def test_a_pod_gets_only_the_card_it_names(
+    card: str, nodes: list[str], harness: EngineHarness
+) -> None:
+    harness.observe(gpu_node("n", 8, "A"), gpu_node("m", 8, "B"), a_queue("other"))
+    harness.observe(a_pod("p").needs({GPU: 1}).annotated({"volcano.sh/card.name": card}))
+    assert [node for _, node in placements(harness.run())] == nodes
 
 
 REASONS: dict[str, tuple[list[Any], str, str]] = {
