@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+from types import ModuleType
+
 import pytest
 
 from arranger.engine.gang.preemption import plan_search
+from tests.differential.gang_preemption import brute_force
+from tests.differential.gang_preemption import world as world_module
 from tests.differential.gang_preemption.comparison import Comparison, judge
 from tests.differential.gang_preemption.world import Gang, Node, Pod, Taker, World
 
@@ -111,6 +116,12 @@ def test_who_leaves(given: World, leave: set[str]) -> None:
     assert judged.played.evicted == leave
     possible = judged.best is not None
     assert judged.verdict == ("no way" if not possible else "best" if leave else "fits")
+
+
+@pytest.mark.parametrize("module", [world_module, brute_force])
+def test_the_judge_knows_nothing_of_the_scheduler(module: ModuleType) -> None:
+    assert "import arranger" not in (text := inspect.getsource(module))
+    assert "from arranger" not in text
 
 
 @pytest.mark.parametrize("first", range(0, WORLDS, CHUNK))
