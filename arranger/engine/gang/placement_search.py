@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.topology import OUTSIDE_DOMAIN
@@ -27,38 +28,43 @@ from arranger.gangs.group import GangGroup
 MAX_MEMBERS: Final = 12
 #: Rows that are tried for a member at most.
 MAX_ROWS: Final = 24
-#: Members placed by numbers at most, at some microseconds each.
-MAX_COUNTED: Final = 1000
+#: Rows up to which requests are put on rows; beyond that each class is compared with what is free.
+MAX_COUNTED_ROWS: Final = 200
 
 Placed = list[tuple[QueuedPod, PermitWait | None]]
 
 
 @dataclass(slots=True)
 class SearchEffort:
-    """How many members may still be placed in search of a way; searches may share it.
+    """How much may still be done in search of a way; searches may share it.
 
     Attributes:
-        used_up: whether more would have been tried.
+        left: members that may be placed, at some tenths of a millisecond each.
+        looks: rows that may be compared with a member's requests, at a microsecond each.
     """
 
     left: int = 200
-    used_up: bool = False
+    looks: int = 20_000
 
-    def spend(self) -> bool:
+    def place(self) -> bool:
         """Whether one more may be placed, which is counted."""
-        self.used_up = self.left <= 0
-        self.left -= not self.used_up
-        return not self.used_up
+        self.left -= 1
+        return self.left >= 0
 
-    def share(self, part: float) -> SearchEffort:
-        """A part of what is left, taken from it."""
-        mine = SearchEffort(int(self.left * part))
+    def look_at(self, rows: int) -> bool:
+        """Whether so many more rows may be looked at, which are counted."""
+        self.looks -= rows
+        return self.looks >= 0
+
+    def half(self) -> SearchEffort:
+        """Half of the members that may be placed, taken from them."""
+        mine = SearchEffort(max(self.left, 0) // 2)
         self.left -= mine.left
         return mine
 
     def give_back(self, other: SearchEffort) -> None:
         """What is left of another may be used here."""
-        self.left += other.left
+        self.left += max(other.left, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +88,13 @@ class PlacementSearcher:
             return False
         placed = [m.pod for m in members if m.uid in self._cluster]
         movable = [*self._nominator.visible_pods(), *placed]
-        board = NumbersBoard(self._cluster, self._cycle, row_mask, movable)
+        board = NumbersBoard(self._cluster, self._cycle, row_mask, movable, members, effort)
         counts = group.count_by_bundle(held)
-        search = _Search(group, members, counts, board, SearchEffort(MAX_COUNTED))
-        return search.run() or search.effort.used_up
+        if not board.has_room_for_each(group, counts):
+            return False
+        return len(board.numbers) > MAX_COUNTED_ROWS or (
+            _Search(group, members, counts, board).run() or effort.looks < 0
+        )
 
     def search(
         self,
@@ -101,12 +110,12 @@ class PlacementSearcher:
             members: those without a node, the largest first.
             held: uids of the members that have nodes.
         """
-        board, held = RealBoard(self._cluster, self._cycle, row_mask), list(held)
+        held = list(held)
         # Where they go may depend on who was there first: the smallest first is another order.
         for order in (members, members[::-1]):
-            counts, mine = group.count_by_bundle(held), effort.share(0.5)
-            found = _Search(group, order, counts, board, mine).run()
-            effort.give_back(mine)
+            board = RealBoard(self._cluster, self._cycle, row_mask, effort.half())
+            found = _Search(group, order, group.count_by_bundle(held), board).run()
+            effort.give_back(board.effort)
             if found:
                 return board.placed
         return None
@@ -141,44 +150,75 @@ class NumbersBoard:
 
     Args:
         movable: pods that do not count, as they may go elsewhere or have to stand aside.
+
+    Attributes:
+        numbers: the rows that any member may be on.
     """
 
     _cluster: Cluster
     _cycle: SchedulingCycle
     _row_mask: RowMask | None
     _movable: Iterable[PodInfo]
-    _free: dict[int, dict[int, int]] = field(default_factory=dict)
-    _possible: dict[Hashable, list[int]] = field(default_factory=dict)
+    _members: Sequence[QueuedPod]
+    _effort: SearchEffort
+    numbers: list[int] = field(init=False)
+    #: Row → what is left there, by resource.
+    _free: dict[int, list[int]] = field(init=False)
+    #: Class → the rows that would do if they were empty.
+    _possible: dict[Hashable, frozenset[int]] = field(init=False)
+    #: Class → how many members would fit if they had all rows for themselves.
+    _room: dict[Hashable, int] = field(default_factory=dict)
+    #: Row → for which classes it would do.
+    _kinds: dict[int, tuple[bool, ...]] = field(init=False)
     _rows: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        table = self._cluster.table
-        alive = table.alive[: table.size]
-        rows = np.flatnonzero(alive if self._row_mask is None else alive & self._row_mask.rows)
-        free = table.allocatable[:, rows] - table.requested[:, rows]
+        table, size = self._cluster.table, self._cluster.table.size
+        within = table.alive[:size] if self._row_mask is None else self._row_mask.rows
+        free = table.allocatable[:, :size] - table.requested[:, :size]
         for pod in self._movable:
-            row = table.index.get(self._cluster.node_of(pod.uid) or "", -1)
+            row = table.index.get(self._cluster.node_of(pod.uid) or "")
             for column, n in zip(*pod.request_vector(table.resource_column), strict=True):
-                free[column, rows == row] += n
-        self._free = {
-            row: dict(enumerate(amounts))
-            for row, amounts in zip(rows.tolist(), free.T.tolist(), strict=True)
-        }
+                free[column, row] += 0 if row is None else n
+        masks: dict[Hashable, BoolArray] = {}
+        for member in {each.equivalence_key: each for each in self._members}.values():
+            key, wanted = member.equivalence_key, self._wanted(member)
+            evaluation = self._cycle.evaluate(member.profile, member.pod, member.signature)
+            masks[key] = within & evaluation.fits_when_empty
+            room = np.min([free[column] // n for column, n in wanted], axis=0)
+            self._room[key] = int(np.maximum(room[masks[key]], 0).sum())
+        rows = np.flatnonzero(np.logical_or.reduce(list(masks.values())))
+        self.numbers = rows.tolist()
+        some = rows[:MAX_COUNTED_ROWS].tolist()
+        self._free = {row: free[:, row].tolist() for row in some}
+        self._possible = {key: frozenset(np.flatnonzero(m).tolist()) for key, m in masks.items()}
+        self._kinds = {row: tuple(bool(mask[row]) for mask in masks.values()) for row in some}
+
+    def has_room_for_each(self, group: GangGroup, counts: Mapping[str, Counter[str]]) -> bool:
+        """Whether the group would have what it needs if no class took room from another."""
+        hoped = {name: Counter(bundles) for name, bundles in counts.items()}
+        room = dict(self._room)
+        for member in self._members:
+            if room[member.equivalence_key] > 0:
+                room[member.equivalence_key] -= 1
+                name, bundle = role_in(group, member)
+                hoped[name][bundle] += 1
+        return not group.lacks_members(hoped)
 
     def rows(self, member: QueuedPod) -> Iterable[int]:
         """Those with enough left, one of each kind, the fullest first."""
+        wanted, possible = self._wanted(member), self._possible[member.equivalence_key]
+        if not self._effort.look_at(len(self.numbers)):
+            return []
+        kinds: dict[tuple[tuple[int, ...], tuple[bool, ...]], int] = {}
+        for row, free in self._free.items():
+            if row in possible and all(free[column] >= n for column, n in wanted):
+                kinds.setdefault((tuple(free), self._kinds[row]), row)
+        return [kinds[kind] for kind in sorted(kinds)]
+
+    def _wanted(self, member: QueuedPod) -> list[tuple[int, int]]:
         columns, amounts = member.pod.request_vector(self._cluster.table.resource_column)
-        wanted = list(zip(columns, amounts, strict=True))
-        key = member.equivalence_key
-        if key not in self._possible:
-            evaluation = self._cycle.evaluate(member.profile, member.pod, member.signature)
-            self._possible[key] = np.flatnonzero(evaluation.fits_when_empty).tolist()
-        kinds: dict[tuple[int, ...], int] = {}
-        for row in self._possible[key]:
-            free = self._free.get(row, {})
-            if all(free.get(column, -1) >= n for column, n in wanted):
-                kinds.setdefault(tuple(free.values()), row)
-        return [kinds[free] for free in sorted(kinds)]
+        return [(column, n) for column, n in zip(columns, amounts, strict=True) if n]
 
     def put(self, member: QueuedPod, row: int) -> bool:
         """It can: its row has enough left."""
@@ -191,10 +231,8 @@ class NumbersBoard:
         self._take(member, self._rows.pop(member.uid), -1)
 
     def _take(self, member: QueuedPod, row: int, sign: int) -> None:
-        free = self._free[row]
-        columns, amounts = member.pod.request_vector(self._cluster.table.resource_column)
-        for column, n in zip(columns, amounts, strict=True):
-            free[column] -= sign * n
+        for column, n in self._wanted(member):
+            self._free[row][column] -= sign * n
 
 
 @dataclass(slots=True, eq=False)
@@ -204,6 +242,7 @@ class RealBoard:
     _cluster: Cluster
     _cycle: SchedulingCycle
     _row_mask: RowMask | None
+    effort: SearchEffort
     placed: Placed = field(default_factory=list)
 
     def rows(self, member: QueuedPod) -> Iterable[int]:
@@ -218,6 +257,8 @@ class RealBoard:
 
     def put(self, member: QueuedPod, row: int) -> bool:
         """Reserve the row, if no plugin objects."""
+        if not self.effort.place():
+            return False
         only = np.zeros(self._cluster.table.size, dtype=np.bool_)
         only[row] = True
         answer = self._cycle.place(member, RowMask(only, OUTSIDE_DOMAIN))
@@ -238,14 +279,12 @@ class _Search:
 
     Args:
         counts: gang → bundle → how many have a node; follows what is put.
-        effort: how many may be put.
     """
 
     group: GangGroup
     members: Sequence[QueuedPod]
     counts: Mapping[str, Counter[str]]
     board: Board
-    effort: SearchEffort
 
     def run(self) -> bool:
         """Whether there is a way; the members stay where they are put then."""
@@ -258,10 +297,8 @@ class _Search:
         if not self._may_be_enough(number):
             return False
         member = self.members[number]
-        name, bundle = self._role(member)
+        name, bundle = role_in(self.group, member)
         for row in self.board.rows(member):
-            if not self.effort.spend():
-                return False
             if not self.board.put(member, row):
                 continue
             self.counts[name][bundle] += 1
@@ -273,19 +310,21 @@ class _Search:
         key = member.equivalence_key, name, bundle
         while number < len(self.members):
             other = self.members[number]
-            if (other.equivalence_key, *self._role(other)) != key:
+            if (other.equivalence_key, *role_in(self.group, other)) != key:
                 break
             number += 1
         return self._visit(number)
-
-    def _role(self, member: QueuedPod) -> tuple[str, str]:
-        gang = next(gang for gang in self.group.gangs if member.uid in gang.memberships)
-        return gang.name, gang.memberships[member.uid].bundle
 
     def _may_be_enough(self, number: int) -> bool:
         """Whether the group has what it needs if all from ``number`` on are put."""
         hoped = {name: Counter(bundles) for name, bundles in self.counts.items()}
         for member in self.members[number:]:
-            name, bundle = self._role(member)
+            name, bundle = role_in(self.group, member)
             hoped[name][bundle] += 1
         return not self.group.lacks_members(hoped)
+
+
+def role_in(group: GangGroup, member: QueuedPod) -> tuple[str, str]:
+    """The gang and the bundle of a member."""
+    gang = next(gang for gang in group.gangs if member.uid in gang.memberships)
+    return gang.name, gang.memberships[member.uid].bundle

@@ -225,10 +225,9 @@ class BruteForce:
                 continue
             if taker.apart and node in placed.values():
                 continue
-            if taker.spread and not node.zone:
+            if (taker.spread and not node.zone) or (pod.zone and node.zone != pod.zone):
                 continue
-            here = sorted(k for k, v in placed.items() if v == node) if taker.apart else ()
-            alike = (cpu, cards, ports, node.zone, bool(here))
+            alike = (cpu, cards, ports, node.zone)
             if alike in tried:
                 continue
             tried.add(alike)

@@ -115,6 +115,7 @@ def _pods(world: World) -> dict[str, PodBuilder]:
     built = {pod.name: _running(pod, gangs.get(pod.gang)) for pod in world.running}
     for pod in taker.members:
         each = _pod(pod, taker.gang).labelled(t="t")
+        each = each.selects({ZONE: pod.zone}) if pod.zone else each
         if taker.topology:
             each = each.annotated({TOPOLOGY: f"{taker.topology}={ZONE}"})
         each = each.apart("kubernetes.io/hostname", {"t": "t"}) if taker.apart else each

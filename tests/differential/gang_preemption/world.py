@@ -26,7 +26,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod; ``start`` in seconds, ``port`` 0 for no host port, ``app`` what budgets select."""
+    """A pod; ``start`` in seconds, ``port`` 0 for no host port, ``app`` what budgets select.
+
+    ``zone`` is where it must be, if anywhere.
+    """
 
     name: str
     cpu: int
@@ -40,6 +43,7 @@ class Pod:
     app: str = ""
     port: int = 0
     preemptable: bool = True
+    zone: str = ""
 
 
 @dataclass(frozen=True)
@@ -243,7 +247,7 @@ class _Maker:
             return Taker((self.pod("t-0", priority=priority, queue=queue),), None)
         roles = ROLES if self.chance(0.3) else ("",)
         shape = self.pod("shape", priority=priority, queue=queue)
-        equal = self.chance(0.5)
+        equal, tied = self.chance(0.5), self.with_zones and self.chance(0.4)
         members = []
         for n in range(rng.randint(1, 5)):
             each = shape if equal else self.pod("shape", priority=priority, queue=queue)
@@ -256,6 +260,7 @@ class _Maker:
                         "gang": "t",
                         "role": rng.choice(roles),
                         "priority": lower,
+                        "zone": rng.choice(("", "", "east", "west")) if tied else "",
                     }
                 )
             )
@@ -268,5 +273,5 @@ class _Maker:
             Gang("t", minimum, minima),
             topology=rng.choice(("", "required", "preferred")) if self.with_zones else "",
             apart=self.chance(0.15),
-            spread=self.with_zones and self.chance(0.2),
+            spread=self.with_zones and not tied and self.chance(0.3),
         )

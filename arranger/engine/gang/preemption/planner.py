@@ -80,7 +80,7 @@ class GangPreemptionPlanner:
         self, entity: QueuedEntity, pods: Sequence[PodInfo], search: PlanSearch
     ) -> PreemptionPlan:
         """The best plan of all domains, the first of equals; the first one where pods are many."""
-        best, plan, effort = VictimSet(), PreemptionPlan(), SearchEffort(MAX_EFFORT)
+        best, plan, effort = VictimSet(), PreemptionPlan(), SearchEffort(MAX_EFFORT, looks=200_000)
         with self._cycle.dry_run(entity):
             for row_mask in self._row_masks(entity, pods):
                 group = DryPlacement(
