@@ -207,6 +207,11 @@ class Cluster:
         assert self._pods.keys() == self._node_of.keys(), "pods and nodes"
         assert self.assumed <= self._node_of.keys(), "an assumed pod has no node"
 
+    def pods_on(self, node: str) -> Iterable[PodInfo]:
+        """The pods on a node that exists."""
+        row = self.table.index.get(node)
+        return () if row is None else self.table.pods[row].values()
+
     def placed_pods(self) -> Iterator[tuple[PodInfo, str]]:
         """Every pod with its node."""
         return ((self._pods[uid], node) for uid, node in self._node_of.items())

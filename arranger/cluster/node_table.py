@@ -200,12 +200,13 @@ class NodeTable:
             self.requested = np.concatenate([self.requested, fresh])
         return column
 
-    def replica_capacity(self, pod: PodInfo, *, empty: bool = False) -> IntArray:
+    def replica_capacity(self, *pods: PodInfo, empty: bool = False) -> IntArray:
         """Row → how many pods like this one fit into its free resources.
 
+        Of several pods the least of every resource counts: of whatever kinds, more do not fit.
         ``empty`` counts all that the nodes have, as if nothing ran there.
         """
-        columns, amounts = pod.request_vector(self.resource_column)
+        columns, amounts = _least_of(pod.request_vector(self.resource_column) for pod in pods)
         free = self.allocatable[:, : self.size]
         if not empty:
             free = free - self.requested[:, : self.size]
@@ -368,3 +369,15 @@ class NodeTable:
 
 def _taint_key(taints: list[Taint]) -> tuple[tuple[str, str, str], ...]:
     return tuple((t.key, t.value, t.effect) for t in taints)
+
+
+def _least_of(vectors: Iterable[tuple[list[int], list[int]]]) -> tuple[list[int], list[int]]:
+    """The columns that all of these requests have, each with its smallest amount."""
+    first, *others = vectors
+    if not others:
+        return first
+    least = dict(zip(*first, strict=True))
+    for columns, amounts in others:
+        more = dict(zip(columns, amounts, strict=True))
+        least = {column: min(n, more[column]) for column, n in least.items() if column in more}
+    return list(least), list(least.values())

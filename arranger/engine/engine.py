@@ -143,7 +143,7 @@ class Engine:
         )
         # Pods.
         cycle = SchedulingCycle(context, nominator, policy, reservations)
-        release = NodeRelease(context, queue, cycle, policy, links)
+        release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
         gangs = self._gangs = GangManager(
             context, registry, gang_config, quota, release, entities, holds, gang_objects
@@ -191,6 +191,7 @@ class Engine:
             GangNotifier(context, queue, gate, entities, holds, preemption),
             satisfiability,
             quota,
+            policy,
         )
         # What drives them.
         self._waiting_pods = WaitingPods(context, queue, cycle, binding_cycle, self._gang_scheduler)
@@ -241,6 +242,7 @@ class Engine:
             initial,
             context,
             queue,
+            release,
             ledger,
             nominator,
             preemption,

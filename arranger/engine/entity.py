@@ -282,6 +282,10 @@ class QueuedEntity:
             self.losses += 1
         self.broken_attempts = max(self.broken_attempts, self.losses, 1)
 
+    def forget_losses(self) -> None:
+        """What it waited for is bound: earlier failures say nothing about the next attempt."""
+        self.broken_attempts = self.losses = 0
+
     def recheck_member(self, member: QueuedPod) -> None:
         """A member was edited: PreEnqueue is to be asked about it again."""
         self._one_of_each_class = None

@@ -51,7 +51,10 @@ class EntityScheduler:
     def schedule_one(self, entity: QueuedEntity, now: float) -> None:
         """Try an entity that the queue has given, or ask extenders about it first."""
         start = self._queue.begin_attempt(entity)
-        if entity.group is None or self._gangs.is_admitted(entity, now):
+        if entity.group is None or (
+            self._gangs.is_admitted(entity, now)
+            and not (start.woken_from is not None and self._gangs.rests_again(entity, now))
+        ):
             self._try(entity, now)
         self._queue.on_tried(entity, start, now)
 

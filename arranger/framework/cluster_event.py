@@ -40,8 +40,9 @@ class ClusterEvent:
     """One change, with the objects before and after it where there are any.
 
     ``stored`` and ``stored_before`` are of the kind ``resource``; a deleted object is only before.
-    ``could_fit`` says whether a waiting pod might fit where a pod has left, evictions included, and
-    whether its gang has any chance with it.
+    ``could_fit`` says whether a waiting pod might fit on the node that has changed or that a pod
+    has left, evictions included, and whether its gang has any chance with it; ``frees_quota``
+    whether the pod that has left counted towards limits of its queues, which may suffice now.
     """
 
     action_type: ActionType
@@ -53,6 +54,7 @@ class ClusterEvent:
     stored: StoredObject | None = None
     stored_before: StoredObject | None = None
     could_fit: Callable[[PodInfo], bool] | None = None
+    frees_quota: Callable[[PodInfo], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)

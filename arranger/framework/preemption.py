@@ -5,7 +5,7 @@ Both are Protocols: the engine implements them, plugins and tests only need thes
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence, Set
 from typing import Final, Protocol
 
 from arranger.cluster import BoolArray, Cluster, PodInfo
@@ -31,6 +31,12 @@ class QuotaLimits(Protocol):
 
     def room_for(self, pod: PodInfo, node: str) -> int:
         """How many pods like this one all limits have room for, on such a node."""
+
+    def most_for(self, pods: Sequence[PodInfo]) -> int:
+        """How many such pods, of whatever kinds, all limits have room for, wherever; no less."""
+
+    def limits_of(self, pod: PodInfo) -> Set[Limit]:
+        """The limits that might keep the pod from any node."""
 
     def released_by(self, pod: PodInfo) -> Iterable[tuple[Limit, int]]:
         """What a placed pod would give back to each limit."""
@@ -66,6 +72,10 @@ class EvictionPolicy(Protocol):
     def can_preempt(self, preemptor: PodInfo, victim: PodInfo) -> bool:
         """Whether a pod may take the place of another now."""
         return victim.priority < preemptor.priority
+
+    def can_preempt_any(self, preemptor: PodInfo, victims: Iterable[PodInfo]) -> bool:
+        """Whether a pod may take the place of any of these now."""
+        return any(self.can_preempt(preemptor, victim) for victim in victims)
 
     def preemptor_class(self, pod: PodInfo) -> Hashable:
         """Of preemptors of one class, the one of the lowest priority may evict the fewest."""

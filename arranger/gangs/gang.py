@@ -352,6 +352,11 @@ class Gang:
         return any(self.count(state) for state in _HAS_NODE)
 
     @property
+    def has_succeeded(self) -> bool:
+        """Whether any member has succeeded."""
+        return self.count(MemberState.SUCCEEDED) > 0
+
+    @property
     def has_minimum(self) -> bool:
         """Whether the minimum is bound or has succeeded."""
         bundles = self.settings.bundle_minimums

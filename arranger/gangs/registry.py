@@ -294,9 +294,15 @@ class GangRegistry:
         return group.gang_names
 
     def _is_over(self, gang: Gang) -> bool:
-        """Whether no member of the group keeps a node, and fewer than the minimum succeeded."""
+        """Whether no member of the group keeps a node, and fewer than the minimum succeeded.
+
+        A gang whose PodGroup is gone has ended well if any of its pods has: a Job that is finished
+        deletes its PodGroup.
+        """
         gangs = self.group_of(gang).gangs
-        return not any(g.has_nodes for g in gangs) and not all(g.has_minimum for g in gangs)
+        if any(each.has_nodes for each in gangs):
+            return False
+        return not all(g.has_minimum or (not g.is_defined and g.has_succeeded) for g in gangs)
 
     def _restore_minimums(self, gang: Gang) -> bool:
         minimums, recorded_at = self._recorded_minimums.get(gang.name, ({}, 0.0))

@@ -8,9 +8,8 @@ several that a pod accepts, the one it got.
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -26,9 +25,9 @@ from arranger.api.queue_annotations import (
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.api.types.queue import Queue
-from arranger.cluster import BoolArray, Cluster, IdArray, NodeTable, PodInfo, RowChange
-from arranger.cluster.columns import Interner
+from arranger.cluster import BoolArray, Cluster, NodeTable, PodInfo
 from arranger.framework.preemption import Limit
+from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.pod_owners import PodOwners
 from arranger.quota.queue_spec import QueueQuota, charges_for, path_self_to_root, read_queue
@@ -66,48 +65,6 @@ class PodGroups(Protocol):
     def pod_group_of(self, uid: str) -> AnyPodGroup | None:
         """The PodGroup of a pod, if it has one."""
         ...
-
-
-class CardColumn:
-    """Row → the node's set of cards, as a small number; nodes with equal sets share it."""
-
-    def __init__(self, table: NodeTable) -> None:
-        self._table = table
-        self._card_sets: Interner[tuple[tuple[str, str], ...]] = Interner()
-        self._card_sets.id(())
-        self._column: IdArray = np.zeros(0, dtype=np.int32)
-        self._version = -1
-        self._present: frozenset[tuple[str, str]] = frozenset()
-
-    def card_set_ids(self) -> IdArray:
-        """Row → number of its card set; 0 for no cards."""
-        table = self._table
-        if table.version == self._version:
-            return self._column
-        changes = table.changed_since(self._version) if self._version >= 0 else None
-        if changes is None or len(self._column) != table.size:
-            rows = list(range(table.size))
-            self._column = np.zeros(table.size, dtype=np.int32)
-        else:
-            rows = sorted({row for change, row in changes if change is RowChange.NODE})
-        for row in rows:
-            node = table.node(row) if table.alive[row] else None
-            cards = cards_of(node) if node is not None else {}
-            self._column[row] = self._card_sets.id(tuple(sorted(cards.items())))
-        if rows:
-            sets = (self._card_sets.values[number] for number in np.unique(self._column).tolist())
-            self._present = frozenset(chain.from_iterable(sets))
-        self._version = table.version
-        return self._column
-
-    def present(self) -> frozenset[tuple[str, str]]:
-        """(resource, card) of all cards that any node has."""
-        self.card_set_ids()
-        return self._present
-
-    def card_set(self, number: int) -> Cards:
-        """The cards of a set, by resource."""
-        return dict(self._card_sets.values[number])
 
 
 class QuotaLedger:
@@ -276,6 +233,49 @@ class QuotaLedger:
         limits = self._limits(pod, self.charges_for(pod, cards), cards)
         rooms = (max(0, limit - q.used[name]) // n for q, name, n, limit in limits if n)
         return min(rooms, default=sys.maxsize)
+
+    def most_for(self, pods: Sequence[PodInfo]) -> int:
+        """How many such pods, of whatever kinds, all limits have room for, wherever; no less.
+
+        Each takes at least the least that any of them takes on any node.
+        """
+        least: dict[Limit, tuple[int, int]] = {}
+        for place, (pod, cards) in enumerate((p, c) for p in pods for c in self._accepted_by(p)):
+            charged = {
+                (state.name, name): (n, limit - state.used[name])
+                for state, name, n, limit in self._limits(pod, self.charges_for(pod, cards), cards)
+                if n
+            }
+            if place == 0:
+                least = charged
+            else:
+                both = least.keys() & charged.keys()
+                least = {key: min(least[key], charged[key]) for key in both}
+        return min((max(0, left) // n for n, left in least.values()), default=sys.maxsize)
+
+    def limits_of(self, pod: PodInfo) -> Set[Limit]:
+        """The limits that might keep the pod from any node.
+
+        All of its queues for a pod that requests nothing, as it is refused where one is exceeded.
+        """
+        limits: set[Limit] = set()
+        for cards in self._accepted_by(pod):
+            demand = self.charges_for(pod, cards)
+            limits.update((q.name, name) for q, name, _, _ in self._limits(pod, demand, cards))
+        if not self.charges_for(pod, NO_CARDS):
+            for state in self.path_self_to_root(self.queue_name(pod)):
+                limits.update(
+                    (state.name, n) for n in (*state.capability, *(state.card_quota or ()))
+                )
+        return limits
+
+    def _accepted_by(self, pod: PodInfo) -> Iterator[Cards]:
+        """The card sets of all nodes, as far as a pod can use them."""
+        wanted = self.cards_wanted_by(pod)
+        for kind in self.card_column.kinds():
+            cards = self.card_column.card_set(kind)
+            if not wanted or any(cards.get(resource) in wanted for resource in pod.requests):
+                yield cards
 
     def remaining_with(self, pod: PodInfo, cards: Cards) -> dict[Limit, int]:
         """What each limit of the pod's queues would leave with the pod on a node of these cards."""

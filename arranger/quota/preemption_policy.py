@@ -11,7 +11,7 @@ evicted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -119,6 +119,24 @@ class QueuePreemptionPolicy:
         return protection is None or not protection.is_protected(
             victim, same_queue=self._same_queue(preemptor, victim)
         )
+
+    def can_preempt_any(self, preemptor: PodInfo, victims: Iterable[PodInfo]) -> bool:
+        """Whether a pod may take the place of any of these now; those that are alike are asked
+        about once."""
+        ledger, priority = self._ledger, preemptor.priority
+        if not ledger.active:
+            return any(victim.priority < priority for victim in victims)
+        if self._protection is not None:
+            return any(self.can_preempt(preemptor, victim) for victim in victims)
+        refused: set[Hashable] = set()
+        for victim in victims:
+            charge = ledger.charge_of(victim.uid)
+            key = charge and (charge.queue, charge.service, charge.preemptable, victim.priority)
+            if key is None or key not in refused:
+                if self._may_ever_preempt(preemptor, victim):
+                    return True
+                refused.add(key)
+        return False
 
     def preemptor_class(self, pod: PodInfo) -> Hashable:
         """What else than its priority decides whom a pod may evict."""

@@ -94,16 +94,23 @@ class GangManager:
         for name in satisfied:
             self._quota.release(name)
         if satisfied:
+            entity = self._entities.of_gang_of(member.uid)
+            if entity is not None and all(gang.satisfied for gang in entity.gang_group.gangs):
+                entity.forget_losses()
             self.on_gangs_changed(satisfied, now)
 
     def on_pod_removed(self, member: QueuedPod, now: float) -> None:
         """A pod is gone, or is not ours to place any more."""
         self._entities.leave(member, now)
+        was_held = False
         for hold in self._holds:
             if hold.members.pop(member.uid, None) is not None:
+                was_held = True
                 self._release_if_short(hold, now)
         entity = self._entities.of_gang_of(member.uid)
-        if entity is not None and not entity.members:
+        if entity is not None and entity.members and was_held:
+            self._entities.enqueue(entity, now)  # the others may now lack this one
+        elif entity is not None and not entity.members:
             # The members that are held may now lack this one.
             self._entities.notify_after_arrivals(entity, now)
 

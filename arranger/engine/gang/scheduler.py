@@ -19,9 +19,11 @@ from arranger.engine.gang.scheduling_cycle import GangScheduleResult, GangSchedu
 from arranger.engine.gang.starvation import StarvationGuard
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
+from arranger.engine.pod.possible_room import PossibleRoom
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
 from arranger.engine.satisfiability import Satisfiability
+from arranger.framework.preemption import EvictionPolicy
 from arranger.framework.status import Code, Status
 from arranger.gangs import messages
 
@@ -43,6 +45,7 @@ class GangScheduler:
     _notifier: GangNotifier
     _satisfiability: Satisfiability
     _quota: QuotaGate
+    _policy: EvictionPolicy
 
     def is_admitted(self, entity: QueuedEntity, now: float) -> bool:
         """Whether its queue admits the group; if not, it waits until something may help.
@@ -59,6 +62,17 @@ class GangScheduler:
         self._queue.gate(entity, Status(Code.UNSCHEDULABLE, (text,), plugin))
         self._entities.notify_after_arrivals(entity, now)
         return False
+
+    def rests_again(self, entity: QueuedEntity, now: float) -> bool:
+        """Whether others have taken the room that woke a group, so that it rests without a try.
+
+        One that is told that it can never fit is tried, as that may not be true any more.
+        """
+        room = PossibleRoom(self._context, self._policy)
+        if entity.never or entity.starves_at <= now or not room.is_hopeless(entity):
+            return False
+        self._queue.add_unschedulable(entity, entity.rejected_by, now)
+        return True
 
     def schedule(self, entity: QueuedEntity, now: float) -> None:
         """Try to place the group, and do what follows from the result."""

@@ -20,6 +20,7 @@ from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects, key_of
 from arranger.engine.handlers.pod_handlers import PodHandlers
+from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.cluster_events import node_change, object_change, quota_change
 from arranger.engine.queue.nominator import Nominator
@@ -44,6 +45,7 @@ class EventHandlers:
     _initial: InitialObjects
     _context: EngineContext
     _queue: SchedulingQueue
+    _release: NodeRelease
     _ledger: QuotaLedger
     _nominator: Nominator
     _preemption: PreemptionExecutor
@@ -92,7 +94,7 @@ class EventHandlers:
         event = node_change(before, node)
         if event is not None:
             self._ledger.mark_stale()
-            self._queue.wake(event, now)
+            self._release.notify_node_changed(event, now)
 
     def on_node_deleted(self, name: str, now: float) -> None:
         """A node was deleted."""

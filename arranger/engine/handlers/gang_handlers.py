@@ -63,7 +63,7 @@ class GangHandlers:
                 self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
         update_priorities(self._context, self._nominator, self._registry, group)
         self.on_gangs_changed(changed, now)
-        if edited and was_known:
+        if edited and (was_known or self._has_placed_pods(group.key)):
             self._queue.wake(quota_change("PodGroup"), now)
         if gang is not None and gang.problems and gang.problems != before:
             self._context.outbox.append(pod_events.invalid_pod_group(group, gang.problems))
@@ -77,6 +77,15 @@ class GangHandlers:
             changed = changed | {group.key}  # its pods may be of another queue now
         update_priorities(self._context, self._nominator, self._registry, group)
         self.on_gangs_changed(changed, now)
+        if self._has_placed_pods(group.key):
+            self._queue.wake(quota_change("PodGroup"), now)
+
+    def _has_placed_pods(self, name: str) -> bool:
+        """Whether pods that count towards queues are of a gang: towards others than before."""
+        gang, cluster = self._registry.gangs.get(name), self._context.cluster
+        if gang is None or not self._ledger.active:
+            return False
+        return any(uid in cluster for uid in gang.memberships)
 
     def on_gang_updated(self, gang: GangObject) -> None:
         """A Gang object appeared or was edited."""

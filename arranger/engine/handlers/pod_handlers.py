@@ -32,7 +32,6 @@ from arranger.engine.queue.cluster_events import (
 )
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
-from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.profile import Profile
 from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger
@@ -130,9 +129,8 @@ class PodHandlers:
     def _on_assigned_pod(self, info: PodInfo, now: float) -> None:
         cluster, member = self._context.cluster, self._context.pods.get(info.uid)
         before, reserved = cluster.pod(info.uid), cluster.node_of(info.uid)
-        if info.uid in self._nominator:
+        if nominated := info.uid in self._nominator:
             self._preemption.forget_pod(info.uid)  # somebody has bound it
-            reserved = None
         if member is not None:
             binding = member.phase in (Phase.BINDING, Phase.UNKNOWN)
             if not binding or member.node != info.pod.spec.node_name:
@@ -145,9 +143,11 @@ class PodHandlers:
             self._queue.wake(quota_change("Pod"), now)
         if self._initial.being_handed_on and pod_events.is_being_evicted(info.pod):
             self._preemption.restore_eviction(info.uid)
-        if before is not None and reserved != info.pod.spec.node_name:
+        if before is not None and reserved is not None and reserved != info.pod.spec.node_name:
             # Somebody else bound it elsewhere: what we had reserved is free again.
-            self._queue.wake(ClusterEvent(ActionType.POD_REMOVED, pod=before.pod), now)
+            self._release.notify_pod_removed(before, reserved, now)
+            before = None
+        elif nominated:
             before = None
         event = placed_pod_change(before, info)
         if event is not None:
@@ -170,6 +170,9 @@ class PodHandlers:
                 self._preemption.restore_nomination(member)
                 self._requeuer.enqueue(self._requeuer.entity_for(member, now), now)
             return
+        if member.phase is Phase.WAITING:
+            self._on_held_pod(member, info, now)
+            return
         if member.phase is not Phase.QUEUED:
             member.pending_update = info
             return
@@ -187,6 +190,17 @@ class PodHandlers:
             published = invalid_values(earlier.pod, member.profile.by_name)
             self._context.outbox.extend(pod_events.invalid_annotations(member, published))
         self._nominator.update(member)
+
+    def _on_held_pod(self, member: QueuedPod, info: PodInfo, now: float) -> None:
+        """A pod that holds a node was edited: it keeps the node, and counts as it is now."""
+        cluster, before = self._context.cluster, member.pod
+        member.update(info)
+        cluster.remove_pod(info.uid)
+        cluster.assume_pod(info, member.node)
+        if (event := placed_pod_change(before, info)) is not None:
+            self._queue.wake(event, now)
+        if quota_fields(before.pod) != quota_fields(info.pod):
+            self._queue.wake(quota_change("Pod"), now)
 
     def _on_deleting_pod(
         self, info: PodInfo, member: QueuedPod | None, now: float, *, is_new: bool

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.entity import QueuedPod, QueueState
 from arranger.engine.phases import HOLDS_NODE, Phase
+from arranger.engine.pod.possible_room import FreedRoom
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle, run_unreserve_plugins
+from arranger.engine.queue.collaborators import Nominations
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.preemption import EvictionPolicy
@@ -33,61 +33,59 @@ class NodeRelease:
     _queue: SchedulingQueue
     _cycle: SchedulingCycle
     _policy: EvictionPolicy
+    _nominations: Nominations
     _gangs: PartiallyBound
 
     def notify_pod_removed(self, pod: PodInfo, node: str, now: float) -> None:
         """A pod has left a node, or its nomination: wake pods that might fit there now."""
-        context, can_preempt = self._context, self._policy.can_preempt
-        # The same for all members of a group, and for all groups of a priority.
-        has_lower = cache(self._has_placed_pod_below)
-        might_fit_whole = cache(partial(self._might_fit_whole, has_lower=has_lower))
-
-        def could_fit_waiting(waiting: PodInfo) -> bool:
-            member = context.pods.get(waiting.uid)
-            entity = None if member is None else member.entity
-            nominees = {} if entity is None else entity.members  # they are there for itself
-            fits = context.cluster.could_fit(
-                waiting, node, lambda other: other.uid in nominees or can_preempt(waiting, other)
-            )
-            return fits and (entity is None or might_fit_whole(entity))
-
-        event = ClusterEvent(ActionType.POD_REMOVED, pod=pod.pod, could_fit=could_fit_waiting)
+        room = FreedRoom(self._context, self._policy, self._nominations, node, pod)
+        event = ClusterEvent(
+            ActionType.POD_REMOVED,
+            pod=pod.pod,
+            could_fit=room.could_fit,
+            frees_quota=room.frees_quota,
+        )
         self._queue.wake(event, now, yields=self._gangs.is_partially_bound(pod.uid))
+        self._wake_nominees(node)
 
-    def _might_fit_whole(self, entity: QueuedEntity, has_lower: Callable[[int], bool]) -> bool:
-        """False if all nodes together have too little free for what a Strict group needs.
+    def notify_node_changed(self, event: ClusterEvent, now: float) -> None:
+        """A node has appeared or was edited: wake pods that might fit there now."""
+        assert event.node is not None, f"{event} is of no node"
+        name = event.node.metadata.name
+        room = FreedRoom(self._context, self._policy, self._nominations, name)
+        self._queue.wake(replace(event, could_fit=room.could_fit), now)
+        self._wake_nominees(name)
 
-        True wherever more than free resources would have to be counted: nodes that its members have
-        already, evictions, and queues' rules about them.
-        """
-        group, cluster = entity.group, self._context.cluster
-        if group is None or not group.is_strict or not self._policy.by_priority_alone:
-            return True
-        needed = sum(gang.shortfall({}) for gang in group.gangs)
-        for member in entity.one_of_each_class():
-            if needed <= 0:
-                return True
-            needed -= int(cluster.table.replica_capacity(member.pod).sum())
-        if needed <= 0:
-            return True
-        waiting = group.gangs_by_uid().keys() & self._context.pods.keys()
-        if any(uid in cluster for uid in waiting):
-            return True
-        return has_lower(entity.representative.pod.priority)
+    def _wake_nominees(self, node: str) -> None:
+        """Of their class only those that are nominated for the node may fit there now."""
+        for member in self._nominations.nominated_pods_on(node):
+            entity = member.entity
+            if entity is None or entity.group is not None:
+                continue
+            if entity.state is QueueState.UNSCHEDULABLE and self.fits_nominee(member, node):
+                self._queue.activate(entity)
 
-    def _has_placed_pod_below(self, priority: int) -> bool:
-        return any(pod.priority < priority for pod, _ in self._context.cluster.placed_pods())
+    def fits_nominee(self, member: QueuedPod, node: str) -> bool:
+        """Whether a pod now fits on the node that it is nominated for."""
+        nominations, can_preempt = self._nominations, self._policy.can_preempt
+
+        def steps_aside(other: PodInfo) -> bool:
+            """Whether another pod is nominated, and that does not count against the member."""
+            if other.uid not in nominations:
+                return False
+            return other.uid == member.uid or can_preempt(member.pod, other)
+
+        return self._context.cluster.could_fit(member.pod, node, steps_aside)
 
     def release_node(self, member: QueuedPod, now: float) -> bool:
         """Take a reservation back; False if the pod is being deleted and is gone with it.
 
         The caller queues the pod again: its own leaving must not wake it.
         """
-        context, removed = self._context, member.pod.pod
+        context, node = self._context, member.node
         context.waiting_pods.pop(member.uid, None)
         self._cycle.unreserve(member)
-        event = ClusterEvent(ActionType.POD_REMOVED, pod=removed)
-        self._queue.wake(event, now, yields=self._gangs.is_partially_bound(member.uid))
+        self.notify_pod_removed(member.pod, node, now)
         update = member.pending_update
         if update is not None and update.pod.metadata.deletion_timestamp is not None:
             member.transition(Phase.GONE)

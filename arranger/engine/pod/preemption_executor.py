@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from arranger.api.effects import (
@@ -181,6 +180,7 @@ class PreemptionExecutor:
         """A pod has left a node: pods that are nominated for it try again as soon as they fit.
 
         There is no need to try before, and they have waited long enough to skip their back-offs.
+        Where others have taken the room of all victims, they look elsewhere.
         """
         nominator = self._nominator
         for member in nominator.nominated_pods_on(node):
@@ -190,13 +190,12 @@ class PreemptionExecutor:
             if entity.group is not None:
                 enough = not entity.victims & nominator.terminating_victims
             else:
-                yields = partial(self._yields_to, member)
-                enough = self._context.cluster.could_fit(member.pod, node, yields)
+                enough = self._release.fits_nominee(member, node) or (
+                    entity.state is QueueState.UNSCHEDULABLE and not self._awaits_victims(node)
+                )
             if enough:
                 self._queue.activate(entity)
 
-    def _yields_to(self, member: QueuedPod, other: PodInfo) -> bool:
-        """Whether another pod's nomination does not count against a pod's own."""
-        if other.uid not in self._nominator:
-            return False
-        return other.uid == member.uid or self._policy.can_preempt(member.pod, other)
+    def _awaits_victims(self, node: str) -> bool:
+        leaving = self._nominator.terminating_victims
+        return any(pod.uid in leaving for pod in self._context.cluster.pods_on(node))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from arranger.engine.entity import QueuedEntity, QueuedPod
@@ -22,6 +22,10 @@ class Nominations(Protocol):
     def __len__(self) -> int: ...
 
     def __contains__(self, uid: object) -> bool: ...
+
+    def nominated_pods_on(self, node: str) -> Sequence[QueuedPod]:
+        """Those that are nominated for a node."""
+        ...
 
     def nominated_pods(self) -> Iterable[QueuedPod]:
         """All of them."""

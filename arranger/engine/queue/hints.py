@@ -23,6 +23,8 @@ def may_help(
         return True
     if entity.group is not None:
         event = _for_any_member(entity, event)
+        if _may_move_there(entity, event):
+            return True
     if pods is None:
         pods = entity.blockers if entity.group is not None else ()
         pods = pods or [entity.representative.pod]
@@ -47,8 +49,18 @@ def _for_any_member(entity: QueuedEntity, event: ClusterEvent) -> ClusterEvent:
 
     Where none of them fits even now, no attempt can use what has become free.
     """
-    could_fit = event.could_fit
+    could_fit, frees_quota = event.could_fit, event.frees_quota
     if could_fit is None:
         return event
-    fits = any(could_fit(member.pod) for member in entity.one_of_each_class())
-    return replace(event, could_fit=lambda _: fits)
+    pods = [member.pod for member in entity.one_of_each_class()]
+    fits = any(map(could_fit, pods))
+    frees = frees_quota is not None and any(map(frees_quota, pods))
+    return replace(event, could_fit=lambda _: fits, frees_quota=lambda _: frees)
+
+
+def _may_move_there(entity: QueuedEntity, event: ClusterEvent) -> bool:
+    """Whether a node has changed that may take members of one kind from others of its gang."""
+    if event.could_fit is None or not event.action_type & ActionType.NODE_CHANGED:
+        return False
+    several = len(entity.one_of_each_class()) > 1 and entity.rejected_by != {GANG}
+    return several and event.could_fit(entity.representative.pod)

@@ -254,13 +254,17 @@ class SchedulingQueue:
     def update(
         self, entity: QueuedEntity, member: QueuedPod, pod: PodInfo, event: ClusterEvent, now: float
     ) -> None:
-        """A pod of a queued entity was edited: its gates are asked again."""
+        """A pod of a queued entity was edited: its gates are asked again.
+
+        It may leave its wake-up group by that, whose first is to be tried for all of them.
+        """
         self._now = now
-        state = entity.state
+        rests = entity.state is QueueState.UNSCHEDULABLE
+        rests = rests and not self._unschedulable.awaits_first(entity)
         self._dequeue(entity)
         member.update(pod)
         entity.recheck_member(member)
-        if state is QueueState.UNSCHEDULABLE and not may_help(entity, event, [pod]):
+        if rests and not may_help(entity, event, [pod]):
             # It waits no longer than before: frequent edits must not put the attempt off for ever.
             set_rank(entity, self._share_of)
             self._wait_unschedulable(entity)

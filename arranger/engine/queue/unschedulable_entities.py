@@ -25,11 +25,15 @@ class _WakeupGroup:
     """Entities that the same events help.
 
     An entry of the heap is void once its entity has another version or is in another state.
+
+    Attributes:
+        woken: the one that was last woken for the others.
     """
 
     members: dict[str, QueuedEntity] = field(default_factory=dict)
     #: (rank, heap version, entity), the first in the queue's order on top.
     heap: list[tuple[Any, int, QueuedEntity]] = field(default_factory=list)
+    woken: QueuedEntity | None = None
 
     def push(self, entity: QueuedEntity) -> None:
         self.members[entity.key] = entity
@@ -50,7 +54,7 @@ class _WakeupGroup:
             elif entity.representative.uid in skipped:
                 kept.append(heapq.heappop(heap))
             else:
-                found = entity
+                self.woken = found = entity
         for entry in kept:
             heapq.heappush(heap, entry)
         return found
@@ -82,6 +86,11 @@ class UnschedulableEntities:
         """The first entity of a group in the order of the queue, but for pods of these uids."""
         group = self._groups.get(key)
         return None if group is None else group.first(skipped)
+
+    def awaits_first(self, entity: QueuedEntity) -> bool:
+        """Whether another of an entity's group has been woken for it, and not been tried yet."""
+        woken = self._groups[entity.wakeup_group].woken
+        return woken is not None and woken.woken_from == entity.wakeup_group
 
     def entities(self) -> Iterator[QueuedEntity]:
         """All of them."""

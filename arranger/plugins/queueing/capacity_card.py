@@ -18,9 +18,17 @@ from arranger.api.annotations import (
 from arranger.api.queue_annotations import queue_of
 from arranger.api.resource_requests import Amounts
 from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
-from arranger.framework import ActionType, DependsOn, FilterResult, Plugin, QueueingHint, Rejection
+from arranger.framework import (
+    ActionType,
+    ClusterEvent,
+    DependsOn,
+    FilterResult,
+    Plugin,
+    QueueingHint,
+    Rejection,
+)
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.quota.cards import Cards, is_card_resource
+from arranger.quota.cards import NO_CARDS, Cards, cards_of, is_card_resource
 from arranger.quota.ledger import QuotaLedger, QuotaShortage
 
 NO_CARD = Rejection(("node(s) didn't have the card that the pod wants",), Code.UNRESOLVABLE)
@@ -28,6 +36,8 @@ WRONG_GROUP = Rejection(
     ("node(s) weren't of a node group that the pod's queue may use",), Code.UNRESOLVABLE
 )
 _MI = 1024 * 1024
+#: What decides about charges and limits, beside pods and nodes.
+_QUOTA_KINDS = frozenset({"Queue", "PodGroup", "Pod", "Owner"})
 
 
 @dataclass(slots=True)
@@ -44,21 +54,31 @@ class _PreFilterState:
     resources: tuple[str, ...]
 
 
+def _frees_quota(pod: PodInfo, event: ClusterEvent) -> bool:
+    """The pod that left counted towards the same limits, or left where others may be evicted."""
+    if event.could_fit is None or event.frees_quota is None:
+        return True
+    return event.frees_quota(pod) or event.could_fit(pod)
+
+
+def _has_other_cards(pod: PodInfo, event: ClusterEvent) -> bool:
+    """A node has other cards, which its pods are charged; or the pod might fit there now."""
+    before, after = event.node_before, event.node
+    if (cards_of(before) if before else NO_CARDS) != (cards_of(after) if after else NO_CARDS):
+        return True
+    return after is not None and (event.could_fit is None or event.could_fit(pod))
+
+
 class CapacityCard(Plugin):
     """Reject nodes whose use would exceed a limit of the pod's queue; prefer the first card."""
 
     depends_on = DependsOn.CLUSTER
     monotone = counts_quota = explains_first = True
     queueing_hints = (
-        QueueingHint(
-            ActionType.POD_REMOVED
-            | ActionType.POD_SCALED_DOWN
-            | ActionType.NODE_ADDED
-            | ActionType.NODE_LABELS
-            | ActionType.NODE_ALLOCATABLE
-            | ActionType.OWN_UPDATE
-            | ActionType.OTHER
-        ),
+        QueueingHint(ActionType.POD_REMOVED, _frees_quota),
+        QueueingHint(ActionType.NODE_CHANGED | ActionType.NODE_REMOVED, _has_other_cards),
+        QueueingHint(ActionType.OTHER, lambda _, event: event.resource in _QUOTA_KINDS),
+        QueueingHint(ActionType.POD_SCALED_DOWN | ActionType.OWN_UPDATE),
     )
 
     def __init__(self, ledger: QuotaLedger | None = None) -> None:

@@ -37,7 +37,7 @@ class NodeResourcesFitArgs(PluginArgs):
 
 def _allocatable_increased(pod: PodInfo, event: ClusterEvent) -> bool:
     """The pod would fit the node if it were empty, and something it requests has increased."""
-    if event.node is None:
+    if event.node is None or not _could_fit(pod, event):
         return False
     offers = _allocatable(event.node)
     needs = {**pod.requests, "pods": 1}
@@ -97,8 +97,10 @@ class NodeResourcesFit(SpecOnlyPlugin):
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         if args.ignored_resources or args.ignored_resource_groups:
             # The usual hint looks at resources that are ignored here.
-            wakes = (QueueingHint(ActionType.POD_REMOVED), *type(self).queueing_hints[1:])
-            self.queueing_hints = wakes  # type: ignore[misc]
+            wakes = (QueueingHint(ActionType.CAPACITY_FREED | ActionType.OWN_UPDATE),)
+            self.queueing_hints = wakes  # type: ignore[assignment,misc]
+            # Nor is it counting alone that decides.
+            self.counts_resources = False  # type: ignore[misc]
         self._resources = [resource.name for resource in args.scoring_strategy.resources]
         self._scalar = [place for place, name in enumerate(self._resources) if is_scalar(name)]
         self._scorer = make_scorer(args.scoring_strategy)

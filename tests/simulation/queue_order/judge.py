@@ -6,7 +6,10 @@ have fitted in its place. A forgotten one: it rests though it would fit, and not
 
 from __future__ import annotations
 
+import copy
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +17,8 @@ from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
 from arranger.api.effects import DeletePod
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
-from arranger.engine.pod.schedule_result import Scheduled
+from arranger.engine.pod.schedule_result import Scheduled, Unschedulable
+from arranger.engine.queue.job_shares import JobShares
 
 #: What a job without a priority counts as (docs/design/queue-order.md).
 DEFAULT_JOB_PRIORITY = 5
@@ -43,7 +47,14 @@ def asks_for_share(entity: QueuedEntity) -> bool:
     return notes.get(JOB_QUEUE_POLICY) == "DRF"
 
 
-def precedes(first: QueuedEntity, second: QueuedEntity) -> bool:
+def share(engine: Engine, entity: QueuedEntity) -> float:
+    """As it was read when the entity was queued to be tried, or as it would be read now."""
+    if entity.state is QueueState.ACTIVE and entity.turn is not None:
+        return entity.turn[1]
+    return JobShares(engine.cluster).share_of(entity)
+
+
+def precedes(engine: Engine, first: QueuedEntity, second: QueuedEntity) -> bool:
     """Whether the first goes before the second whoever else there is.
 
     One that asks for fair shares and one that does not change places as others come, so that
@@ -53,18 +64,32 @@ def precedes(first: QueuedEntity, second: QueuedEntity) -> bool:
         return level(first) < level(second)
     if asks_for_share(first) != asks_for_share(second):
         return False
-    if first.turn is not None and second.turn is not None and first.turn[1] != second.turn[1]:
-        return first.turn[1] < second.turn[1]  # as read when they were queued
+    if asks_for_share(first):
+        shares = share(engine, first), share(engine, second)
+        if shares[0] != shares[1]:
+            return shares[0] < shares[1]
     return age(first) < age(second)
 
 
 # --- who would fit -------------------------------------------------------------------------------
 
 
+@contextmanager
+def all_ready(entity: QueuedEntity) -> Iterator[None]:
+    """As when it is tried: then its edited members are asked about again; no plugin is here."""
+    edited = entity.unchecked()
+    for member in edited:
+        entity.mark_ready(member)
+    yield
+    for member in edited:
+        entity.recheck_member(member)
+
+
 def would_fit(engine: Engine, entity: QueuedEntity) -> bool:
     """Whether an attempt now would place it; nothing is changed."""
     if entity.group is not None:
-        return _gang_would_fit(engine, entity)
+        with all_ready(entity):
+            return _gang_would_fit(engine, entity)
     return _pod_would_fit(engine, entity.representative)
 
 
@@ -91,6 +116,43 @@ def _gang_would_fit(engine: Engine, entity: QueuedEntity) -> bool:
     return False
 
 
+def would_evict(engine: Engine, entity: QueuedEntity) -> bool:
+    """Whether an attempt now would evict somebody for it; nothing is changed.
+
+    Of gangs that luck may help (see :class:`Judge`) it is not said.
+    """
+    gangs, nominator = engine._gang_scheduler._preemption, engine._nominator
+    if entity.group is not None:
+        leaving = entity.victims & nominator.terminating_victims
+        if leaving or entity.evict_after > entity.last_attempt:
+            return False
+        if depends_on_luck(entity):
+            return False
+        with all_ready(entity):
+            return bool(gangs._planner.plan(entity).victims)
+    decided = engine._scheduler._cycle.decide(entity.representative)
+    return isinstance(decided, Unschedulable) and bool(decided.victims)
+
+
+def would_be_admitted(engine: Engine, entity: QueuedEntity) -> bool:
+    """Whether its queue would admit a waiting gang now, and keep what it has admitted."""
+    gate, now = engine._gang_scheduler._quota, engine._context.clock.now
+    asking = [g.pod_group for g in entity.gang_group.gangs if g.pod_group and not g.satisfied]
+    admission = copy.copy(gate._admission)
+    admission._reservations = dict(admission._reservations)
+    admission._last_event, admission._events = {}, []
+    kept = set(admission._reservations)
+    refusal = admission.admit(asking, lambda: engine.queue.sort_key(entity), now)
+    return not refusal and kept <= admission._reservations.keys()
+
+
+def depends_on_luck(entity: QueuedEntity) -> bool:
+    """Whether where one member goes may decide whether the others fit."""
+    pods = [member.pod for member in entity.one_of_each_class()]
+    spread = any(p.affinity_terms or p.pod.spec.topology_spread_constraints for p in pods)
+    return len(pods) > 1 or spread
+
+
 # --- the judge -----------------------------------------------------------------------------------
 
 
@@ -101,7 +163,7 @@ class Judge:
     Attributes:
         refused: uids of pods whose Binding was refused; their back-off is their own affair.
         overtakings, forgotten: what was found.
-        tries, placements: attempts of gangs, and how many of them placed one.
+        tries, placements: attempts of ``pods`` and of ``gangs``, and how many of them placed one.
     """
 
     engine: Engine
@@ -109,8 +171,8 @@ class Judge:
     overtakings: list[str] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
     moments: int = 0
-    tries: int = 0
-    placements: int = 0
+    tries: Counter[str] = field(default_factory=Counter)
+    placements: Counter[str] = field(default_factory=Counter)
     lucky: int = 0
     #: Keys of gangs that fit since others were placed, until they are tried or fit no more.
     _lucky: set[str] = field(default_factory=set)
@@ -127,7 +189,7 @@ class Judge:
     def _decide_one(self, now: float) -> list[Any]:
         engine, queue = self.engine, self.engine.queue
         waiting = [e for e in queue.entities() if e.state in WAITING]
-        fitting = [e for e in waiting if self._fits(e)] if len(waiting) > 1 else []
+        fitting = [e for e in waiting if self._matters(e, waiting) and self._fits(e)]
         tried, members = (
             {e.key: e.attempts for e in waiting},
             {e.key: list(e.members.values()) for e in waiting},
@@ -139,7 +201,7 @@ class Judge:
             if h is not e
             and not self._is_excused(h)
             and self._lane(h) == self._lane(e)
-            and precedes(h, e)
+            and precedes(self.engine, h, e)
         }
         names = {e.key: e.representative.pod.key for e in waiting}
         gangs = {e.key for e in waiting if e.group is not None}
@@ -152,8 +214,9 @@ class Judge:
             self._lucky.discard(key)
             self.refused -= {m.uid for m in members[key]}
             placed = any(m.node or m.phase.name != "QUEUED" for m in members[key])
-            self.tries += key in gangs
-            self.placements += key in gangs and placed
+            kind = "gangs" if key in gangs else "pods"
+            self.tries[kind] += 1
+            self.placements[kind] += placed
             if placed:
                 self.moments += 1
                 changed = True
@@ -167,6 +230,16 @@ class Judge:
         if changed or effects:
             self._known.clear()
         return effects
+
+    def _matters(self, entity: QueuedEntity, waiting: list[QueuedEntity]) -> bool:
+        """Whether it could be overtaken now, or be lucky after that."""
+        return depends_on_luck(entity) or any(
+            other.state is QueueState.ACTIVE
+            and other is not entity
+            and self._lane(entity) == self._lane(other)
+            and precedes(self.engine, entity, other)
+            for other in waiting
+        )
 
     def _lane(self, entity: QueuedEntity) -> str:
         return (
@@ -191,9 +264,7 @@ class Judge:
         for entity in waiting:
             if entity.group is None or entity in fitted or entity.state not in WAITING:
                 continue
-            pods = [member.pod for member in entity.one_of_each_class()]
-            spread = any(p.affinity_terms or p.pod.spec.topology_spread_constraints for p in pods)
-            if (len(pods) > 1 or spread) and would_fit(self.engine, entity):
+            if depends_on_luck(entity) and would_fit(self.engine, entity):
                 self._lucky.add(entity.key)
                 self.lucky += 1
 
@@ -213,6 +284,17 @@ class Judge:
     def _look_for_forgotten(self) -> None:
         self._known.clear()
         for entity in list(self.engine.queue.entities()):
+            name = entity.representative.pod.key
+            if entity.state is QueueState.GATED and entity.rejected_by == {"CapacityCard"}:
+                if would_be_admitted(self.engine, entity):
+                    self.forgotten.append(f"{name} is not admitted, and would be")
+            elif (
+                entity.state is QueueState.UNSCHEDULABLE
+                and not self._yields(entity)
+                and not self._fits(entity)
+                and would_evict(self.engine, entity)
+            ):
+                self.forgotten.append(f"{name} rests, and others could be evicted for it")
             if (
                 entity.state in WAITING
                 and not self._yields(entity)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,6 +20,8 @@ from tests.simulation.queue_order.judge import Judge
 CONFLICT = Refused(409, "Conflict", "the object has been modified")
 DIALECTS = ("annotations", "bundles", "sigs", "volcano", "job")
 ZONE = "topology.kubernetes.io/zone"
+GPU = "nvidia.com/gpu"
+MODELS = ("H100", "L40")
 
 
 @dataclass
@@ -35,28 +38,39 @@ class BusyWorld:
     running: dict[str, str] = field(default_factory=dict)
     leaving: dict[str, float] = field(default_factory=dict)
     queues: tuple[str, ...] = ()
+    #: Whether pods ask for accelerators, of which queues have quotas by model.
+    cards: bool = False
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
+        #: Says what is particular to queues, so that worlds without them are as they were.
+        self.queue_rng = random.Random(f"queues {self.seed}")
         # A starving gang has nodes kept free for it: said in docs/design/queue-order.md.
         policy = GangPolicy(starvation_after=float("inf"), wait_time=30.0)
         self.engine = Engine([default_profile()], gang_policy=policy, quota_config=QuotaConfig())
         self.judge = Judge(self.engine)
         if self.rng.random() < 0.3:
             self.queues = ("red", "blue")
-            for name in self.queues:
-                limit = (
-                    {}
-                    if self.rng.random() < 0.5
-                    else {"capability": {"cpu": self.rng.randint(3, 8)}}
-                )
-                self.engine.handlers.on_queue_updated(
-                    a_queue(name, reclaimable=False, **limit), self.now
-                )
+            self._create_queues()
         for n in range(self.rng.randint(2, 4)):
             self._set_node(f"n{n}")
         for _ in range(self.rng.randint(2, 6)):
             self._arrives()
+
+    def _create_queues(self) -> None:
+        more = self.queue_rng
+        parent = {"parent": "all"} if more.random() < 0.5 else {}
+        self.cards, reclaimable = more.random() < 0.4, more.random() < 0.5
+        found = [a_queue("all", capability={"cpu": more.randint(6, 12)})] if parent else []
+        for name in self.queues:
+            limit: dict[str, Any] = {**parent, "reclaimable": reclaimable}
+            if self.rng.random() >= 0.5:
+                limit["capability"] = {"cpu": self.rng.randint(3, 8)}
+            if self.cards and more.random() < 0.8:
+                limit["cards"] = {model: more.randint(1, 4) for model in MODELS}
+            found.append(a_queue(name, **limit))
+        for queue in found:
+            self.engine.handlers.on_queue_updated(queue, self.now)
 
     def play(self) -> Judge:
         """Let it be busy for a while; returns what the judge has seen."""
@@ -132,6 +146,9 @@ class BusyWorld:
     def _set_node(self, name: str) -> None:
         node = a_node(name).offers(cpu=self.rng.choice((1, 2, 4, 4, 6)))
         node = node.labelled({ZONE: self.rng.choice(("z0", "z1"))})
+        if self.cards:
+            model = self.queue_rng.choice(MODELS)
+            node = node.labelled({f"{GPU}.product": model}).offers({GPU: 4})
         self.engine.handlers.on_node_updated(node.build(), self.now)
 
     # --- who arrives -----------------------------------------------------------------------------
@@ -164,7 +181,8 @@ class BusyWorld:
             "queue": rng.choice(self.queues or ("",)),
         }
         where = rng.choices(("", "zone", "spread", "apart"), (8, 1, 1, 1))[0]
-        return {**known, "cpu": cpu, "where": where}
+        gpu = like["gpu"] if like else self.cards and self.queue_rng.choice((0, 1, 1, 2))
+        return {**known, "cpu": cpu, "where": where, "gpu": gpu}
 
     def _pod(self, name: str, traits: dict[str, Any] | None = None) -> PodBuilder:
         given = traits or self._traits(self.rng.choice((1, 1, 2, 3)))
@@ -174,6 +192,9 @@ class BusyWorld:
         pod = a_pod(name).needs(cpu=given["cpu"]).with_priority(given["priority"]).created(created)
         if given["queue"]:
             pod = pod.in_queue(given["queue"])
+            pod = pod.serving("inference" if given["queue"] == "red" else "training")
+            if given["gpu"]:
+                pod = pod.needs({GPU: given["gpu"]}, cpu=given["cpu"])
         match given["where"]:
             case "zone":
                 return pod.selects({ZONE: "z0"})
@@ -203,6 +224,12 @@ class BusyWorld:
                 return [pod.in_pod_group(name) for pod in pods]
             case "volcano":
                 group = a_pod_group(name, least=least)
+                if self.cards:
+                    queue = self.queue_rng.choice(self.queues)
+                    request = {self.queue_rng.choice(MODELS): self.queue_rng.randint(1, 2)}
+                    group = a_pod_group(name, least=least, queue=queue)
+                    group = group.annotated({"volcano.sh/card.request": json.dumps(request)})
+                    pods = [pod.in_queue(queue) for pod in pods]
                 self.engine.handlers.on_pod_group_updated(group.build(VolcanoPodGroup), self.now)
                 return [pod.annotated({"scheduling.k8s.io/group-name": name}) for pod in pods]
             case "job":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, get_args
+from zlib import crc32
 
 import msgspec
 
@@ -11,7 +12,14 @@ from arranger.api.effects import (
     Applied,
     Bind,
     DeletePod,
+    Effect,
+    ExtenderDecision,
+    ExtenderPreemptionDecision,
+    Outcome,
+    QueryExtenderPreemption,
+    QueryExtenders,
 )
+from arranger.api.extenders import Extender
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, NativePodGroup, PodGroup
@@ -45,7 +53,7 @@ CONFIG = Config(
 Shown = WatchedObject | Owner
 
 
-def an_engine(config: Config = CONFIG) -> Engine:
+def an_engine(config: Config = CONFIG, extenders: Sequence[Extender] = ()) -> Engine:
     """An engine with the default plugins, whose clock began with the calendar."""
     began = EPOCH.timestamp()
     return Engine(
@@ -54,6 +62,7 @@ def an_engine(config: Config = CONFIG) -> Engine:
         gang_policy=config.gang_policy(),
         quota_config=config.quota_config(),
         to_unix_time=lambda now: began + now,
+        extenders=extenders,
     )
 
 
@@ -93,7 +102,10 @@ def tell(engine: Engine, objects: Iterable[Shown], now: float = 0.0) -> None:
 
 
 def decide(engine: Engine, now: float) -> list[str]:
-    """Run until nothing is ready; every write succeeds. Returns the decisions in their order."""
+    """Run until nothing is ready; every write succeeds, and extenders say what they always say.
+
+    Returns the decisions in their order.
+    """
     decided: list[str] = []
     ready = True
     while ready:
@@ -102,10 +114,23 @@ def decide(engine: Engine, now: float) -> list[str]:
         decided += [_describe(each) for each in effects if isinstance(each, Bind | DeletePod)]
         for effect in effects:
             if engine.awaits(effect):
-                engine.on_outcome(effect, Applied(), now)
+                engine.on_outcome(effect, _answer(effect), now)
         engine.check_consistent()
         ready = engine.ready
     return decided
+
+
+def _answer(effect: Effect) -> Outcome:
+    """What becomes of an effect: extenders like some nodes for some pods, and any victims."""
+    match effect:
+        case QueryExtenders():
+            likes = {node: crc32(f"{effect.pod.name} {node}".encode()) % 8 for node in effect.nodes}
+            nodes = tuple(node for node, score in likes.items() if score)
+            return ExtenderDecision(nodes, scores=likes)
+        case QueryExtenderPreemption():
+            return ExtenderPreemptionDecision(effect.victims)
+        case _:
+            return Applied()
 
 
 def _describe(effect: Bind | DeletePod) -> str:

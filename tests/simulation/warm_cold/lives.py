@@ -67,7 +67,7 @@ class Lives:
             if rng.random() < 0.4:
                 await stack.enter_async_context(sim.controllers(judged=False))
                 await stack.enter_async_context(sim.controller(judged=False))
-                self._submit_jobs()
+                await self._submit_jobs()
             await asyncio.sleep(1)
             for manifest in self._world.late[: rng.randint(2, len(self._world.late))]:
                 self._create(manifest)
@@ -95,7 +95,7 @@ class Lives:
             owner["uid"] = self._uids.get(owner["uid"], owner["uid"])
         self._uids[uid] = self._sim.cluster.create(manifest)["metadata"]["uid"]
 
-    def _submit_jobs(self) -> None:
+    async def _submit_jobs(self) -> None:
         """A Volcano Job and a TYJob, whose controllers make pods and PodGroups."""
         rng = self._rng
         workers = rng.randint(1, 3)
@@ -108,6 +108,7 @@ class Lives:
                 "spec": {"tasks": tasks, "minAvailable": rng.randint(1, workers + 1)},
             }
         )
+        await asyncio.sleep(2)  # of pods of one second only memory knows which came first
         self._sim.submit("ty", workers=rng.randint(1, 3))
 
     def _something_happens(self) -> None:
@@ -165,7 +166,7 @@ class Lives:
         if chance < 0.3:
             self._next_node += 1
             self._sim.create(a_node(f"x{self._next_node}").in_zone("a").offers(cpu=2))
-        elif chance < 0.5:
+        elif chance < 0.5 and len(nodes) > 1:
             self._sim.delete("node", _name(rng.choice(nodes)))
         else:
             self._sim.patch("node", _name(rng.choice(nodes)), {"spec": {"unschedulable": True}})

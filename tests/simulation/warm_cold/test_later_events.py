@@ -9,7 +9,7 @@ import pytest
 from arranger.api.types.core import Node
 from arranger.engine.engine import Engine
 from tests.simulation.warm_cold.engines import an_engine, decide, lanes_of, tell, typed
-from tests.simulation.warm_cold.worlds import a_world, shuffled
+from tests.simulation.warm_cold.worlds import a_world, first_seeds, shuffled
 
 
 def gates_of(engine: Engine) -> dict[str, str]:
@@ -17,7 +17,7 @@ def gates_of(engine: Engine) -> dict[str, str]:
     return {entity.key: entity.state.value for entity in engine.queue.entities()}
 
 
-@pytest.mark.parametrize("first", range(0, 300, 20))
+@pytest.mark.parametrize("first", first_seeds(120))
 def test_objects_that_come_later_in_any_order_end_in_the_same_lanes_gates_and_decisions(
     first: int,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -283,6 +284,11 @@ class WorldBuilder(Surroundings):
 def a_world(seed: int, *, past: bool = False) -> World:
     """The world of a seed; with ``past`` some of its pods have nodes already."""
     return WorldBuilder(seed, past=past).build()
+
+
+def first_seeds(default: int) -> range:
+    """The first seed of each twenty worlds to look at: so many, or WARM_COLD_WORLDS."""
+    return range(0, int(os.environ.get("WARM_COLD_WORLDS", default)), 20)
 
 
 def shuffled(objects: Iterable[T], seed: int) -> list[T]:

@@ -300,3 +300,20 @@ def test_a_gang_that_ends_short_of_its_minimum_is_over_whichever_pod_ends_last(
     ended = [pods[0].on("n").in_phase("Failed"), pods[1].on("n").in_phase("Succeeded")]
     known.see(*(ended[n] for n in order))
     assert not known.gang().satisfied
+
+
+@pytest.mark.parametrize("phases", [("Succeeded", "Failed"), ("Failed", "Failed")])
+def test_a_gang_whose_pod_group_is_gone_has_ended_well_if_any_pod_has(
+    phases: tuple[str, str], known: RegistryHarness
+) -> None:
+    before, pods = RegistryHarness(), in_pod_group(2)
+    ended = [pod.on("n").in_phase(phase) for pod, phase in zip(pods, phases, strict=True)]
+    before.define(a_pod_group("g", least=1))
+    before.see(*(pod.on("n") for pod in pods))
+    before.see(*ended)
+    before.undefine("g")
+    known.see(*ended)  # after a restart, with the word of the one before
+    if before.gang().satisfied:
+        known.recall("default/g")
+    known.registry.initial_sync_done()
+    assert known.gang().satisfied == before.gang().satisfied == ("Succeeded" in phases)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from arranger.cluster.cluster import Cluster
+from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import cards_of, is_card_resource
-from arranger.quota.ledger import CardColumn
 from tests.builders import NodeBuilder, a_node
 from tests.queueing import CARD, GPU, gpu_node
 

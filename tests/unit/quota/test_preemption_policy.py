@@ -75,6 +75,9 @@ MAY: dict[str, tuple[list[Queue], PodBuilder, PodBuilder, bool]] = {
         True,
     ),
     "an owner that says nothing": ([], owned(inference("i"), "Thing"), training("t"), False),
+    "nor a victim's": ([], inference("i"), owned(training("t"), "Thing"), False),
+    "no owner at all": ([], inference("i"), a_pod("t").in_queue("training"), False),
+    "a type in other letters": ([], inference("i").serving("Inference"), training("t"), False),
     "a type that is none": ([], inference("i"), training("t").serving("batch"), False),
     "who may not be evicted": (
         [],

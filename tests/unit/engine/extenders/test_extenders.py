@@ -344,16 +344,6 @@ def test_nobody_is_evicted_when_extenders_agree_to(
         assert harness.queue_state("high") is QueueState.BACKOFF
 
 
-def test_nor_when_they_agree_to_too_few() -> None:
-    harness = asking(VETO)
-    harness.observe(a_pod("top").needs(cpu=4).with_priority(99).on("n1"))
-    harness.observe(*(a_pod(f"v{n}").needs(cpu=2).on("n0") for n in range(2)))
-    harness.observe(a_pod("high").needs(cpu=4).with_priority(10))
-    few = NodeVictims((asked := victims(harness)).victims["n0"].uids[:1])
-    harness.settle(asked, ExtenderPreemptionDecision({"n0": few}))
-    assert evicted(harness) == []
-
-
 def test_a_pod_that_is_gone_evicts_nobody() -> None:
     harness = full(VETO)
     asked = victims(harness)

@@ -13,7 +13,7 @@ from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import Plugin
 from arranger.framework.status import CycleState, Status
 from arranger.plugins import default_profile
-from tests.builders import PodGroupBuilder, a_pod, a_pod_group
+from tests.builders import PodGroupBuilder, a_pod, a_pod_group, a_queue
 from tests.unit.engine.gang.test_holds import Doors, bound, gang, nodes
 from tests.unit.engine.harness import (
     CONFLICT,
@@ -50,6 +50,16 @@ def test_the_nodes_that_are_held_are_written_to_their_pods_and_taken_back_with_t
     assert shown() == {"g-0": "n0", "g-1": "n1"}
     harness.advance_to(60)
     assert shown() == {"g-0": "", "g-1": ""}
+
+
+def test_those_that_wait_are_not_tried_while_they_lack_one_that_was_held(
+    harness: EngineHarness,
+) -> None:
+    first, *others = gang("g", 4, mode="NonStrict")
+    harness.observe(*nodes(2), first, *others)
+    harness.run()
+    harness.observe_deleted(first)
+    assert harness.queue_state("g-3") is QueueState.GATED
 
 
 def test_they_are_told_when_the_others_are_gone(harness: EngineHarness) -> None:
@@ -147,6 +157,17 @@ def test_a_lower_minimum_lets_those_go_that_are_held(harness: EngineHarness) -> 
     harness.observe(group(2))
     harness.run()
     assert len(bound(harness)) == 2
+
+
+def test_an_edit_of_a_member_that_is_held_counts_at_once(harness: EngineHarness) -> None:
+    first, *others = gang("g", 3, mode="NonStrict")
+    harness.observe(a_queue("q"), *nodes(2), first.in_queue("q"), *others)
+    harness.run()
+    used = harness.engine.ledger.queues["q"].used
+    assert (harness.phase("g-0"), used["cpu"]) == (Phase.WAITING, 1000)
+    harness.observe(first)
+    harness.run()
+    assert (harness.phase("g-0"), used["cpu"]) == (Phase.WAITING, 0)
 
 
 # --- time ------------------------------------------------------------------------------------

@@ -1,0 +1,162 @@
+"""Which waiting pods might fit now: asked before an attempt, which would cost more.
+
+The answer is no only where that is certain: where nodes or queues have too little left, whoever is
+evicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Set
+from dataclasses import dataclass, field
+
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.context import EngineContext
+from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.queue.collaborators import Nominations
+from arranger.framework.preemption import EvictionPolicy, Limit, QuotaLimits
+
+
+@dataclass(slots=True, eq=False)
+class PossibleRoom:
+    """What nodes and queues have left for those that wait.
+
+    It looks at one moment: what it has found is remembered.
+    """
+
+    _context: EngineContext
+    _policy: EvictionPolicy
+    #: (priority, class) of pods → whether there is anybody whose place they might take.
+    _evicting: dict[tuple[int, Hashable], bool] = field(default_factory=dict)
+    _whole: dict[str, bool] = field(default_factory=dict)
+
+    def for_whole(self, entity: QueuedEntity) -> bool:
+        """Whether there might be room for what a gang group still needs; yes for others."""
+        if entity.group is None:
+            return True
+        if entity.key not in self._whole:
+            in_queues = is_over_quota(entity)
+            self._whole[entity.key] = self._for_group(entity, on_nodes=True, in_queues=in_queues)
+        return self._whole[entity.key]
+
+    def is_hopeless(self, entity: QueuedEntity) -> bool:
+        """Whether a gang group lacks as much as before of what it was rejected for."""
+        on_nodes = not entity.rejected_by.isdisjoint(entity.profile.node_resource_filters)
+        in_queues = is_over_quota(entity)
+        return not self._for_group(entity, on_nodes=on_nodes, in_queues=in_queues)
+
+    def _for_group(self, entity: QueuedEntity, *, on_nodes: bool, in_queues: bool) -> bool:
+        """False if nodes, or queues, have too little left for what a Strict group still needs.
+
+        True wherever more would have to be counted than what is free: nodes that its members have
+        already, and evictions.
+        """
+        group, cluster, quota = entity.gang_group, self._context.cluster, self._policy.quota
+        if not group.is_strict:
+            return True
+        needed = sum(gang.shortfall({}) for gang in group.gangs)
+        pods = [member.pod for member in entity.one_of_each_class()]
+        enough = not on_nodes or needed <= int(cluster.table.replica_capacity(*pods).sum())
+        if enough and in_queues and quota is not None:
+            enough = needed <= quota.most_for(pods)
+        if enough or needed <= 0:
+            return True
+        waiting = group.gangs_by_uid().keys() & self._context.pods.keys()
+        if any(uid in cluster for uid in waiting):
+            return True
+        return self.may_evict(entity.representative.pod)
+
+    def may_evict(self, preemptor: PodInfo) -> bool:
+        """Whether there is anybody whose place a pod might take."""
+        key = preemptor.priority, self._policy.preemptor_class(preemptor)
+        if key not in self._evicting:
+            placed = (pod for pod, _ in self._context.cluster.placed_pods())
+            self._evicting[key] = self._policy.can_preempt_any(preemptor, placed)
+        return self._evicting[key]
+
+
+def is_over_quota(entity: QueuedEntity) -> bool:
+    """Whether an entity is woken when limits of its queues have more left.
+
+    Others must be woken by room on nodes whatever these limits say now.
+    """
+    return entity.profile.quota_plugin in entity.rejected_by
+
+
+@dataclass(slots=True, eq=False)
+class FreedRoom:
+    """What a node has left since it changed, or since a pod has left it, which is ``_left``."""
+
+    _context: EngineContext
+    _policy: EvictionPolicy
+    _nominations: Nominations
+    _node: str
+    _left: PodInfo | None = None
+    _room: PossibleRoom = field(init=False)
+    _known_limits: Set[Limit] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._room = PossibleRoom(self._context, self._policy)
+
+    def could_fit(self, waiting: PodInfo) -> bool:
+        """Whether a pod might fit on the node, and its gang into what there is; with evictions."""
+        context, can_preempt = self._context, self._policy.can_preempt
+        entity = self._entity_of(waiting)
+        if entity is not None and entity.never and self._left is None:
+            return True  # that it can never fit may not be true any more
+        own = {} if entity is None else entity.members  # what is nominated is there for itself
+
+        def removable(other: PodInfo) -> bool:
+            return other.uid in own or can_preempt(waiting, other)
+
+        if not context.cluster.could_fit(waiting, self._node, removable):
+            return False
+        if entity is not None and entity.group is not None:
+            return self._room.for_whole(entity)
+        return entity is None or not is_over_quota(entity) or self._within_limits(waiting)
+
+    def frees_quota(self, waiting: PodInfo) -> bool:
+        """Whether the pod that has left counted towards limits of a waiting one, and it might be
+        within them now."""
+        quota, entity = self._policy.quota, self._entity_of(waiting)
+        if quota is None or not (relieved := self._relieved_limits(quota)):
+            return False
+        if entity is not None and entity.state is QueueState.GATED:
+            # Its gang is not admitted; what its PodGroup asks for may be more than its pods do.
+            theirs = {queue for queue, _ in quota.limits_of(waiting)}
+            return any(queue in theirs for queue, _ in relieved)
+        if quota.limits_of(waiting).isdisjoint(relieved):
+            return False
+        if entity is not None and entity.group is not None:
+            return self._room.for_whole(entity)
+        return (
+            quota.most_for([waiting]) > 0
+            or len(self._nominations) > 0
+            or self._room.may_evict(waiting)
+        )
+
+    def _relieved_limits(self, quota: QuotaLimits) -> Set[Limit]:
+        if self._known_limits is None:
+            left = self._left
+            self._known_limits = set() if left is None else quota.remaining(left, self._node).keys()
+        return self._known_limits
+
+    def _within_limits(self, waiting: PodInfo) -> bool:
+        """Whether evictions on the node could bring a lone pod within the limits of its queues."""
+        quota, cluster, policy = self._policy.quota, self._context.cluster, self._policy
+        if quota is None:
+            return True
+        short = {k: -left for k, left in quota.remaining(waiting, self._node).items() if left < 0}
+        if not short or len(self._nominations) > 0:
+            return True  # some that are nominated may step aside
+        for other in cluster.pods_on(self._node):
+            if policy.can_preempt(waiting, other):
+                if policy.in_gang(other):
+                    return True  # others may leave with it, elsewhere
+                for limit, n in quota.released_by(other):
+                    if limit in short:
+                        short[limit] -= n
+        return all(n <= 0 for n in short.values())
+
+    def _entity_of(self, waiting: PodInfo) -> QueuedEntity | None:
+        member = self._context.pods.get(waiting.uid)
+        return None if member is None else member.entity

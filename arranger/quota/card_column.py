@@ -1,0 +1,61 @@
+"""Which cards every node has, as a column beside the node table's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+
+from arranger.cluster import IdArray, NodeTable, RowChange
+from arranger.cluster.columns import Interner
+from arranger.quota.cards import Cards, cards_of
+
+
+class CardColumn:
+    """Row → the node's set of cards, as a small number; nodes with equal sets share it."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._card_sets: Interner[tuple[tuple[str, str], ...]] = Interner()
+        self._card_sets.id(())
+        self._column: IdArray = np.zeros(0, dtype=np.int32)
+        self._version = -1
+        self._present: frozenset[tuple[str, str]] = frozenset()
+        self._kinds: list[int] = [0]
+
+    def card_set_ids(self) -> IdArray:
+        """Row → number of its card set; 0 for no cards."""
+        table = self._table
+        if table.version == self._version:
+            return self._column
+        changes = table.changed_since(self._version) if self._version >= 0 else None
+        if changes is None or len(self._column) != table.size:
+            rows = list(range(table.size))
+            self._column = np.zeros(table.size, dtype=np.int32)
+        else:
+            rows = sorted({row for change, row in changes if change is RowChange.NODE})
+        for row in rows:
+            node = table.node(row) if table.alive[row] else None
+            cards = cards_of(node) if node is not None else {}
+            self._column[row] = self._card_sets.id(tuple(sorted(cards.items())))
+        if rows:
+            self._kinds = np.unique(self._column).tolist() or [0]
+            sets = (self._card_sets.values[number] for number in self._kinds)
+            self._present = frozenset(chain.from_iterable(sets))
+        self._version = table.version
+        return self._column
+
+    def present(self) -> frozenset[tuple[str, str]]:
+        """(resource, card) of all cards that any node has."""
+        self.card_set_ids()
+        return self._present
+
+    def kinds(self) -> Sequence[int]:
+        """The numbers of the card sets that there are."""
+        self.card_set_ids()
+        return self._kinds
+
+    def card_set(self, number: int) -> Cards:
+        """The cards of a set, by resource."""
+        return dict(self._card_sets.values[number])
