@@ -169,6 +169,11 @@ class Cluster:
         """Inside :meth:`simulate_without`: undo :meth:`simulate_add_pod`."""
         self._detach(pod.uid)
 
+    def pods_on(self, node: str) -> Iterable[PodInfo]:
+        """The pods on a node, assumed ones included; none if it does not exist."""
+        row = self.table.index.get(node)
+        return () if row is None else self.table.pods[row].values()
+
     def could_fit(self, pod: PodInfo, node: str, removable: Callable[[PodInfo], bool]) -> bool:
         """Whether a pod's requests would fit a node without the pods that ``removable`` accepts.
 
@@ -206,11 +211,6 @@ class Cluster:
         )
         assert self._pods.keys() == self._node_of.keys(), "pods and nodes"
         assert self.assumed <= self._node_of.keys(), "an assumed pod has no node"
-
-    def pods_on(self, node: str) -> Iterable[PodInfo]:
-        """The pods on a node that exists."""
-        row = self.table.index.get(node)
-        return () if row is None else self.table.pods[row].values()
 
     def placed_pods(self) -> Iterator[tuple[PodInfo, str]]:
         """Every pod with its node."""

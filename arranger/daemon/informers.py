@@ -63,6 +63,14 @@ COLLECTION_PATHS: Final[dict[type[Any], str]] = {
     Queue: "/apis/scheduling.volcano.sh/v1beta1/queues",
     pod_groups.GangObject: "/apis/arranger.io/v1alpha1/gangs",
 }
+#: The other versions of an API that has changed its version: the first that is served is read.
+#: Kubernetes 1.36 serves PodGroups as v1alpha2, 1.37 as the others.
+_OTHER_VERSIONS: Final[dict[type[Any], tuple[str, ...]]] = {
+    pod_groups.NativePodGroup: tuple(
+        f"/apis/scheduling.k8s.io/{version}/podgroups"
+        for version in pod_groups.NativePodGroup.other_versions
+    )
+}
 #: Kinds that are read as a whole, and own pods.
 _STORED_OWNERS: Final[tuple[type[Any], ...]] = (
     ReplicaSet,
@@ -163,7 +171,12 @@ class Informers:
         """A reflector for each kind."""
         make = partial(Reflector[Any], transport, rng=rng, metrics=metrics, problems=problems)
         return [
-            make(path, Decoder(kind), self._informers[kind])
+            make(
+                path,
+                Decoder(kind),
+                self._informers[kind],
+                other_paths=_OTHER_VERSIONS.get(kind, ()),
+            )
             for kind, path in COLLECTION_PATHS.items()
         ] + [
             make(path, Decoder(Owner), informer, metadata_only=True)

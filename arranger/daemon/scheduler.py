@@ -10,6 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -113,6 +114,7 @@ class Scheduler:
             may_write=self.may_write,
             host=identity,
             rng=self._rng,
+            clock=lambda: datetime.fromtimestamp(clock(), UTC),
             metrics=self.metrics,
         )
         #: The nodes as JSON; read only if an extender needs them.

@@ -135,6 +135,7 @@ def _builtin() -> Iterator[Resource]:
     yield one("batch", "v1", "jobs", "Job", **workload)
     yield one("coordination.k8s.io", "v1", "leases", "Lease")
     yield one("events.k8s.io", "v1", "events", "Event", "ev")
+    yield one("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", "netpol")
     budgets = "poddisruptionbudgets"
     yield one("policy", "v1", budgets, "PodDisruptionBudget", "pdb", **with_status)
     yield one("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc", **cluster_scoped)

@@ -69,6 +69,7 @@ class QueuedPod:
         attempts: how often it has been tried.
         last_condition: the condition text we last wrote.
         shown_node: the node that its status shows as nominated, or will after our last write.
+        nodes_written: all nodes that we have ever written there, "" for none among them.
         pending_update: what the pod was edited to while a decision about it was being carried out.
     """
 
@@ -88,6 +89,7 @@ class QueuedPod:
     attempts: int = 0
     last_condition: tuple[str, str] | None = None
     shown_node: str = field(init=False)
+    nodes_written: set[str] = field(default_factory=set)
     pending_update: PodInfo | None = None
 
     def __post_init__(self) -> None:
@@ -109,6 +111,11 @@ class QueuedPod:
     def equivalence_key(self) -> Hashable:
         """Pods with equal keys are evaluated alike."""
         return self.signature if self.signature is not None else self.uid
+
+    def show_node(self, node: str) -> None:
+        """We write which node the pod is nominated for."""
+        self.shown_node = node
+        self.nodes_written.add(node)
 
     def update(self, pod: PodInfo) -> None:
         """The pod was edited."""

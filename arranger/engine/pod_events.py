@@ -57,7 +57,8 @@ def scheduling_failed(
         member.last_condition = _current_condition(pod)
     if member.last_condition != (reason, message) or nominated is not None:
         member.last_condition = (reason, message)
-        member.shown_node = member.shown_node if nominated is None else nominated
+        if nominated is not None:
+            member.show_node(nominated)
         generation = pod.metadata.generation
         condition = PodCondition("PodScheduled", "False", reason, message, generation)
         effects.append(PatchPodStatus(pod_key(pod), condition, nominated))
@@ -67,7 +68,7 @@ def scheduling_failed(
 
 def nominated(member: QueuedPod, node: str) -> PatchPodStatus:
     """The node that is kept for the pod; "" for none."""
-    member.shown_node = node
+    member.show_node(node)
     return PatchPodStatus(pod_key(member.pod.pod), nominated_node=node)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
@@ -56,15 +56,17 @@ class ClusterHarness:
         served: Iterable[str],
         config: dict[str, object] | None = None,
         kubelets: type[HollowKubelets] = HollowKubelets,
+        api_server_flags: Sequence[str] = (),
     ) -> AsyncIterator[Self]:
         """Build it with the rights of ``manifests/``; in the end nobody was refused any.
 
         Args:
             served: collections of our definitions that must answer first.
             config: the scheduler's.
+            api_server_flags: see :class:`~tests.controlplane.harness.ControlPlane`.
         """
         skip_without_binary()
-        async with ControlPlane(controllers=True) as plane:
+        async with ControlPlane(controllers=True, api_server_flags=api_server_flags) as plane:
             await install_rbac(plane)
             await plane.apply(bundled_crds())
             files = ("manifests/30-config.yaml", "manifests/60-controllers-rbac.yaml")

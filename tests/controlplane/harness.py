@@ -65,11 +65,13 @@ class ControlPlane(Admin):
 
     Attributes:
         controllers: start kube-controller-manager, so that Jobs and Deployments work.
+        api_server_flags: more flags of kube-apiserver, for features that are off by default.
         token: bearer token of a cluster administrator.
         clients: processes that have no life without it; it kills those that are left at its end.
     """
 
     controllers: bool = False
+    api_server_flags: Sequence[str] = ()
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     components: dict[str, Component] = field(default_factory=dict)
     clients: list[asyncio.subprocess.Process] = field(default_factory=list)
@@ -133,6 +135,7 @@ class ControlPlane(Admin):
             "--max-requests-inflight=2000",
             "--max-mutating-requests-inflight=1000",
             f"--disable-admission-plugins={','.join(disabled)}",
+            *self.api_server_flags,
         )
         self.url = f"https://127.0.0.1:{api}"
         await self._until_ready()

@@ -112,6 +112,8 @@ class NativePodGroup(NamespacedObject):
     spec: NativePodGroupSpec = msgspec.field(default_factory=NativePodGroupSpec)
 
     api_version: ClassVar[str] = "scheduling.k8s.io/v1beta1"
+    #: Versions of the same shape, newest first, for servers that do not serve that one.
+    other_versions: ClassVar[tuple[str, ...]] = ("v1alpha3", "v1alpha2")
 
 
 class GangBundle(Struct):

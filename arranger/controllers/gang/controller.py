@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import NativePodGroup
 from arranger.controllers.gang.cache import (
     GANG_GROUP,
     GANG_VERSION,
@@ -42,11 +43,11 @@ _DEFINITIONS: Final = {
     **{f"podgroups.{group}": group for group in POD_GROUP_KINDS if group != NATIVE_GROUP},
 }
 #: By its name alone kopf finds a resource only in its group's preferred version, and that of
-#: scheduling.k8s.io is the one of PriorityClass. 1.36 serves v1alpha2, 1.37 the others.
+#: scheduling.k8s.io is the one of PriorityClass.
 _WATCHED_VERSIONS: Final = {
     GANG_GROUP: (GANG_VERSION,),
     **{group: (kind.api_version.rpartition("/")[2],) for group, kind in POD_GROUP_KINDS.items()},
-    NATIVE_GROUP: ("v1beta1", "v1alpha3", "v1alpha2"),
+    NATIVE_GROUP: (NativePodGroup.api_version.rpartition("/")[2], *NativePodGroup.other_versions),
 }
 
 

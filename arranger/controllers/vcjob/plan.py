@@ -15,7 +15,8 @@ from arranger.api import event_reasons
 from arranger.api.types.volcano_job import JobPhase, JobPod
 from arranger.controllers.runtime.objects import Object, merge_patch
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
-from arranger.controllers.vcjob.manifests import OwnedManifest, objects_of, pod_group_of
+from arranger.controllers.vcjob.manifests import objects_of, pod_group_of
+from arranger.controllers.vcjob.owned_objects import OwnedManifest
 from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
 from arranger.controllers.vcjob.state_machine import (
     FINISHED,

@@ -20,7 +20,8 @@ from arranger.controllers.runtime.work_queue import Result
 from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
 from arranger.controllers.vcjob.cache import JobCache
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
-from arranger.controllers.vcjob.manifests import OwnedManifest, pod_of
+from arranger.controllers.vcjob.manifests import pod_of
+from arranger.controllers.vcjob.owned_objects import OwnedManifest
 from arranger.controllers.vcjob.plan import JobPlan, plan
 from arranger.controllers.vcjob.policies import pod_name
 from arranger.controllers.vcjob.snapshot import JobSnapshot

@@ -20,11 +20,12 @@ from arranger.api.types.volcano_job import (
     Task,
     VolcanoJob,
 )
+from arranger.controllers.vcjob import svc_plugin
 
 #: Plugin → the flags that it takes.
 PLUGINS: Final = {
     "env": frozenset[str](),
-    "svc": frozenset({"publish-not-ready-addresses", "disable-network-policy", "inject-hosts-env"}),
+    "svc": frozenset(svc_plugin.FLAGS),
 }
 #: What a name must be to be a Service's, and a pod's host name.
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -190,6 +190,20 @@ class PodHandlers:
             published = invalid_values(earlier.pod, member.profile.by_name)
             self._context.outbox.extend(pod_events.invalid_annotations(member, published))
         self._nominator.update(member)
+        self._follow_nomination(member, earlier.pod, now)
+
+    def _follow_nomination(self, member: QueuedPod, earlier: Pod, now: float) -> None:
+        """Another may have nominated a waiting pod, or ended its nomination.
+
+        A node that we have written ourselves is taken for the echo of that.
+        """
+        node = member.pod.pod.status.nominated_node_name
+        if node == earlier.status.nominated_node_name or node in member.nodes_written:
+            return
+        self._preemption.release_nomination(member, now)
+        member.shown_node = node
+        if node:
+            self._nominator.nominate(member, node)
 
     def _on_held_pod(self, member: QueuedPod, info: PodInfo, now: float) -> None:
         """A pod that holds a node was edited: it keeps the node, and counts as it is now."""

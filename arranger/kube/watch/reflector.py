@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic, Protocol
@@ -102,6 +102,8 @@ class Reflector(Generic[T]):
         decoder: of the objects' type.
         sink: hears of every change, in order, and of no state twice.
         rng: spreads time-outs and back-off.
+        other_paths: the collection in other versions of its API, for a server that does not serve
+            ``path``, in the order in which they are tried. All have to suit the decoder.
         query: selectors to add to every request.
         metadata_only: ask for nothing but the objects' metadata; a server that does not know how to
             sends all.
@@ -116,6 +118,7 @@ class Reflector(Generic[T]):
     sink: Sink[T]
     _: KW_ONLY
     rng: random.Random
+    other_paths: Sequence[str] = ()
     query: Mapping[str, str] = field(default_factory=dict)
     metadata_only: bool = False
     metrics: MetricsRecorder = NULL_METRICS
@@ -123,6 +126,9 @@ class Reflector(Generic[T]):
 
     def __post_init__(self) -> None:
         self._name = resource_name(self.path)
+        self._paths = (self.path, *self.other_paths)
+        #: How many of them in a row the server does not serve.
+        self._not_served_paths = 0
         self._backoff = Backoff(self.rng)
         self._silent_streams = 0
         self._use_watch_list = True
@@ -154,8 +160,7 @@ class Reflector(Generic[T]):
                 self._use_watch_list = False
                 self._record_restart("no_watch_list", str(reason))
             except _NotServedError:
-                self._report_not_served()
-                delay = NOT_SERVED_RETRY
+                delay = self._try_next_path()
             except _ServerUnavailableError as error:
                 self._record_restart("error", str(error.problem))
                 self.problems.failed(self._name, error.problem)
@@ -312,6 +317,7 @@ class Reflector(Generic[T]):
 
     def _replace(self, objects: list[T], version: str) -> None:
         self.not_served = False
+        self._not_served_paths = 0
         self.last_error = ""
         self._versions = {o.metadata.uid: o.metadata.resource_version for o in objects}
         self.resource_version = version
@@ -323,9 +329,19 @@ class Reflector(Generic[T]):
         if version and (not self.resource_version or is_newer(version, self.resource_version)):
             self.resource_version = version
 
+    def _try_next_path(self) -> float:
+        """Turn to the next version of the API; returns the seconds to wait first."""
+        self._not_served_paths += 1
+        self.path = self._paths[(self._paths.index(self.path) + 1) % len(self._paths)]
+        self.resource_version = ""
+        if self._not_served_paths < len(self._paths):
+            return 0.0
+        self._not_served_paths = 0
+        self._report_not_served()
+        return NOT_SERVED_RETRY
+
     def _report_not_served(self) -> None:
         self.last_error = "not served"
-        self.resource_version = ""
         if not self.not_served:
             self.not_served = True
             self._versions = {}

@@ -49,7 +49,7 @@ class GangControllerHarness:
         """Controllers at work."""
         async with serve(self.cluster, hook=self.faults) as url:
             access = ApiServerConfig(url, credentials or CredentialSource())
-            async with running_controllers(access, **options) as task:
+            async with running_controllers(self.cluster, access, **options) as task:
                 yield task
 
     def install(self, *names: str) -> None:

@@ -5,22 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
+from arranger.api.timestamps import utc_now
 from arranger.controllers.manager import run_controllers
 from arranger.controllers.runtime.controller import ControllerOptions
+from arranger.embedded.server import EmbeddedCluster
 from arranger.kube.client.credentials import ApiServerConfig
+from tests.simulation.harnesses.status_judge import CONTROLLERS, status_faults
+
+#: Seconds within which every status is true once nothing happens any more, in real time.
+REST = 20.0
 
 
 @asynccontextmanager
 async def running_controllers(
-    config: ApiServerConfig, *, namespaces: Sequence[str] = ()
+    cluster: EmbeddedCluster, config: ApiServerConfig, *, namespaces: Sequence[str] = ()
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Controllers at work while the context lasts; raises at its end what they raised."""
+    """Controllers at work while the context lasts; raises at its end what they raised.
+
+    Unless they have ended before, every status must have become true by then.
+    """
     options = ControllerOptions(namespaces=namespaces, debounce=0.02)
     task = asyncio.create_task(run_controllers(config, options))
     try:
         yield task
+        await _until_true(cluster, task, namespaces)
     finally:
         task.cancel()
         await asyncio.wait({task})
@@ -28,6 +39,32 @@ async def running_controllers(
         task.result()
     left = [other for other in asyncio.all_tasks() if _is_of_kopf(other)]
     assert not left, f"kopf has left {left}"
+
+
+async def _until_true(
+    cluster: EmbeddedCluster, controllers: asyncio.Task[None], namespaces: Sequence[str]
+) -> None:
+    seen = _Namespaces(cluster, namespaces)
+    # Queues belong to no namespace.
+    writers = CONTROLLERS - {"queue"} if namespaces else CONTROLLERS
+    until = asyncio.get_running_loop().time() + REST
+    while not controllers.done() and (wrong := status_faults(seen, utc_now(), writers)):
+        assert asyncio.get_running_loop().time() < until, wrong
+        await asyncio.sleep(0.05)
+
+
+@dataclass(frozen=True, slots=True)
+class _Namespaces:
+    """What of a cluster controllers look at that are told some namespaces; none are all."""
+
+    cluster: EmbeddedCluster
+    names: Sequence[str]
+
+    def objects(self, plural: str, group: str = "") -> list[dict[str, Any]]:
+        found = self.cluster.objects(plural, group)
+        if not self.names:
+            return found
+        return [o for o in found if o["metadata"].get("namespace") in (None, *self.names)]
 
 
 def native_pod_groups() -> dict[str, Any]:

@@ -10,13 +10,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from arranger.daemon.config.schema import Config
+from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.kubelet import RUN_SECONDS, HollowKubelets
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
+from arranger.kube.extenders.caller import ExtenderTransport
 from tests.builders import PodBuilder, a_pod, a_pod_group
 from tests.faults.injector import BINDINGS, DropConnection, FaultRule, from_user
-from tests.simulation.harnesses.simulation import Object, SimulationHarness
+from tests.simulation.harnesses.simulation import CONFIG, Object, SimulationHarness
+from tests.simulation.harnesses.status_judge import SCHEDULER, status_faults
 
 KOORDINATOR = "gang.scheduling.koordinator.sh/"
 BUNDLES = "gang.koordinater.io/"
@@ -110,6 +114,25 @@ class GangHarness(SimulationHarness):
     def delete_pod_group(self, name: str) -> None:
         """Delete a PodGroup."""
         self.request("DELETE", f"{POD_GROUPS}/{name}")
+
+    @asynccontextmanager
+    async def scheduler(
+        self, name: str = "one", config: Config = CONFIG, *, port: ExtenderTransport | None = None
+    ) -> AsyncIterator[Scheduler]:
+        """A scheduler at work; before it stops in good order, what it says of gangs is true."""
+        async with super().scheduler(name, config, port=port) as scheduler:
+            yield scheduler
+            if name in self.alive():
+                await self._until_gangs_true()
+
+    async def _until_gangs_true(self) -> None:
+        def untrue() -> list[str]:
+            return status_faults(self.cluster, virtual_now(), {SCHEDULER})
+
+        try:
+            await self.until(lambda: not untrue(), within=60)
+        except TimeoutError:
+            raise AssertionError(untrue()) from None
 
     @asynccontextmanager
     async def kubelets(self) -> AsyncIterator[None]:

@@ -24,7 +24,7 @@ from tests.faults.injector import DropConnection, FaultInjector, FaultRule, from
 from tests.simulation.harnesses.controllers import native_pod_groups
 from tests.simulation.harnesses.gangs import GangHarness
 from tests.simulation.harnesses.simulation import Object
-from tests.simulation.harnesses.status_judge import status_faults
+from tests.simulation.harnesses.status_judge import SCHEDULER, status_faults
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 MERGE = "application/merge-patch+json"
@@ -256,7 +256,8 @@ class JobHarness(GangHarness):
 
     def untrue(self) -> list[str]:
         """What is untrue in the status of any Gang, PodGroup, Queue or Job."""
-        return status_faults(self.cluster, served=frozenset(self._dialects))
+        writers = {"vcjob", "gang", "queue", *([SCHEDULER] if self.alive() else [])}
+        return status_faults(self.cluster, virtual_now(), writers)
 
     def check(self) -> None:
         """The invariants of every simulation, and those of jobs."""

@@ -22,7 +22,7 @@ from tests.builders import a_node
 from tests.faults.injector import FaultInjector, RequestMatcher, for_resource
 from tests.simulation.harnesses.gangs import GangHarness
 from tests.simulation.harnesses.simulation import Object
-from tests.simulation.harnesses.tyjob_status import status_faults
+from tests.simulation.harnesses.status_judge import status_faults
 from tests.tyjobs import a_tyjob
 
 JOBS = "/apis/arranger.io/v1alpha1/namespaces/default/tyjobs"
@@ -40,10 +40,6 @@ EDGES = {
     ("Rescheduling", "Running"),
     *((stage, end) for stage in _OPEN for end in ("Succeeded", "Failed")),
 }
-
-
-def _owners(pod: Object) -> list[Object]:
-    return list(pod["metadata"].get("ownerReferences", []))
 
 
 class _AnyJob(msgspec.Struct):
@@ -191,15 +187,9 @@ class TYJobHarness(GangHarness):
         except TimeoutError:
             raise AssertionError(self.untrue()) from None
 
-    def untrue(self) -> dict[str, list[str]]:
-        """TYJob → what is untrue in its status now, for those of which anything is."""
-        pods = self.cluster.objects("pods")
-        faults = {}
-        for job in self.cluster.objects("tyjobs", "arranger.io"):
-            uid = job["metadata"]["uid"]
-            owned = [p for p in pods if uid in (o["uid"] for o in _owners(p))]
-            faults[job["metadata"]["name"]] = status_faults(job, owned, virtual_now())
-        return {name: each for name, each in faults.items() if each}
+    def untrue(self) -> list[str]:
+        """What is untrue in the status of any TYJob."""
+        return status_faults(self.cluster, virtual_now(), {"tyjob"})
 
     def check(self) -> None:
         """The invariants of gangs; and stages change along the edges, restarts only grow."""

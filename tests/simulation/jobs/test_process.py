@@ -27,7 +27,7 @@ async def test_a_job_that_gives_way() -> None:
     sim.job("j", on={"PodEvicted": "AbortJob"}, plugins={"svc": []})
     both = {"j-w-0": "-", "j-w-1": "-"}
     async with serve(sim.cluster) as url:
-        async with running_controllers(ApiServerConfig(url, CredentialSource())):
+        async with running_controllers(sim.cluster, ApiServerConfig(url, CredentialSource())):
             await until(lambda: sim.groups() == ["j-0"], lambda: sim.status("j"))
             assert sim.pods_of_job("j") == both
             sim.delete("pod", "j-w-0")
@@ -36,7 +36,7 @@ async def test_a_job_that_gives_way() -> None:
             await until(lambda: sim.groups() == [], sim.groups)
         # Nobody looks while its owner asks for it.
         sim.annotate("j", "ResumeJob")
-        async with running_controllers(ApiServerConfig(url, CredentialSource())):
+        async with running_controllers(sim.cluster, ApiServerConfig(url, CredentialSource())):
             await until(lambda: sim.groups() == ["j-2"], lambda: sim.status("j"))
             assert sim.pods_of_job("j") == both
             sim.delete_job("j")

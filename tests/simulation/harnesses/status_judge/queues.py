@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from arranger.api.quantity import milli_value
-from arranger.embedded.server import EmbeddedCluster
-from tests.simulation.harnesses.status_judge.gangs import (
+from tests.simulation.harnesses.status_judge.fields import (
+    Object,
+    Server,
+    absent,
+    condition_faults,
+    differ,
+)
+from tests.simulation.harnesses.status_judge.views import (
     VOLCANO,
     key_of,
     membership,
     ours,
     phase_of_pod,
 )
-
-Object = dict[str, Any]
 
 QUEUE = "scheduling.volcano.sh/queue-name"
 GPU = "nvidia.com/gpu"
@@ -26,7 +30,7 @@ GPU = "nvidia.com/gpu"
 class _Cluster:
     """What of a cluster decides the status of its queues."""
 
-    def __init__(self, cluster: EmbeddedCluster) -> None:
+    def __init__(self, cluster: Server) -> None:
         self.queues = {q["metadata"]["name"]: q for q in cluster.objects("queues", VOLCANO)}
         self.groups = {key_of(g): g for g in cluster.objects("podgroups", VOLCANO)}
         self.pods = cluster.objects("pods")
@@ -95,11 +99,11 @@ def _pod_group(pod: Object) -> str:
     return name if group in ("", VOLCANO) else ""
 
 
-def queue_faults(cluster: EmbeddedCluster) -> Iterator[str]:
+def queue_faults(cluster: Server, now: datetime) -> Iterator[str]:
     """What is untrue in the status of Queues."""
     seen = _Cluster(cluster)
     for name, queue in seen.queues.items():
-        for fault in _of_queue(seen, name, queue):
+        for fault in (*_of_queue(seen, name, queue), *_of_conditions(seen, name, now)):
             yield f"Queue {name}: {fault}"
 
 
@@ -121,7 +125,10 @@ def _of_queue(seen: _Cluster, name: str, queue: Object) -> Iterator[str]:
     if said != amounts:
         yield f"allocated is {dict(said)} and must be {dict(amounts)}"
     notes = queue["metadata"].get("annotations") or {}
-    if quota := json.loads(notes.get("volcano.sh/card.quota") or "{}"):
+    quota = json.loads(notes.get("volcano.sh/card.quota") or "{}")
+    yield from _of_usage(status.get("usage") or {}, queue["spec"], quota, amounts, cards)
+    yield from absent(status, "reservation")
+    if quota:
         must = {
             card: {"allocated": cards[card], "quota": quota.get(card, 0)}
             for card in {*quota, *cards}
@@ -129,6 +136,46 @@ def _of_queue(seen: _Cluster, name: str, queue: Object) -> Iterator[str]:
         if status.get("cards") != must:
             yield f"cards is {status.get('cards')} and must be {must}"
     yield from _of_state(seen, below, status, notes.get("arranger.io/queue-state"))
+
+
+def _of_usage(
+    said: Object,
+    spec: Object,
+    quota: Mapping[str, int],
+    amounts: Mapping[str, int],
+    cards: Mapping[str, int],
+) -> Iterator[str]:
+    """``used/limit``, for people."""
+    for name in ("cpu", "memory"):
+        used, _, limit = said.get(name, "").partition("/")
+        yield from differ(f"usage.{name}", milli_value(used or "0"), amounts.get(name, 0))
+        must = (spec.get("capability") or {}).get(name)
+        have = None if limit in ("", "-") else milli_value(limit)
+        yield from differ(f"limit of {name}", have, None if must is None else milli_value(must))
+        if not used or not limit:
+            yield f"usage.{name} is {said.get(name)!r}"
+    shown = ", ".join(
+        f"{card}: {cards.get(card, 0)}/{quota.get(card, 0) if quota else '-'}"
+        for card in sorted({*quota, *cards})
+    )
+    yield from differ("usage.cards", said.get("cards"), shown or None)
+
+
+def _of_conditions(seen: _Cluster, name: str, now: datetime) -> Iterator[str]:
+    """Whether it makes sense; here of queues whose only fault may be their parent."""
+    meta = seen.queues[name]["metadata"]
+    parent = seen.queues[name]["spec"].get("parent", "")
+    problem = f"spec.parent: there is no queue {parent}"
+    orphan = parent and parent not in seen.queues
+    valid = ("False", "Invalid", [problem]) if orphan else ("True", "Valid", [""])
+    conditions = (seen.queues[name].get("status") or {}).get("conditions")
+    yield from condition_faults(
+        conditions,
+        {"Valid": valid},
+        since=meta["creationTimestamp"],
+        now=now,
+        generation={"Valid": meta["generation"]},
+    )
 
 
 def _of_state(seen: _Cluster, below: set[str], status: Object, asked: str | None) -> Iterator[str]:

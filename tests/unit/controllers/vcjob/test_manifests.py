@@ -32,7 +32,7 @@ def _pod(place: tuple[str, int] = ("w", 1), **view: Any) -> Object:
 
 def _env(pod: Object) -> dict[str, Any]:
     (container,) = pod["spec"]["containers"]
-    return {v["name"]: v.get("value") or v["valueFrom"] for v in container["env"]}
+    return {v["name"]: v.get("value") or v["valueFrom"] for v in container.get("env", ())}
 
 
 # --- pods ----------------------------------------------------------------------------------------
@@ -112,7 +112,8 @@ def test_what_is_null_is_not_said() -> None:
     template = {"metadata": {"labels": None, "annotations": None}, "spec": spec}
     view = {"tasks": [a_task() | {"template": template}], "plugins": {"env": [], "svc": []}}
     assert _env(_pod(**view)).keys() >= {"VC_TASK_INDEX", "VC_W_HOSTS"}
-    assert "minResources" not in pod_group_of(job_snapshot(**view))["spec"]
+    least = pod_group_of(job_snapshot(**view))["spec"]["minResources"]
+    assert least.keys() == {"pods", "count/pods"}
 
 
 def test_the_template_itself_is_not_touched() -> None:
@@ -137,7 +138,7 @@ def test_plugin_svc_names_the_pods_and_tells_their_names() -> None:
     (mount,) = pod["spec"]["containers"][0]["volumeMounts"]
     assert (mount["name"], mount["mountPath"]) == ("j-svc", "/etc/volcano")
     body = job_body(tasks=tasks, plugins={"svc": ["--publish-not-ready-addresses=true"]})
-    config, service = objects_of(msgspec.convert(body, VolcanoJob))
+    config, service, policy = objects_of(msgspec.convert(body, VolcanoJob))
     assert config.body["data"] == {
         "lead_er.host": "j-lead-er-0.j",
         "VC_LEAD_ER_HOSTS": "j-lead-er-0.j",
@@ -154,6 +155,43 @@ def test_plugin_svc_names_the_pods_and_tells_their_names() -> None:
     assert service.body["spec"]["publishNotReadyAddresses"] is True
     labels = pod["metadata"]["labels"]
     assert service.body["spec"]["selector"].items() <= labels.items()
+    assert (policy.name, policy.collection) == (
+        "networkpolicies/j",
+        "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
+    )
+    spec = policy.body["spec"]
+    assert spec["podSelector"]["matchLabels"].items() <= labels.items()
+    assert spec["ingress"] == [{"from": [{"podSelector": spec["podSelector"]}]}]
+    assert spec["policyTypes"] == ["Ingress"]
+
+
+SVC_FLAGS: dict[str, tuple[list[str], set[str], bool]] = {
+    "without flags": ([], {"configmaps", "services", "networkpolicies"}, True),
+    "without variables": (
+        ["--inject-hosts-env=false"],
+        {"configmaps", "services", "networkpolicies"},
+        False,
+    ),
+    "without a NetworkPolicy": (["--disable-network-policy"], {"configmaps", "services"}, True),
+    "with both as by default": (
+        ["--inject-hosts-env=true", "--disable-network-policy=false"],
+        {"configmaps", "services", "networkpolicies"},
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("flags", "made", "with_variables"), SVC_FLAGS.values(), ids=SVC_FLAGS.keys()
+)
+def test_flags_of_plugin_svc(flags: list[str], made: set[str], with_variables: bool) -> None:
+    body = job_body(tasks=[a_task()], plugins={"svc": flags})
+    assert {m.plural for m in objects_of(msgspec.convert(body, VolcanoJob))} == made
+    pod = _pod(tasks=[a_task()], plugins={"svc": flags})
+    assert ("VC_W_HOSTS" in _env(pod)) is with_variables
+    assert [m["mountPath"] for m in pod["spec"]["containers"][0]["volumeMounts"]] == [
+        "/etc/volcano"
+    ]
 
 
 def test_volumes_are_mounted_everywhere() -> None:
@@ -209,7 +247,9 @@ GROUPS: dict[str, tuple[Object, Object]] = {
 def test_what_the_gang_needs(said: Object, spec: Object) -> None:
     cpu = spec.pop("cpu")
     group = pod_group_of(job_snapshot(**said))
-    assert group["spec"] == {**spec, "queue": "default", "minResources": {"cpu": cpu}}
+    pods = str(spec["minMember"])
+    least = {"cpu": cpu, "requests.cpu": cpu, "pods": pods, "count/pods": pods}
+    assert group["spec"] == {**spec, "queue": "default", "minResources": least}
 
 
 def test_what_is_passed_on_to_the_gang() -> None:
@@ -231,17 +271,34 @@ def test_what_is_passed_on_to_the_gang() -> None:
 @pytest.mark.parametrize(
     ("resources", "least"),
     [
-        ({"limits": {"memory": "1Gi"}}, {"memory": "2147483648"}),
-        ({"requests": {"nvidia.com/gpu": 4}}, {"nvidia.com/gpu": "8"}),
+        (
+            {"limits": {"memory": "1Gi"}},
+            dict.fromkeys(("memory", "requests.memory", "limits.memory"), "2147483648"),
+        ),
+        (
+            {"requests": {"cpu": "500m"}, "limits": {"cpu": 1}},
+            {"cpu": "1000m", "requests.cpu": "1000m", "limits.cpu": "2000m"},
+        ),
+        (
+            {"requests": {"nvidia.com/gpu": 4}, "limits": {"nvidia.com/gpu": 4}},
+            dict.fromkeys(("nvidia.com/gpu", "requests.nvidia.com/gpu"), "8"),
+        ),
         ({"requests": {"cpu": "a lot"}}, None),
-        ({}, None),
+        ({}, {}),
     ],
-    ids=["limits alone", "cards", "nonsense, which the server will refuse", "nothing"],
+    ids=[
+        "limits alone",
+        "limits above requests",
+        "cards",
+        "nonsense, which the server will refuse",
+        "nothing",
+    ],
 )
 def test_least_resources(resources: Object, least: Object | None) -> None:
     task = a_task()
     task["template"] = {"spec": {"containers": [{"name": "c", "resources": resources}]}}
-    assert pod_group_of(job_snapshot(tasks=[task]))["spec"].get("minResources") == least
+    said = pod_group_of(job_snapshot(tasks=[task]))["spec"].get("minResources")
+    assert said == (None if least is None else {**least, "pods": "2", "count/pods": "2"})
 
 
 # --- the order -----------------------------------------------------------------------------------

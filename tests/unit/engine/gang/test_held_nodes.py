@@ -58,6 +58,8 @@ def test_those_that_wait_are_not_tried_while_they_lack_one_that_was_held(
     first, *others = gang("g", 4, mode="NonStrict")
     harness.observe(*nodes(2), first, *others)
     harness.run()
+    harness.observe(nodes(2)[0].cordoned())  # so that what it leaves wakes nobody
+    harness.advance_to(400)
     harness.observe_deleted(first)
     assert harness.queue_state("g-3") is QueueState.GATED
 

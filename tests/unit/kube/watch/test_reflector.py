@@ -89,10 +89,17 @@ TOO_LARGE = failure(504, "Timeout", "Too large resource version: 99, current: 20
 
 
 async def reflect(
-    transport: ScriptedTransport, seconds: float
+    transport: ScriptedTransport, seconds: float, *other_paths: str
 ) -> tuple[Recorder, Reflector[Thing]]:
     sink = Recorder()
-    reflector = Reflector(transport, "/things", Decoder(Thing), sink, rng=random.Random(4))
+    reflector = Reflector(
+        transport,
+        "/things",
+        Decoder(Thing),
+        sink,
+        rng=random.Random(4),
+        other_paths=other_paths,
+    )
     running = asyncio.create_task(reflector.run())
     await asyncio.sleep(seconds)
     running.cancel()
@@ -293,6 +300,35 @@ async def test_a_resource_not_served_counts_as_empty_until_it_appears() -> None:
     assert gaps(transport)[:2] == [30.0, 30.0]
 
 
+OLD_AND_NEW: dict[str, tuple[list[Any], list[str], list[str]]] = {
+    "the newest version that is served is read": (
+        [failure(404), SYNCED],
+        ["/things", "/v2/things"],
+        ["=a,b@10"],
+    ),
+    "a version that goes is followed by one that comes": (
+        [failure(404), SYNCED, failure(404), failure(404), SYNCED],
+        ["/things", "/v2/things", "/v2/things", "/v1/things", "/things"],
+        ["=a,b@10", "=a,b@10"],
+    ),
+    "without any version there are no objects until one is served": (
+        [failure(404), failure(404), failure(404), failure(404), SYNCED],
+        ["/things", "/v2/things", "/v1/things", "/things", "/v2/things"],
+        ["=@", "=a,b@10"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("streams", "paths", "told"), OLD_AND_NEW.values(), ids=OLD_AND_NEW.keys())
+async def test_other_versions_of_an_api(
+    streams: list[Any], paths: list[str], told: list[str]
+) -> None:
+    transport = ScriptedTransport(streams=streams)
+    sink, _ = await reflect(transport, 59, "/v2/things", "/v1/things")
+    assert [call.path for call in transport.opened][: len(paths)] == paths
+    assert sink.told == told
+
+
 async def test_a_silent_death_is_noticed_after_70_seconds() -> None:
     transport = ScriptedTransport(streams=[[*SYNCED, 1e6], [event("ADDED", "c", 11)]])
     sink, _ = await reflect(transport, 75)
@@ -375,7 +411,13 @@ async def test_a_burst_lets_others_run() -> None:
 
     sink = Recorder()
     task = asyncio.create_task(other())
-    reflector = Reflector(transport, "/things", Decoder(Thing), sink, rng=random.Random(4))
+    reflector = Reflector(
+        transport,
+        "/things",
+        Decoder(Thing),
+        sink,
+        rng=random.Random(4),
+    )
     running = asyncio.create_task(reflector.run())
     await asyncio.sleep(1)
     assert len(sink.told) == 10_001

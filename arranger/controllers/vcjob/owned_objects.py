@@ -1,0 +1,72 @@
+"""Objects that a Job owns, and what is added to its pods for them."""
+
+from __future__ import annotations
+
+import hashlib
+from copy import deepcopy
+from dataclasses import dataclass
+
+import msgspec
+
+from arranger.api import annotations as keys
+from arranger.api.types.volcano_job import JOB_API, VolcanoJob
+from arranger.controllers.runtime.objects import Object, owner_reference
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedManifest:
+    """An object that is created once, and changed when its manifest changes.
+
+    Attributes:
+        plural: its resource.
+        immutable: whether it cannot be changed once it is there.
+    """
+
+    plural: str
+    body: Object
+    immutable: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the job's status remembers it as, ``<plural>/<name>``."""
+        return f"{self.plural}/{self.body['metadata']['name']}"
+
+    @property
+    def collection(self) -> str:
+        """The path where it is created."""
+        version, namespace = self.body["apiVersion"], self.body["metadata"]["namespace"]
+        api = f"apis/{version}" if "/" in version else f"api/{version}"
+        return f"/{api}/namespaces/{namespace}/{self.plural}"
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal manifests."""
+        encoded = msgspec.json.encode(self.body, order="sorted")
+        return hashlib.sha256(encoded).hexdigest()[:12]
+
+
+def owned_object(job: VolcanoJob, kind: str, name: str, api_version: str = "v1") -> Object:
+    """An object of the job without its own fields."""
+    owner = owner_reference(JOB_API, "Job", job.metadata) | {"blockOwnerDeletion": True}
+    meta = {
+        "name": name,
+        "namespace": job.metadata.namespace,
+        "labels": {keys.JOB_NAME: job.metadata.name},
+        "ownerReferences": [owner],
+    }
+    return {"apiVersion": api_version, "kind": kind, "metadata": meta}
+
+
+def inject_env(containers: list[Object], variable: Object) -> None:
+    """Set an environment variable in all containers that have none of its name."""
+    for container in containers:
+        known = container.setdefault("env", [])
+        if not any(other.get("name") == variable["name"] for other in known):
+            known.append(deepcopy(variable))
+
+
+def mount(pod_spec: Object, containers: list[Object], name: str, source: Object, path: str) -> None:
+    """Mount a volume in all containers."""
+    pod_spec.setdefault("volumes", []).append({"name": name, **source})
+    for container in containers:
+        container.setdefault("volumeMounts", []).append({"name": name, "mountPath": path})

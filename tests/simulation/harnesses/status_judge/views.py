@@ -1,0 +1,180 @@
+"""Gangs as the objects of the server show them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.simulation.harnesses.status_judge.fields import Object, Server
+
+ENDS = ("Finished", "Failed", "Completed")
+SIGS, COMMUNITY = "scheduling.sigs.k8s.io", "scheduling.x-k8s.io"
+VOLCANO, NATIVE = "scheduling.volcano.sh", "scheduling.k8s.io"
+KOORDINATOR, BUNDLES = "gang.scheduling.koordinator.sh/", "gang.koordinater.io/"
+
+
+def membership(pod: Object) -> tuple[str, str, str]:
+    """(API group of its PodGroup or "", ``namespace/name`` of its gang, bundle); "" for none."""
+    meta = pod["metadata"]
+    notes, labels = meta.get("annotations") or {}, meta.get("labels") or {}
+    native = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    volcano = notes.get("scheduling.k8s.io/group-name") or notes.get(
+        "scheduling.volcano.sh/group-name"
+    )
+    words = (
+        (NATIVE, native, ""),
+        (SIGS, labels.get("pod-group.scheduling.sigs.k8s.io"), ""),
+        (COMMUNITY, labels.get("scheduling.x-k8s.io/pod-group"), ""),
+        ("", notes.get(KOORDINATOR + "name"), ""),
+        ("", notes.get(BUNDLES + "name"), notes.get(BUNDLES + "bundleName", "")),
+        (VOLCANO, volcano, notes.get("volcano.sh/task-spec", "")),
+    )
+    for group, name, bundle in words:
+        if name:
+            return group, f"{meta['namespace']}/{name}", bundle
+    return "", "", ""
+
+
+def ours(pod: Object) -> bool:
+    """Whether it is a pod of our scheduler."""
+    return bool(pod["spec"].get("schedulerName") == "arranger")
+
+
+def phase_of_pod(pod: Object) -> str:
+    """Its phase, Pending while it has none."""
+    return str(pod.get("status", {}).get("phase") or "Pending")
+
+
+def counts(pods: Iterable[Object]) -> dict[str, int]:
+    """The counts of a Gang."""
+    found: Counter[str] = Counter()
+    for pod in pods:
+        phase = phase_of_pod(pod)
+        ended = phase in ("Succeeded", "Failed")
+        bound = phase == "Succeeded" or (not ended and bool(pod["spec"].get("nodeName")))
+        held = not ended and not bound and bool(pod["status"].get("nominatedNodeName"))
+        found["members"] += 1
+        found["bound"] += bound
+        found["placed"] += bound or held
+        found["running"] += phase == "Running"
+        found["succeeded"] += phase == "Succeeded"
+        found["failed"] += phase == "Failed"
+    names = ("members", "placed", "bound", "running", "succeeded", "failed")
+    return {name: found[name] for name in names}
+
+
+@dataclass(slots=True)
+class GangView:
+    """A gang as the server's objects show it."""
+
+    pods: list[Object] = field(default_factory=list)
+    minimum: int = 0
+    minimums: dict[str, int] = field(default_factory=dict)
+    defined: bool = False
+
+    def of_bundle(self, name: str) -> list[Object]:
+        """The pods of a bundle."""
+        return [pod for pod in self.pods if membership(pod)[2] == name]
+
+    def enough(self, *names: str, less: bool = False) -> bool:
+        """Whether the sum of these counts (or all members but those) reaches every minimum."""
+
+        def number(pods: list[Object]) -> int:
+            of = counts(pods)
+            total = sum(of[name] for name in names)
+            return of["members"] - total if less else total
+
+        whole = number(self.pods) >= max(1, self.minimum, sum(self.minimums.values()))
+        return whole and all(number(self.of_bundle(b)) >= n for b, n in self.minimums.items())
+
+    @property
+    def least(self) -> int:
+        """How many it needs in all."""
+        return max(1, self.minimum, sum(self.minimums.values()))
+
+    def reports(self) -> list[Object]:
+        """What the scheduler has said to its pods, by their condition PodScheduled."""
+        found = (c for pod in self.pods for c in pod["status"].get("conditions") or ())
+        mine = (c for c in found if c["type"] == "PodScheduled")
+        return [c for c in mine if c.get("reason") != "SchedulingGated"]
+
+    def told(self) -> Counter[tuple[str, str]]:
+        """(reason, message) of those that have no node → how many of them are told so."""
+        found: Counter[tuple[str, str]] = Counter()
+        for pod in self.pods:
+            if pod["spec"].get("nodeName") or phase_of_pod(pod) in ("Succeeded", "Failed"):
+                continue
+            for c in pod["status"].get("conditions") or ():
+                said = c["type"] == "PodScheduled" and c["status"] == "False"
+                if said and c.get("reason") != "SchedulingGated":
+                    found[c.get("reason", ""), c.get("message", "")] += 1
+        return found
+
+    def messages(self) -> set[str]:
+        """Why those wait that have no node."""
+        return {message for _, message in self.told()}
+
+    def phase(self, before: str) -> str:
+        """The phase, in Koordinator's words; an end stays until enough are alive again."""
+        alive, of = self.enough("failed", less=True), counts(self.pods)
+        if before in ENDS and not alive:
+            return before
+        if self.enough("succeeded"):
+            return "Finished"
+        if of["failed"] and not alive and self.enough("running", "succeeded", "failed"):
+            return "Failed"
+        if not of["bound"] and (of["members"] < self.least or not self.defined):
+            return "Pending"
+        if not (self.defined and self.enough("bound")):
+            return "Scheduling" if of["bound"] or self.reports() else "PreScheduling"
+        return "Running" if self.enough("running", "succeeded") else "Scheduled"
+
+    def volcano_phase(self, before: str) -> str:
+        """The phase, in Volcano's words; Inqueue stays until the gang has its nodes."""
+        of = counts(self.pods)
+        complete = self.defined and self.enough("bound")
+        if before in ENDS and not self.enough("failed", less=True):
+            return before
+        if of["running"] and not complete and any(self.messages()):
+            return "Unknown"
+        if complete:
+            return "Completed" if of["bound"] == of["succeeded"] else "Running"
+        return "Inqueue" if self.reports() or before == "Inqueue" else "Pending"
+
+
+def gang_views(cluster: Server) -> dict[str, tuple[str, GangView]]:
+    """Gang → (API group of the PodGroup that its pods name, what is seen of it)."""
+    found: dict[str, tuple[str, GangView]] = {}
+    for pod in cluster.objects("pods"):
+        group, name, bundle = membership(pod)
+        if not name or not ours(pod):
+            continue
+        view = found.setdefault(name, (group, GangView()))[1]
+        view.pods.append(pod)
+        notes = pod["metadata"].get("annotations") or {}
+        if least := notes.get(KOORDINATOR + "min-available"):
+            view.minimum, view.defined = int(least), True
+        if least := notes.get(BUNDLES + "minRequiredNumber"):
+            view.minimums[bundle], view.defined = int(least), True
+    for name, (group, view) in found.items():
+        for pod_group in cluster.objects("podgroups", group) if group else ():
+            if key_of(pod_group) == name:
+                set_minimums(view, group, pod_group["spec"])
+    return found
+
+
+def set_minimums(view: GangView, group: str, spec: Mapping[str, Any]) -> None:
+    """Take up the minimums that a PodGroup gives."""
+    view.defined = True
+    if group == NATIVE:
+        view.minimum = spec["schedulingPolicy"].get("gang", {}).get("minCount", 0)
+    else:
+        view.minimum = spec.get("minMember", 0)
+        view.minimums = dict(spec.get("minTaskMember") or {})
+
+
+def key_of(obj: Object) -> str:
+    """``namespace/name``."""
+    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"

@@ -1,0 +1,171 @@
+"""What ends a nomination, and that those who wait behind it are tried then.
+
+A node of four CPUs has a low pod of three. ``taker`` needs all four and is nominated, and its
+victim is asked to leave. ``small`` needs one CPU and is less important, so it waits behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from arranger.api.effects import Bind, DeletePod, Effect, PatchPodStatus, Refused
+from tests.builders import PodBuilder, a_node, a_pod, a_queue
+from tests.unit.engine.harness import EngineHarness, of_kind
+
+NODE = a_node("n").offers(cpu=4)
+LOW = a_pod("low").needs(cpu=3).on("n")
+TAKER = a_pod("taker").needs(cpu=4).with_priority(5)
+SMALL = a_pod("small").needs(cpu=1).with_priority(1)
+
+
+def high(name: str = "high") -> PodBuilder:
+    return a_pod(name).needs(cpu=1).with_priority(9)
+
+
+def low_leaves(harness: EngineHarness) -> None:
+    harness.observe_deleted(LOW)
+
+
+def a_higher_pod_takes_room(harness: EngineHarness) -> None:
+    harness.observe(high())
+    bind_all(harness)
+    low_leaves(harness)
+
+
+def a_higher_gang_takes_room(harness: EngineHarness) -> None:
+    harness.observe(high().in_gang("g", 1))
+    bind_all(harness)
+    low_leaves(harness)
+
+
+def another_scheduler_takes_room(harness: EngineHarness) -> None:
+    harness.observe(high("foreign").on("n"))
+    low_leaves(harness)
+
+
+def another_scheduler_takes_room_last(harness: EngineHarness) -> None:
+    low_leaves(harness)
+    harness.observe(high("foreign").on("n"))
+
+
+def the_node_shrinks(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=3))
+    low_leaves(harness)
+
+
+def the_node_is_cordoned_and_back_when_all_is_over(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=4).cordoned())
+    low_leaves(harness)
+    bind_all(harness)
+    harness.observe(a_node("n").offers(cpu=1))
+
+
+def the_eviction_is_refused(harness: EngineHarness) -> None:
+    (delete,) = of_kind(DeletePod, harness.effects)
+    harness.settle(delete, Refused(403, "Forbidden", "no"))
+
+
+def the_taker_is_deleted(harness: EngineHarness) -> None:
+    harness.observe_deleted(TAKER)
+
+
+def the_taker_is_bound_elsewhere(harness: EngineHarness) -> None:
+    harness.observe(a_pod("taker").needs(cpu=4).with_priority(5).on("elsewhere"))
+
+
+def the_taker_becomes_a_member_of_a_gang_that_lacks_others(harness: EngineHarness) -> None:
+    harness.observe(TAKER.in_gang("g", 2))
+    low_leaves(harness)
+
+
+def the_taker_now_asks_for_a_closed_queue(harness: EngineHarness) -> None:
+    harness.observe(a_queue("closed", state="Closed"), a_queue("default"), TAKER.in_queue("closed"))
+    low_leaves(harness)
+
+
+ENDS: dict[str, Callable[[EngineHarness], None]] = {
+    "a higher pod takes the room": a_higher_pod_takes_room,
+    "a higher gang takes the room": a_higher_gang_takes_room,
+    "another scheduler takes the room": another_scheduler_takes_room,
+    "another scheduler takes the room when the victim has gone": another_scheduler_takes_room_last,
+    "the node shrinks": the_node_shrinks,
+    "the node is cordoned, and smaller later": the_node_is_cordoned_and_back_when_all_is_over,
+    "the taker becomes a member of a gang that lacks others": (
+        the_taker_becomes_a_member_of_a_gang_that_lacks_others
+    ),
+    "the taker asks for a closed queue now": the_taker_now_asks_for_a_closed_queue,
+    "the eviction is refused": the_eviction_is_refused,
+    "the taker is deleted": the_taker_is_deleted,
+    "the taker is bound elsewhere": the_taker_is_bound_elsewhere,
+}
+
+
+def bind_all(harness: EngineHarness) -> list[Effect]:
+    """Run, and let every Binding and every patch succeed."""
+    said = harness.run()
+    for effect in said:
+        if isinstance(effect, Bind | PatchPodStatus) and harness.engine.awaits(effect):
+            said += harness.settle(effect)
+    return said
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
+def test_those_behind_are_placed_soon_after(
+    harness: EngineHarness, end: Callable[[EngineHarness], None]
+) -> None:
+    harness.observe(NODE, LOW)
+    harness.start()
+    harness.observe(TAKER)
+    bind_all(harness)
+    assert [delete.pod.name for delete in of_kind(DeletePod, harness.effects)] == ["low"]
+    harness.observe(SMALL)
+    said = bind_all(harness)
+    assert not of_kind(Bind, said)
+    end(harness)
+    bind_all(harness)
+    harness.now += 2.0
+    bind_all(harness)
+    assert "small" in [bind.pod.name for bind in of_kind(Bind, harness.effects)]
+
+
+def test_a_nomination_by_others_keeps_the_room(harness: EngineHarness) -> None:
+    taker = a_pod("taker").needs(cpu=2).with_priority(5)
+    harness.observe(a_node("n").offers(cpu=1))
+    harness.start()
+    harness.observe(taker)
+    bind_all(harness)
+    harness.observe(taker.nominated_to("soon"), SMALL)
+    assert [bind.pod.name for bind in of_kind(Bind, bind_all(harness))] == ["small"]
+    harness.observe(a_pod("other").needs(cpu=1).with_priority(1))
+    harness.observe(a_node("soon").offers(cpu=2))
+    said = bind_all(harness)
+    assert [(bind.pod.name, bind.node) for bind in of_kind(Bind, said)] == [("taker", "soon")]
+
+
+def test_a_nomination_that_others_end_is_over(harness: EngineHarness) -> None:
+    taker = a_pod("taker").needs(cpu=3).with_priority(5)
+    harness.observe(a_node("n").offers(cpu=2))
+    harness.start()
+    harness.observe(taker)
+    bind_all(harness)
+    harness.observe(taker.nominated_to("n"))
+    harness.observe(SMALL)
+    assert not of_kind(Bind, bind_all(harness))
+    harness.observe(taker.nominated_to(""))
+    assert [bind.pod.name for bind in of_kind(Bind, bind_all(harness))] == ["small"]
+
+
+def test_the_echo_of_our_own_nomination_changes_nothing(harness: EngineHarness) -> None:
+    harness.observe(NODE, LOW, a_node("m").offers(cpu=4), a_pod("low-2").needs(cpu=4).on("m"))
+    harness.start()
+    harness.observe(TAKER)
+    bind_all(harness)
+    (nominated,) = {p.nominated_node for p in of_kind(PatchPodStatus, harness.effects)} - {None}
+    other = {"n": "m", "m": "n"}[str(nominated)]
+    harness.observe_deleted(a_node(str(nominated)))
+    harness.now += 20
+    bind_all(harness)
+    harness.observe(TAKER.nominated_to(str(nominated)))  # late
+    assert harness.engine._nominator.node_of("uid-default-taker") == other
