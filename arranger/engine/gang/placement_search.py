@@ -195,13 +195,13 @@ class NumbersBoard:
         self._kinds = {row: tuple(bool(mask[row]) for mask in masks.values()) for row in some}
 
     def has_room_for_each(self, group: GangGroup, counts: Mapping[str, Counter[str]]) -> bool:
-        """Whether the group would have what it needs if no class took room from another."""
+        """Whether the group would have what it needs if no role took room from another."""
         hoped = {name: Counter(bundles) for name, bundles in counts.items()}
-        room = dict(self._room)
+        alike: Counter[Hashable] = Counter()
         for member in self._members:
-            if room[member.equivalence_key] > 0:
-                room[member.equivalence_key] -= 1
-                name, bundle = role_in(group, member)
+            name, bundle = role_in(group, member)
+            alike[member.equivalence_key, name, bundle] += 1
+            if alike[member.equivalence_key, name, bundle] <= self._room[member.equivalence_key]:
                 hoped[name][bundle] += 1
         return not group.lacks_members(hoped)
 
