@@ -126,8 +126,12 @@ class Table:
             self.seeds.setdefault(key, []).extend(seeds)
 
     def faults(self, who: str) -> list[str]:
-        """What must not happen and has."""
-        return [f for f in FAULTS if self.counts[who, f]]
+        """What must not happen and has.
+
+        For lone pods victims are sought node by node, which need not find those on several nodes.
+        """
+        faults = FAULTS if who == "gangs" else (f for f in FAULTS if f != "not found")
+        return [fault for fault in faults if self.counts[who, fault]]
 
     def share_of_best(self, who: str) -> float:
         """Of the worlds in which somebody was evicted, in how many the best set was."""
