@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -46,23 +47,26 @@ class NodeRelease:
             frees_quota=room.frees_quota,
         )
         self._queue.wake(event, now, yields=self._gangs.is_partially_bound(pod.uid))
-        self._wake_nominees(node)
+        self._wake_nominees(node, lambda member: self.fits_nominee(member, node))
 
     def notify_node_changed(self, event: ClusterEvent, now: float) -> None:
-        """A node has appeared or was edited: wake pods that might fit there now."""
+        """A node has appeared or was edited: wake pods that might fit there now.
+
+        Pods that are nominated for it are tried in any case: it may not be for them any more.
+        """
         assert event.node is not None, f"{event} is of no node"
         name = event.node.metadata.name
         room = FreedRoom(self._context, self._policy, self._nominations, name)
         self._queue.wake(replace(event, could_fit=room.could_fit), now)
-        self._wake_nominees(name)
+        self._wake_nominees(name, lambda _: True)
 
-    def _wake_nominees(self, node: str) -> None:
-        """Of their class only those that are nominated for the node may fit there now."""
+    def _wake_nominees(self, node: str, wanted: Callable[[QueuedPod], bool]) -> None:
+        """Try those that are nominated for a node, apart from the others of their class."""
         for member in self._nominations.nominated_pods_on(node):
             entity = member.entity
             if entity is None or entity.group is not None:
                 continue
-            if entity.state is QueueState.UNSCHEDULABLE and self.fits_nominee(member, node):
+            if entity.state is QueueState.UNSCHEDULABLE and wanted(member):
                 self._queue.activate(entity)
 
     def fits_nominee(self, member: QueuedPod, node: str) -> bool:

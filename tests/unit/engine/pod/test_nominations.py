@@ -169,3 +169,16 @@ def test_the_echo_of_our_own_nomination_changes_nothing(harness: EngineHarness) 
     bind_all(harness)
     harness.observe(TAKER.nominated_to(str(nominated)))  # late
     assert harness.engine._nominator.node_of("uid-default-taker") == other
+
+
+def test_a_taker_whose_node_shrinks_evicts_elsewhere_at_once(harness: EngineHarness) -> None:
+    harness.observe(NODE, LOW, a_node("m").offers(cpu=4), a_pod("low-m").needs(cpu=4).on("m"))
+    harness.start()
+    harness.observe(TAKER)
+    bind_all(harness)
+    (first,) = of_kind(DeletePod, harness.effects)
+    node = {"low": "n", "low-m": "m"}[first.pod.name]
+    harness.observe(a_node(node).offers(cpu=1))
+    assert [delete.pod.name for delete in of_kind(DeletePod, bind_all(harness))] == [
+        {"low": "low-m", "low-m": "low"}[first.pod.name]
+    ]
