@@ -105,6 +105,8 @@ class _Attempt:
         else:
             message = answer.diagnosis.message()
             rejected_by = answer.diagnosis.unschedulable_plugins() - {GANG}
+            # Without victims, too, these may say no; their events may make room possible.
+            rejected_by |= answer.evaluation.pod_dependent_filters - member.profile.monotone_filters
         self.failed_classes[member.equivalence_key] = member.pod, rejected_by
         result = self.result
         if result.blocker is None:

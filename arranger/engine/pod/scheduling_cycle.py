@@ -299,9 +299,13 @@ class SchedulingCycle:
         # Unlike kube-scheduler, which says of every pod without claims that it has none to give up.
         unconcerned = infeasible.evaluation.unconcerned_plugins
         diagnosis.post_filter_message = answer.message(leave_out=unconcerned)
+        rejected_by = diagnosis.unschedulable_plugins()
+        if not answer.nominated_node:
+            # Without victims, too, these may have said no; their events may make room possible.
+            rejected_by |= filters - member.profile.monotone_filters
         return Unschedulable(
             diagnosis.message(),
-            diagnosis.unschedulable_plugins(),
+            rejected_by,
             answer.nominated_node,
             answer.victims,
             tuple(diagnosis.plugin_events()),

@@ -390,3 +390,16 @@ def test_without_the_plugin_nobody_is_evicted() -> None:
     harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
     assert evicted(harness.run()) == set()
     assert evicted(harness.advance_to(1000)) == set()
+
+
+def test_what_kept_victims_from_helping_wakes_the_pod_when_it_goes(harness: EngineHarness) -> None:
+    zone = "topology.kubernetes.io/zone"
+    guard = a_pod("guard").needs(cpu=1).labelled(app="a").with_priority(100).on("small")
+    harness.observe(
+        a_node("n").offers(cpu=2).in_zone("z"), a_node("small").offers(cpu=1).in_zone("z")
+    )
+    harness.observe(running("low", "n", cpu=2), guard)
+    harness.observe(a_pod("high").needs(cpu=2).with_priority(10).apart(zone, {"app": "a"}))
+    assert not evicted(harness.run())
+    harness.observe_deleted(guard)
+    assert evicted(harness.run()) == {"low"}
