@@ -86,8 +86,9 @@ picture: $(STAMP) ## Record the demo again as docs/demo.svg
 N ?= 1000
 
 .PHONY: differential
-differential: $(STAMP) oracle ## Compare N=1000 fresh random snapshots with kube-scheduler's plugins
+differential: $(STAMP) oracle ## Compare N=1000 fresh random snapshots with kube-scheduler's plugins, and worlds with brute force
 	$(BIN)/python -m tests.differential -n $(N)
+	$(BIN)/python -m tests.differential.gang_preemption $(N)
 
 .PHONY: corpus
 corpus: $(STAMP) oracle ## Ask kube-scheduler's plugins again about the conformance corpora

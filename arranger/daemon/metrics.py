@@ -86,6 +86,12 @@ class Metrics:
             buckets=_ALGORITHM_BUCKETS,
             registry=registry,
         )
+        self._gang_plans = Counter(
+            "arranger_gang_preemption_plans_total",
+            "Times that victims were sought for a gang: the best were found, some of many, or none",
+            ["result"],
+            registry=registry,
+        )
         self._leader = Gauge(
             "leader_election_master_status",
             "1 while this replica leads",
@@ -111,6 +117,8 @@ class Metrics:
             self._attempts_per_pod.observe(tries)
         for seconds in stats.attempt_seconds:
             self._algorithm.observe(seconds)
+        for result, times in stats.gang_plans.items():
+            self._gang_plans.labels(result).inc(times)
 
     def update_gauges(self, engine: Engine) -> None:
         """Set the gauges; called when they are about to be read."""

@@ -22,12 +22,15 @@ class Stats:
         queue_seconds: seconds from queued to bound, one per bound pod.
         attempts_until_bound: attempts it took, one per bound pod.
         attempt_seconds: seconds spent deciding, one per attempt of a pod or of a whole gang.
+        gang_plans: ``best`` | ``bounded`` | ``none`` → how often a search for a gang's victims has
+            found the best there are, some of many, or nobody.
     """
 
     attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
     queue_seconds: list[float] = field(default_factory=list)
     attempts_until_bound: list[int] = field(default_factory=list)
     attempt_seconds: list[float] = field(default_factory=list)
+    gang_plans: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True, eq=False)
@@ -91,6 +94,10 @@ class EngineContext:
     def record_attempt(self, member: QueuedPod, result: str) -> None:
         """One attempt for a pod has ended."""
         self.stats.attempts[member.profile.scheduler_name, result] += 1
+
+    def record_gang_plan(self, *, found: bool, proven: bool) -> None:
+        """Victims were sought for a gang; ``proven``: no others would cost less."""
+        self.stats.gang_plans["none" if not found else "best" if proven else "bounded"] += 1
 
     def take_outbox(self) -> list[Effect]:
         """What the driver is to do, since the last call."""

@@ -24,6 +24,7 @@ from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.notifier import GangNotifier
+from arranger.engine.gang.placement_search import PlacementSearcher
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
@@ -169,7 +170,9 @@ class Engine:
         )
         satisfiability = Satisfiability(cluster, ledger)
         # Gangs.
-        gang_cycle = GangSchedulingCycle(cluster, cycle, nominator, holds)
+        gang_cycle = GangSchedulingCycle(
+            cluster, cycle, nominator, holds, PlacementSearcher(cluster, cycle, nominator)
+        )
         planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
         starvation_guard = StarvationGuard(
             context, queue, reservations, entities, gang_cycle, gang_config.starvation_after

@@ -96,6 +96,10 @@ class EvictionPolicy(Protocol):
         """The victims, and all that must leave with them."""
         return victims
 
+    def groups_broken(self, victims: Sequence[PodInfo]) -> int:
+        """How many gang groups would be left with less than their minimum."""
+        return 0
+
     def importance(self, pod: PodInfo) -> int:
         """How important a pod is among victims; the least important go first."""
         return pod.priority

@@ -323,21 +323,23 @@ class Gang:
         """Members that are bound or have succeeded."""
         return self.count(MemberState.BOUND, bundle) + self.count(MemberState.SUCCEEDED, bundle)
 
-    def breaks_if_evicted(self, evicted: int) -> bool:
-        """Whether ``evicted`` fewer members would leave it below its minimum.
+    def breaks_if_evicted(self, evicted: Mapping[str, int]) -> bool:
+        """Whether it would be below its minimum without ``evicted``: bundle → how many of it.
 
-        Always so for a gang whose members are evicted only together. A gang with bundle minimums
-        has as much surplus as its scarcest bundle, whichever bundle the evicted are of.
+        Always so for a gang whose members are evicted only together, and for one that is below
+        already.
         """
-        if not evicted or self.settings.evict_together:
-            return bool(evicted)
-        surplus = self.count(MemberState.BINDING) + self.settled_count(None) - self.total_minimum
-        if self.settings.bundle_minimums:
-            surplus = min(
-                self.count(MemberState.BINDING, bundle) + self.settled_count(bundle) - minimum
-                for bundle, minimum in self.settings.bundle_minimums
-            )
-        return evicted > max(surplus, 0)
+        lost = sum(evicted.values())
+        if not lost or self.settings.evict_together:
+            return bool(lost)
+        if self._with_node(None) - lost < self.minimum:
+            return True
+        minimums = self.settings.bundle_minimums
+        return any(self._with_node(b) - evicted.get(b, 0) < minimum for b, minimum in minimums)
+
+    def _with_node(self, bundle: str | None) -> int:
+        """Members that have a node and keep it, or have succeeded."""
+        return self.count(MemberState.BINDING, bundle) + self.settled_count(bundle)
 
     @property
     def has_begun(self) -> bool:

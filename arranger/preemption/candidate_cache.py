@@ -32,7 +32,7 @@ WITHIN_GUARANTEE = "node(s) hold only pods within what their queue is guaranteed
 #: Rows that are looked at first because they may do for several pods.
 _MOST_GENEROUS = 10
 #: A candidate's cost, and its row: what is less is better.
-CandidateRank = tuple[int, int, int, int, float, int]
+CandidateRank = tuple[int, int, int, int, int, float, int]
 
 
 class CandidateCache:

@@ -46,6 +46,7 @@ class Candidate:
         leaving: uids of those that are being evicted already, and cost nothing more.
         generous: whether another pod like the one in question may find room by it as well: there,
             or where members of the victims' gangs leave.
+        groups_broken: how many gang groups leave whole, as their surplus is not enough.
     """
 
     row: int
@@ -54,6 +55,7 @@ class Candidate:
     importance: Importance = priority
     leaving: frozenset[str] = frozenset()
     generous: bool = False
+    groups_broken: int = 0
 
     @property
     def evicted(self) -> tuple[PodInfo, ...]:
@@ -62,19 +64,20 @@ class Candidate:
             return self.victims
         return tuple(pod for pod in self.victims if pod.uid not in self.leaving)
 
-    def cost(self) -> tuple[int, int, int, int, float]:
+    def cost(self) -> tuple[int, int, int, int, int, float]:
         """What it would cost, least first.
 
         Budget violations, the highest priority among the victims, the sum of priorities, the number
         of victims, and the later the oldest of the most important started, the better
-        (``pickOneNodeForPreemption``).
+        (``pickOneNodeForPreemption``); gang groups broken count after the highest priority.
         """
         victims = self.evicted
         if not victims:
-            return 0, _NOBODY, 0, 0, 0.0
+            return 0, _NOBODY, 0, 0, 0, 0.0
         weights = [self.importance(pod) for pod in victims]
         top = weights[0]
         pairs = zip(victims, weights, strict=True)
         oldest = min(start_time(pod) for pod, weight in pairs if weight == top)
         total = sum(weight + _OFFSET for weight in weights)
-        return self.pdb_violations, top, total, len(self.victims), -oldest
+        count = len(self.victims)
+        return self.pdb_violations, top, self.groups_broken, total, count, -oldest

@@ -9,6 +9,7 @@ from arranger.cluster import BoolArray, PodInfo
 from arranger.framework.preemption import EvictionPolicy, PreemptionContext, QuotaLimits
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
 from arranger.preemption.importance import Candidate, by_importance
+from arranger.preemption.victim_search import Company, VictimSearch
 
 #: Whether a pod may be evicted for the one in question, beside having a lower priority.
 IsPreemptable = Callable[[PodInfo], bool]
@@ -103,8 +104,15 @@ class VictimSelector:
         if not preemptible:
             return NO_VICTIMS
         if self.resource_only and self._context.fits_when_empty[row]:
-            return self._by_counting(row, preemptible)
-        return self._by_trying(row, preemptible)
+            found = self._by_counting(row, preemptible)
+        else:
+            found = self._by_trying(row, preemptible)
+        if isinstance(found, Candidate) and found.groups_broken:
+            return self._sparing_gangs(row, preemptible) or found
+        if found is GANG_NOT_EVICTABLE:
+            other = self._sparing_gangs(row, preemptible)
+            return other or self._search(row, preemptible, self._company) or found
+        return found
 
     def select_for_several(
         self, row: int, preemptible: Sequence[PodInfo], takers: int
@@ -217,16 +225,79 @@ class VictimSelector:
         if not needed:
             return ()
         uids = frozenset(pod.uid for pod in leaving)
-        victims = self._policy.expand_to_gang(needed)
-        if len(victims) == len(needed):
+        if not any(map(self._policy.in_gang, needed)):
             return Candidate(row, tuple(needed), len(violations), importance, uids)
+        victims, broken = self._policy.expand_to_gang(needed), self._policy.groups_broken(needed)
+        if len(victims) == len(needed):
+            return Candidate(
+                row, tuple(needed), len(violations), importance, uids, groups_broken=broken
+            )
         if not all(map(self._can_evict, victims)):
             return GANG_NOT_EVICTABLE
         ordered = by_importance(victims, importance)
         leaving, staying = self._split_leaving(ordered)
         uids = frozenset(pod.uid for pod in leaving)
         violating, _ = split_by_pdb_violation(staying, self._budgets)
-        return Candidate(row, tuple(ordered), len(violating), importance, uids, generous=True)
+        return Candidate(
+            row,
+            tuple(ordered),
+            len(violating),
+            importance,
+            uids,
+            generous=True,
+            groups_broken=broken,
+        )
+
+    def _sparing_gangs(self, row: int, preemptible: Sequence[PodInfo]) -> Candidate | None:
+        """Other victims of the node, by whose leaving no gang breaks.
+
+        Asked where the least important ones would break one, or may not leave.
+        """
+        policy = self._policy
+
+        def company(pods: Sequence[PodInfo]) -> Sequence[PodInfo] | None:
+            return None if policy.groups_broken(pods) or not policy.allows(pods) else pods
+
+        return self._search(row, preemptible, company)
+
+    def _company(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo] | None:
+        together = self._policy.expand_to_gang(pods)
+        may_leave = all(map(self._can_evict, together)) and self._policy.allows(together)
+        return together if may_leave else None
+
+    def _search(
+        self, row: int, preemptible: Sequence[PodInfo], company: Company
+    ) -> Candidate | None:
+        """The best victims of the node that may leave together; None where none were found."""
+        pods = [pod for pod in preemptible if company([pod]) is not None]
+        if not pods or any(pod.uid in self._context.terminating_victims for pod in pods):
+            return None
+
+        def fits(pods: Sequence[PodInfo]) -> bool:
+            with self._cluster.simulate_without(pods):
+                return self._context.fits(row)
+
+        violating, others = split_by_pdb_violation(pods, self._budgets)
+        found = VictimSearch(
+            [*violating, *others],
+            self._policy,
+            self._budgets,
+            company,
+            fits,
+            alike=lambda pod: pod.uid,
+            attempts=2 * len(pods),
+        ).run()
+        if not found.victims:
+            return None
+        violations, _, broken, *_ = found.cost
+        return Candidate(
+            row,
+            found.victims,
+            violations,
+            self._policy.importance,
+            generous=bool(broken),
+            groups_broken=broken,
+        )
 
     def _split_leaving(
         self, pods: Sequence[PodInfo]

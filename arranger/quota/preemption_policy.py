@@ -63,6 +63,9 @@ class GangExpansion(Protocol):
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """The victims, and all that must leave with them."""
 
+    def groups_broken(self, victims: Sequence[PodInfo]) -> int:
+        """How many gang groups would be left with less than their minimum."""
+
 
 class QueuePreemptionPolicy:
     """The scheduler's :class:`~arranger.framework.preemption.EvictionPolicy`.
@@ -202,6 +205,10 @@ class QueuePreemptionPolicy:
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """The victims, and the whole of each gang that would be left short of its minimum."""
         return self._gangs.expand_to_gang(victims)
+
+    def groups_broken(self, victims: Sequence[PodInfo]) -> int:
+        """How many gang groups would be left short of their minimum."""
+        return self._gangs.groups_broken(victims)
 
     def importance(self, pod: PodInfo) -> int:
         """How important a pod is among victims: by its queue's priority, then by its own."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.gangs.gang import Gang, MemberState
+from arranger.gangs.gang import MemberState
+from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
 
 
@@ -22,26 +24,37 @@ class GangLinks:
         """Whether a pod is in a gang."""
         return self._registry.gang_of(pod.uid) is not None
 
-    def group_uids(self, pod: PodInfo) -> frozenset[str]:
-        """The uids of a pod's gang group; none for a pod on its own."""
-        gang = self._registry.gang_of(pod.uid)
-        gangs = () if gang is None else self._registry.group_of(gang).gangs
-        return frozenset(uid for each in gangs for uid in each.memberships)
+    def role_of(self, pod: PodInfo) -> tuple[str, str] | None:
+        """The gang and the bundle of a pod; None for a pod on its own."""
+        return self._registry.gang_and_bundle_of(pod.uid) if self.in_gang(pod) else None
 
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """The victims, and the whole of each gang group that would fall below its minimum."""
         leaving = {pod.uid: pod for pod in victims}
-        groups = {
-            self._registry.group_of(gang).name: self._registry.group_of(gang)
-            for pod in victims
-            if (gang := self._registry.gang_of(pod.uid)) is not None
-        }
-        for _, group in sorted(groups.items()):
+        for group in self._broken_groups(victims):
             pods = [self._cluster.pod(uid) for gang in group.gangs for uid in gang.memberships]
-            placed = {pod.uid: pod for pod in pods if pod is not None}
-            if any(_breaks_without(gang, leaving) for gang in group.gangs):
-                leaving |= placed
+            leaving |= {pod.uid: pod for pod in pods if pod is not None}
         return list(leaving.values())
+
+    def groups_broken(self, victims: Sequence[PodInfo]) -> int:
+        """How many gang groups would fall below their minimum."""
+        return len(self._broken_groups(victims))
+
+    def _broken_groups(self, victims: Sequence[PodInfo]) -> list[GangGroup]:
+        groups: dict[str, GangGroup] = {}
+        #: Gang → bundle → how many of it leave; those that terminate already do not count.
+        evicted: dict[str, Counter[str]] = {}
+        for uid in {pod.uid for pod in victims}:
+            gang = self._registry.gang_of(uid)
+            if gang is not None and not gang.is_terminating(uid):
+                evicted.setdefault(gang.name, Counter())[gang.memberships[uid].bundle] += 1
+                group = self._registry.group_of(gang)
+                groups[group.name] = group
+        return [
+            group
+            for _, group in sorted(groups.items())
+            if any(gang.breaks_if_evicted(evicted.get(gang.name, {})) for gang in group.gangs)
+        ]
 
     def is_partially_bound(self, uid: str) -> bool:
         """Whether part of a pod's gang group is bound or being bound, and never was its minimum.
@@ -55,8 +68,3 @@ class GangLinks:
         gangs = self._registry.group_of(gang).gangs
         begun = any(g.count(at) for g in gangs for at in (MemberState.BINDING, MemberState.BOUND))
         return begun and not all(g.satisfied for g in gangs)
-
-
-def _breaks_without(gang: Gang, leaving: Container[str]) -> bool:
-    evicted = (uid in leaving and not gang.is_terminating(uid) for uid in gang.memberships)
-    return gang.breaks_if_evicted(sum(evicted))

@@ -15,6 +15,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.gang.holds import GangHolds
+from arranger.engine.gang.placement_search import PlacementSearcher, SearchEffort
 from arranger.engine.gang.topology import placement_order, topology_row_masks
 from arranger.engine.pod.node_reservation import select_nodes
 from arranger.engine.pod.schedule_result import (
@@ -83,6 +84,20 @@ class _Attempt:
     failed_classes: dict[Hashable, tuple[PodInfo, frozenset[str]]] = field(default_factory=dict)
     result: GangScheduleResult = field(default_factory=GangScheduleResult)
 
+    @staticmethod
+    def of(group: GangGroup, held: Iterable[str], row_mask: RowMask | None) -> _Attempt:
+        """An attempt that begins; ``held`` are the uids of those that have nodes."""
+        return _Attempt(group.gangs_by_uid(), group.count_by_bundle(held), row_mask)
+
+    def keep(self, placed: Placements, members: Iterable[QueuedPod]) -> list[QueuedPod]:
+        """These are placed, and the group is complete; returns the others of the members."""
+        self.result = GangScheduleResult(complete=True, placed=placed)
+        for member, _ in placed:
+            gang = self.gang_of[member.uid]
+            self.placed_counts[gang.name][gang.memberships[member.uid].bundle] += 1
+        uids = {member.uid for member, _ in placed}
+        return [member for member in members if member.uid not in uids]
+
     def fail(self, member: QueuedPod, answer: Infeasible | Unschedulable) -> None:
         """A member fits nowhere, and so do the others of its class."""
         if isinstance(answer, Unschedulable):
@@ -109,6 +124,7 @@ class GangSchedulingCycle:
     _cycle: SchedulingCycle
     _nominator: Nominator
     _holds: GangHolds
+    _searcher: PlacementSearcher
 
     def schedule(self, entity: QueuedEntity) -> GangScheduleResult:
         """Place what the group needs and, beyond that, what fits.
@@ -118,12 +134,14 @@ class GangSchedulingCycle:
         """
         group = entity.gang_group
         nominated = self._nominated_members(entity)
+        in_domains, anywhere = SearchEffort(), SearchEffort()
         topology = group.topology
         required = topology is not None and topology.required
         best: GangScheduleResult | None = None
         best_domain: RowMask | None = None
         for row_mask in self.row_masks(entity):
-            result = self.place_group(entity, row_mask)
+            effort = anywhere if row_mask is None else in_domains
+            result = self.place_group(entity, row_mask, effort=effort)
             if result.complete and row_mask is not None and not required:
                 result = self._place_surplus(entity, result)
             if result.complete or result.error or row_mask is None:
@@ -133,8 +151,16 @@ class GangSchedulingCycle:
             if best is None or result.placeable > best.placeable:
                 best, best_domain = result, row_mask
         if best_domain is not None and not group.is_strict:
-            return self._finish(group, self.place_group(entity, best_domain), nominated)
+            return self._finish(
+                group, self.place_group(entity, best_domain, effort=in_domains), nominated
+            )
         return best or _no_domain(entity)
+
+    def shortfall(self, entity: QueuedEntity) -> int:
+        """How many members the group still needs, beside those that are held."""
+        group = entity.gang_group
+        held = group.count_by_bundle(m.uid for m in self._holds.members_of(entity))
+        return sum(gang.shortfall(held[gang.name]) for gang in group.gangs)
 
     def row_masks(self, entity: QueuedEntity) -> RowMasks:
         """Where to try to place the group: domain by domain, or anywhere (None)."""
@@ -195,7 +221,7 @@ class GangSchedulingCycle:
         pods = [pod for row in table.rows(nodes) for pod in table.pods[row].values()]
         others = [pod for pod in pods if pod.uid not in own and pod.uid not in self._nominator]
         with self.dry_run(entity), self._cluster.simulate_without(others):
-            result = self.place_group(entity, row_mask, surplus=False)
+            result = self.place_group(entity, row_mask, surplus=False, effort=SearchEffort())
             self.unreserve_all(result)
         return result.complete
 
@@ -207,31 +233,30 @@ class GangSchedulingCycle:
         row_mask: RowMask | None,
         *,
         surplus: bool = True,
+        effort: SearchEffort,
         placed: Sequence[QueuedPod] = (),
     ) -> GangScheduleResult:
         """Place what the group needs and, with ``surplus``, what else fits; all of it is kept.
 
-        ``placed`` are members that have got their nodes in this attempt.
+        ``placed`` are members that have got their nodes in this attempt. Where one after the other
+        does not do, as much ``effort`` is made to find another way.
         """
         group = entity.gang_group
         held_uids = {member.uid for member in (*self._holds.members_of(entity), *placed)}
         waiting = (member for member in entity.ready() if member.uid not in held_uids)
-        unplaced = placement_order(waiting, group)
-        counts = group.count_by_bundle(held_uids)
-        attempt = _Attempt(group.gangs_by_uid(), counts, row_mask)
+        members = placement_order(waiting, group)
+        attempt = _Attempt.of(group, held_uids, row_mask)
+        unplaced = self._place_required(attempt, group, members)
+        stuck = not (attempt.result.complete or attempt.result.error)
+        if stuck and self._searcher.may_fit(group, members, held_uids, row_mask, effort):
+            self.unreserve_all(attempt.result)
+            attempt = _Attempt.of(group, held_uids, row_mask)
+            found = self._searcher.search(group, members, held_uids, row_mask, effort)
+            if found is None:
+                unplaced = self._place_required(attempt, group, members)
+            else:
+                unplaced = attempt.keep(found, members)
         result = attempt.result
-        while True:
-            before = len(result.placed)
-            unplaced = self._place_members(attempt, unplaced, required=True)
-            result.complete = not group.lacks_members(counts)
-            progress = len(result.placed) > before
-            if result.complete or result.error or not progress:
-                break
-            if not any(member.pod.affinity_terms for member in unplaced):
-                break
-            # Those that failed may have affinity to members that were placed after them.
-            attempt.failed_classes.clear()
-            result.blocker, result.message = None, ""
         if result.complete and surplus and not result.error:
             self._place_members(attempt, unplaced, required=False)
         failed = attempt.failed_classes.values()
@@ -239,6 +264,23 @@ class GangSchedulingCycle:
         result.rejected_by = frozenset[str]().union(*(plugins for _, plugins in failed))
         result.blockers = tuple(pod for pod, _ in failed)
         return result
+
+    def _place_required(
+        self, attempt: _Attempt, group: GangGroup, members: Sequence[QueuedPod]
+    ) -> list[QueuedPod]:
+        """Place what the minimum needs, one after the other; returns the unplaced."""
+        result, unplaced = attempt.result, list(members)
+        while True:
+            before = len(result.placed)
+            unplaced = self._place_members(attempt, unplaced, required=True)
+            result.complete = not group.lacks_members(attempt.placed_counts)
+            progress = len(result.placed) > before
+            if result.complete or result.error or not progress:
+                return unplaced
+            # Some were passed over until others had their minimum; and those that failed may have
+            # affinity to members that were placed after them.
+            attempt.failed_classes.clear()
+            result.blocker, result.message = None, ""
 
     def _place_members(
         self, attempt: _Attempt, members: Sequence[QueuedPod], *, required: bool
@@ -270,7 +312,7 @@ class GangSchedulingCycle:
     ) -> GangScheduleResult:
         """Place members beyond the minimum anywhere, where the preferred domain is too small."""
         placed = [member for member, _ in result.placed]
-        more = self.place_group(entity, None, placed=placed)
+        more = self.place_group(entity, None, effort=SearchEffort(0), placed=placed)
         more.placed = [*result.placed, *more.placed]
         return more
 

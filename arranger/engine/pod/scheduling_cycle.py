@@ -12,7 +12,7 @@ from operator import and_
 
 import numpy as np
 
-from arranger.cluster.columns import BoolArray
+from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
@@ -93,14 +93,24 @@ class SchedulingCycle:
 
         Placing the pod will then raise as well, and its condition says so.
         """
+        try:
+            rows = self.feasible_rows(member)
+        except Exception:
+            return ()
+        return tuple(self.cluster.table.name(row) for row in rows.tolist())
+
+    def feasible_rows(self, member: QueuedPod, within: RowMask | None = None) -> IntArray:
+        """The rows that the pod could be placed on now, of those ``within`` if given.
+
+        Raises:
+            Exception: whatever a plugin raises.
+        """
         with self._hide_lower_nominees(member):
-            try:
-                evaluation = self.evaluate(member.profile, member.pod, member.signature)
-            except Exception:
-                return ()
-            rows = _intersection(self._row_masks(member, None, evaluation))
-            feasible = evaluation.feasible if rows is None else evaluation.feasible & rows
-            return tuple(self.cluster.table.name(row) for row in np.flatnonzero(feasible).tolist())
+            evaluation = self.evaluate(member.profile, member.pod, member.signature)
+            rows = _intersection(self._row_masks(member, within, evaluation))
+            return np.flatnonzero(
+                evaluation.feasible if rows is None else evaluation.feasible & rows
+            )
 
     def fits_after_evicting(self, member: QueuedPod, row: int, victims: Iterable[PodInfo]) -> bool:
         """Whether the pod would fit on a node if the victims were gone, wherever they are."""

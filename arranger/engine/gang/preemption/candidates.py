@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
+from arranger.engine.gang.links import GangLinks
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.interface import Plugin
 from arranger.framework.preemption import EvictionPolicy
@@ -20,6 +21,7 @@ class PreemptionCandidates:
 
     Args:
         plugin: the profile's plugin that evicts pods, which may exclude some.
+        own: uids of the group, which evicts nobody of its own.
 
     Attributes:
         time_protected: whether any pod was found that only time protects for now.
@@ -28,19 +30,81 @@ class PreemptionCandidates:
     _cluster: Cluster
     _nominator: Nominator
     _policy: EvictionPolicy
+    _links: GangLinks
     _plugin: Plugin
     _preemptors: Sequence[PodInfo]
-    #: uid → whether the pod and all that would have to leave with it could be evicted.
-    _gang_evictable: dict[str, bool] = field(default_factory=dict)
+    _own: frozenset[str]
+    #: uid → whether the pod could be evicted, if nobody else had to leave with it.
+    _evictable: dict[str, bool] = field(default_factory=dict)
+    #: uids of the gangs that could leave whole, as far as they have been found.
+    _in_whole_gang: set[str] = field(default_factory=set)
     time_protected: bool = False
 
-    def by_node(self, like: PodInfo) -> list[list[PodInfo]]:
+    def found(self) -> list[PodInfo]:
+        """All that could leave, each with those that would have to leave with it.
+
+        Those first whose eviction breaks a PodDisruptionBudget, then the most important.
+        """
+        pods = (pod for pods in self._cluster.table.pods for pod in pods.values())
+        return self.ordered(filter(self._is_candidate, pods))
+
+    def ordered(self, pods: Iterable[PodInfo]) -> list[PodInfo]:
+        """Those first that are to be spared first."""
+        ordered = by_importance(pods, self._policy.importance)
+        violating, others = split_by_pdb_violation(ordered, tuple(self._cluster.budgets.values()))
+        return [*violating, *others]
+
+    def violating(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
+        """Those whose eviction would break a PodDisruptionBudget if all of them left."""
+        ordered = by_importance(pods, self._policy.importance)
+        return split_by_pdb_violation(ordered, tuple(self._cluster.budgets.values()))[0]
+
+    def company(self, pods: Sequence[PodInfo]) -> list[PodInfo] | None:
+        """These and all that must leave with them; None where they may not be evicted together.
+
+        Those that are leaving already, or have no node but a nomination, need not be evicted.
+        """
+        together = self._policy.expand_to_gang(pods)
+        if not all(map(self._is_evictable, together)):
+            return None
+        evicted = [pod for pod in together if not self._is_leaving(pod)]
+        return evicted if not evicted or self._policy.allows(evicted) else None
+
+    def allowed_together(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
+        """As many of the candidates as may leave together, tried from the last one on.
+
+        Of a gang that cannot leave whole only as many as it can spare; no queue falls below its
+        guarantee.
+        """
+        if self.company(pods) is not None:
+            return list(pods)
+        chosen: list[PodInfo] = []
+        for pod in reversed(pods):
+            if self.company([*chosen, pod]) is not None:
+                chosen.append(pod)
+        return chosen[::-1]
+
+    def breaking_nobody(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
+        """Those without which every gang has its minimum, the least important of each gang."""
+        chosen: dict[str, list[PodInfo]] = {}
+        for pod in reversed(pods):
+            role = self._links.role_of(pod)
+            mates = chosen.setdefault(role[0] if role is not None else "", [])
+            if role is None or not self._policy.groups_broken([*mates, pod]):
+                mates.append(pod)
+        uids = {pod.uid for mates in chosen.values() for pod in mates}
+        return [pod for pod in pods if pod.uid in uids]
+
+    def by_node(self, pods: Iterable[PodInfo], like: PodInfo) -> list[list[PodInfo]]:
         """Those of each node, first where they cost least per pod ``like`` that gets room there."""
         table, budgets = self._cluster.table, tuple(self._cluster.budgets.values())
         columns, requested = like.request_vector(table.resource_column)
         importance = self._policy.importance
-        candidates = (list(filter(self._is_candidate, pods.values())) for pods in table.pods)
-        rows = {row: pods for row, pods in enumerate(candidates) if pods}
+        rows: dict[int, list[PodInfo]] = {}
+        for pod in pods:
+            row = table.index.get(self._cluster.node_of(pod.uid) or "")
+            if row is not None:
+                rows.setdefault(row, []).append(pod)
 
         def cost(row: int) -> tuple[int, int, float, int]:
             pods = rows[row]
@@ -57,19 +121,29 @@ class PreemptionCandidates:
         return [rows[row] for row in sorted(rows, key=cost)]
 
     def _is_candidate(self, pod: PodInfo) -> bool:
-        if pod.uid in self._nominator.terminating_victims or pod.uid in self._nominator:
+        if self._is_leaving(pod) or not self._is_evictable(pod):
             return False
-        if not self._is_evictable(pod):
-            return False
-        if pod.uid not in self._gang_evictable:
-            together = self._policy.expand_to_gang([pod])
-            evictable = all(map(self._is_evictable, together))
-            self._gang_evictable.update((each.uid, evictable) for each in together)
-        return self._gang_evictable[pod.uid]
+        if pod.uid not in self._in_whole_gang:
+            together = self.company([pod])
+            if together is None:
+                return False
+            if len(together) > 1:
+                self._in_whole_gang.update(each.uid for each in together)
+        return True
+
+    def _is_leaving(self, pod: PodInfo) -> bool:
+        nominator = self._nominator
+        return pod.uid in nominator.terminating_victims or pod.uid in nominator
 
     def _is_evictable(self, pod: PodInfo) -> bool:
+        known = self._evictable.get(pod.uid)
+        if known is None:
+            known = self._evictable[pod.uid] = self._may_be_evicted(pod)
+        return known
+
+    def _may_be_evicted(self, pod: PodInfo) -> bool:
         policy = self._policy
-        if not self._plugin.is_preemptable(pod):
+        if pod.uid in self._own or not self._plugin.is_preemptable(pod):
             return False
         kept_from = [each for each in self._preemptors if not policy.can_preempt(each, pod)]
         if not kept_from:

@@ -16,6 +16,8 @@ from arranger.framework.preemption import EvictionPolicy
 
 #: Said of pods that only time protects.
 PROTECTED_MESSAGE: Final = "Others have not run their minimum time, or are back from an eviction"
+#: Said where so many pods could leave that not all sets of them were compared.
+BOUNDED_MESSAGE: Final = "Too many pods could be evicted to compare all sets of them"
 #: Seconds between two evictions for one group: doubled with each, up to the maximum.
 MIN_EVICTION_INTERVAL: Final = 10.0
 MAX_EVICTION_INTERVAL: Final = 300.0
@@ -56,6 +58,9 @@ class GangPreemptionExecutor:
         if entity.victims or now < entity.evict_after:
             return False
         plan = self._planner.plan(entity)
+        self._context.record_gang_plan(found=bool(plan.victims), proven=plan.proven)
+        if not plan.proven:
+            entity.reason += f" {BOUNDED_MESSAGE}."
         if not plan.victims:
             if plan.time_protected:
                 entity.reason += f" {PROTECTED_MESSAGE}."

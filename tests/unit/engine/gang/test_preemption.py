@@ -12,7 +12,8 @@ import pytest
 from arranger.api.effects import DeletePod, PublishEvent
 from arranger.api.event_reasons import FAILED_SCHEDULING
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.engine.gang.preemption.executor import PROTECTED_MESSAGE
+from arranger.engine.gang.preemption import plan_search
+from arranger.engine.gang.preemption.executor import BOUNDED_MESSAGE, PROTECTED_MESSAGE
 from arranger.plugins import default_profile
 from arranger.quota.preemption_policy import QuotaConfig
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
@@ -143,6 +144,26 @@ def test_only_a_group_that_may_evict_is_told_that_time_protects_others() -> None
     events = [e for e in of_kind(PublishEvent, harness.run()) if e.reason == FAILED_SCHEDULING]
     told = {e.regarding.name: PROTECTED_MESSAGE in e.note for e in events}
     assert list(told.items()) == [("g-0", True), ("g-1", True), ("h-0", False), ("h-1", False)]
+
+
+@pytest.mark.parametrize(
+    ("most", "lows", "result"), [(2048, 4, "best"), (0, 4, "bounded"), (2048, 0, "none")]
+)
+def test_how_a_search_for_victims_ended_is_counted_and_told(
+    most: int, lows: int, result: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_search, "MAX_SEARCH_COST", most)
+    harness = EngineHarness(default_profile())
+    harness.observe(a_node("n").offers(cpu=4))
+    priorities = [*[0] * lows, *[99] * (4 - lows)]
+    there = (a_pod(f"p-{n}").with_priority(each) for n, each in enumerate(priorities))
+    harness.observe(*(pod.needs(cpu=1).on("n") for pod in there))
+    members = (a_pod(f"g-{n}").needs(cpu=2).with_priority(9).in_gang("g", 2) for n in range(2))
+    harness.observe(*members)
+    told = [e.note for e in of_kind(PublishEvent, harness.run()) if e.reason == FAILED_SCHEDULING]
+    assert told
+    assert all((BOUNDED_MESSAGE in note) == (result == "bounded") for note in told)
+    assert harness.engine.take_stats().gang_plans == {result: 1}
 
 
 @pytest.mark.parametrize("makers", [(inference, training), (training, inference)])

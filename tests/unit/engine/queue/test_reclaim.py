@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from arranger.api.effects import PublishEvent
-from arranger.engine.gang.preemption import planner
+from arranger.engine.gang.preemption import plan_search
 from arranger.plugins import default_profile
 from arranger.quota.preemption_policy import QuotaConfig
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
@@ -243,12 +243,12 @@ def test_a_gang_of_inference_takes_all_it_needs_or_nothing(harness: EngineHarnes
     assert evicted(harness.run()) == {"t0", "u"}
 
 
-@pytest.mark.parametrize("sparing", [planner.MAX_REPRIEVE_COST, 0], ids=["few pods", "many"])
+@pytest.mark.parametrize("sparing", [plan_search.MAX_SEARCH_COST, 0], ids=["few pods", "many"])
 def test_a_gang_takes_from_its_own_queue_on_other_nodes_too(
     sparing: int, harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What its quota lacks is given back wherever that is, however victims are looked for."""
-    monkeypatch.setattr(planner, "MAX_REPRIEVE_COST", sparing)
+    monkeypatch.setattr(plan_search, "MAX_SEARCH_COST", sparing)
     harness.observe(gpu_node("n", 2), gpu_node("m", 8), *two_queues(6))
     on_node(harness, inference("a", 1, 60000), training("t", 1, 80000), node="n")
     on_node(harness, inference("b", 1, 60000), inference("c", 1, 60000), node="m")
