@@ -29,6 +29,8 @@ ENOUGH = 300
 
 #: Seconds until the object goes, and until the answer comes.
 STRIKE, ANSWER = 1.0, 5.0
+#: Made once for a job: one that somebody deletes is not made again, and counts as made.
+MADE_ONCE = frozenset({"Service", "ConfigMap", "NetworkPolicy"})
 #: Requests about single objects, but for Events; lists and watches are the reflectors'.
 ABOUT_ONE = ~EVENTS & ~WATCHES & RequestMatcher(lambda call: "limit" not in call.query)
 
@@ -62,7 +64,7 @@ class LateAnswer:
     def _strike(self, request: ClientRequest) -> None:
         path = self.owner or _object_path(request)
         there = find(self.sim.cluster, path)
-        if there is None:
+        if there is None or (there["kind"] in MADE_ONCE and not self.anew):
             return
         self.struck = True
         self.sim.request("DELETE", path, {"gracePeriodSeconds": 0})

@@ -37,6 +37,7 @@ def test_the_controllers_can_write_what_they_have_to_and_nothing_else() -> None:
         *(("scheduling.volcano.sh", "podgroups", v) for v in ("create", "patch", "delete")),
         *(("", "pods", verb) for verb in ("create", "patch", "delete")),
         *(("", kind, v) for kind in ("services", "configmaps") for v in ("create", "patch")),
+        *(("networking.k8s.io", "networkpolicies", v) for v in ("create", "patch")),
         ("", "persistentvolumeclaims", "create"),
         ("scheduling.volcano.sh", "queues/status", "patch"),
         *(("events.k8s.io", "events", verb) for verb in ("create", "patch")),
