@@ -17,6 +17,7 @@ from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
 from arranger.api.effects import DeletePod
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.gang.placement_search import SearchEffort
 from arranger.engine.pod.schedule_result import Scheduled, Unschedulable
 from arranger.engine.queue.job_shares import JobShares
 
@@ -108,7 +109,7 @@ def _gang_would_fit(engine: Engine, entity: QueuedEntity) -> bool:
     cycle = engine._gang_scheduler._cycle
     for row_mask in cycle.row_masks(entity):
         with cycle.dry_run(entity):
-            result = cycle.place_group(entity, row_mask)
+            result = cycle.place_group(entity, row_mask, effort=SearchEffort())
             placed = bool(result.placed)
             cycle.unreserve_all(result)
         if result.complete and placed:
