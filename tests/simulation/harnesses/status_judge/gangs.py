@@ -123,7 +123,8 @@ def _of_minimum(gang: Object | None, group: Mapping[str, GangView]) -> Iterator[
 
 def _of_recorded(view: GangView, gang: Object, now: datetime) -> Iterator[str]:
     since, of = (gang.get("status") or {}).get("waitingSince"), counts(view.pods)
-    if of["placed"] > of["bound"] and since is None:
+    # Once the minimum is bound, a member with a nominated node waits for victims of its own.
+    if of["placed"] > of["bound"] and since is None and not view.enough("bound"):
         yield "nodes are held, and waitingSince is not there"
     if not of["placed"] and since is not None:
         yield f"no node is held, and it waits since {since}"
