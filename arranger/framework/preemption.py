@@ -38,6 +38,9 @@ class QuotaLimits(Protocol):
     def limits_of(self, pod: PodInfo) -> Set[Limit]:
         """The limits that might keep the pod from any node."""
 
+    def queues_of(self, pod: PodInfo) -> Set[str]:
+        """The pod's queue and those above it."""
+
     def released_by(self, pod: PodInfo) -> Iterable[tuple[Limit, int]]:
         """What a placed pod would give back to each limit."""
 

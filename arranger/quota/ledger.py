@@ -269,6 +269,10 @@ class QuotaLedger:
                 )
         return limits
 
+    def queues_of(self, pod: PodInfo) -> Set[str]:
+        """The pod's queue and those above it."""
+        return {state.name for state in self.path_self_to_root(self.queue_name(pod))}
+
     def _accepted_by(self, pod: PodInfo) -> Iterator[Cards]:
         """The card sets of all nodes, as far as a pod can use them."""
         wanted = self.cards_wanted_by(pod)

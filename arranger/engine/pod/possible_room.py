@@ -122,7 +122,7 @@ class FreedRoom:
             return False
         if entity is not None and entity.state is QueueState.GATED:
             # Its gang is not admitted; what its PodGroup asks for may be more than its pods do.
-            theirs = {queue for queue, _ in quota.limits_of(waiting)}
+            theirs = quota.queues_of(waiting)
             return any(queue in theirs for queue, _ in relieved)
         if quota.limits_of(waiting).isdisjoint(relieved):
             return False

@@ -160,3 +160,20 @@ def test_and_one_behind_it_takes_no_cards_that_are_kept_for_it(harness: EngineHa
     harness.observe(member("early", cards=8).with_priority(80000), member("late"))
     assert bound(harness.run()) == []
     assert bound(harness.advance_to(400)) == []
+
+
+def test_a_group_that_asks_for_cards_which_its_pods_do_not_is_admitted_when_cards_are_free(
+    harness: EngineHarness,
+) -> None:
+    running = training("running", 8).on("n")
+    harness.observe(gpu_node("n"), a_queue("training", cards={CARD: 8}), running)
+    harness.start()
+    show(harness, a_group("g", 4))
+    large = a_pod("g-0").needs(cpu=100).in_queue("training").annotated({GROUP: "g"})
+    harness.observe(large)
+    harness.run()
+    (entity,) = harness.engine.queue.entities()
+    assert entity.state is QueueState.GATED
+    harness.observe_deleted(running)
+    harness.run()
+    assert entity.state is QueueState.UNSCHEDULABLE
