@@ -195,8 +195,12 @@ class SchedulingQueue:
             entity.broken_attempts = 0
             if woken_by_itself:
                 self.activate(entity)
-        if start.woken_from is not None and entity.group is None and (nominated or not in_vain):
+        if start.woken_from is None or entity.group is not None:
+            return
+        if nominated or not in_vain:
             self._wake_first(start.woken_from)
+        elif entity.state is QueueState.UNSCHEDULABLE:
+            self._unschedulable.share_verdict(start.woken_from, entity, self._nominations)
 
     def _is_nominated(self, entity: QueuedEntity) -> bool:
         nominations = self._nominations

@@ -92,6 +92,20 @@ class UnschedulableEntities:
         woken = self._groups[entity.wakeup_group].woken
         return woken is not None and woken.woken_from == entity.wakeup_group
 
+    def share_verdict(self, key: Hashable, tried: QueuedEntity, skipped: Container[str]) -> None:
+        """One of a group was tried in vain: the others would have been rejected by the same.
+
+        What has a nomination (``skipped``) stands for itself.
+        """
+        group = self._groups.get(key)
+        if group is None or tried.wakeup_group == key or not _is_of_class(tried, key):
+            return
+        for other in list(group.members.values()):
+            if other.representative.uid not in skipped:
+                self.remove(other)
+                other.rejected_by = tried.rejected_by
+                self.add(other)
+
     def entities(self) -> Iterator[QueuedEntity]:
         """All of them."""
         return (e for group in self._groups.values() for e in group.members.values())
@@ -99,6 +113,10 @@ class UnschedulableEntities:
 
 def _may_help_any(group: _WakeupGroup, event: ClusterEvent) -> bool:
     return may_help(next(iter(group.members.values())), event)
+
+
+def _is_of_class(entity: QueuedEntity, key: Hashable) -> bool:
+    return isinstance(key, tuple) and key[1] == _class_of(entity)
 
 
 def _class_of(entity: QueuedEntity) -> Hashable:

@@ -243,3 +243,20 @@ def test_who_is_nominated_looks_elsewhere_when_others_have_taken_its_room(
     harness.observe_deleted(low[node])
     (again,) = of_kind(DeletePod, harness.run())
     assert again.pod.name != evicted.pod.name
+
+
+def test_those_of_a_class_are_rejected_by_what_rejects_the_one_that_is_tried_for_them(
+    harness: EngineHarness,
+) -> None:
+    zone = "topology.kubernetes.io/zone"
+    harness.observe(a_node("n").offers(cpu=2).labelled({zone: "z1"}))
+    running = [a_pod(f"running-{n}").needs(cpu=1).on("n") for n in range(2)]
+    harness.observe(*running)
+    harness.observe(*(a_pod(f"p{n}").needs(cpu=1).selects({zone: "z0"}) for n in range(2)))
+    harness.run()
+    harness.observe(a_node("n").offers(cpu=2).labelled({zone: "z0"}))
+    assert not placements(harness.run())
+    harness.observe(a_pod("q").needs(cpu=1))
+    harness.run()
+    harness.observe_deleted(*running)
+    assert [name for name, _ in placements(harness.run())] == ["p0", "p1"]
