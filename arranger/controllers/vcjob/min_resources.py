@@ -6,8 +6,7 @@ Beside the plain resources it has those of a ResourceQuota (``requests.cpu``, ``
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from copy import deepcopy
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -52,14 +51,18 @@ def _quota_usage(task: Task) -> Iterator[tuple[str, int]]:
 
 def _as_pod(task: Task, *fields: str) -> Pod:
     """A pod of the task that requests what the fields of its resources say, the last before all."""
-    spec = {name: value for name, value in deepcopy(task.template["spec"]).items() if value}
-    for container in (*spec["containers"], *spec.get("initContainers", ())):
-        resources = container.get("resources") or {}
-        requests: Object = {}
-        for field in fields:
-            requests |= resources.get(field) or {}
-        container["resources"] = {"requests": requests}
+    spec = {name: value for name, value in task.template["spec"].items() if value is not None}
+    for kind in {"containers", "initContainers"} & spec.keys():
+        spec[kind] = [_requesting(container, fields) for container in spec[kind]]
     return msgspec.convert({"metadata": {}, "spec": spec}, Pod, strict=False)
+
+
+def _requesting(container: Object, fields: Sequence[str]) -> Object:
+    resources = container.get("resources") or {}
+    requests: Object = {}
+    for field in fields:
+        requests |= resources.get(field) or {}
+    return {**container, "resources": {"requests": requests}}
 
 
 def _text(resource: str, amount: int) -> str:

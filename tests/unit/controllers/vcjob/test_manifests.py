@@ -301,6 +301,12 @@ def test_least_resources(resources: Object, least: Object | None) -> None:
     assert said == (None if least is None else {**least, "pods": "2", "count/pods": "2"})
 
 
+def test_a_template_without_containers_needs_nothing_but_pods() -> None:
+    task = a_task() | {"template": {"spec": {"containers": [], "initContainers": None}}}
+    said = pod_group_of(job_snapshot(tasks=[task]))["spec"]["minResources"]
+    assert said == {"pods": "2", "count/pods": "2"}
+
+
 # --- the order -----------------------------------------------------------------------------------
 
 
