@@ -123,16 +123,9 @@ class GangHarness(SimulationHarness):
         async with super().scheduler(name, config, port=port) as scheduler:
             yield scheduler
             if name in self.alive():
-                await self._until_gangs_true()
-
-    async def _until_gangs_true(self) -> None:
-        def untrue() -> list[str]:
-            return status_faults(self.cluster, virtual_now(), {SCHEDULER})
-
-        try:
-            await self.until(lambda: not untrue(), within=60)
-        except TimeoutError:
-            raise AssertionError(untrue()) from None
+                await self.until_true(
+                    lambda: status_faults(self.cluster, virtual_now(), {SCHEDULER})
+                )
 
     @asynccontextmanager
     async def kubelets(self) -> AsyncIterator[None]:

@@ -232,7 +232,7 @@ class JobHarness(GangHarness):
         try:
             yield controller
             if judged and name in self._running:
-                await self.until_true()
+                await self.until_true(self.untrue)
         finally:
             silence()
             self._running.pop(name, None)
@@ -246,13 +246,6 @@ class JobHarness(GangHarness):
         return self.job_faults.inject(from_user(name), DropConnection.BEFORE)
 
     # --- what must hold ----------------------------------------------------------------------
-
-    async def until_true(self, *, within: float = 60.0) -> None:
-        """Let time pass until every status says what it must."""
-        try:
-            await self.until(lambda: not self.untrue(), within=within)
-        except TimeoutError:
-            raise AssertionError(self.untrue()) from None
 
     def untrue(self) -> list[str]:
         """What is untrue in the status of any Gang, PodGroup, Queue or Job."""

@@ -10,7 +10,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from datetime import datetime
@@ -198,6 +198,15 @@ class SimulationHarness:
         async with asyncio.timeout(within):
             while not reached():  # noqa: ASYNC110 — polling costs nothing in virtual time
                 await asyncio.sleep(0.25)
+
+    async def until_true(
+        self, faults: Callable[[], Sequence[str]], *, within: float = 60.0
+    ) -> None:
+        """Let virtual time pass until nothing is untrue; fails with what still is."""
+        try:
+            await self.until(lambda: not faults(), within=within)
+        except TimeoutError:
+            raise AssertionError(faults()) from None
 
     async def until_settled(self, bound: int, *, within: float = 60.0) -> None:
         """Until so many pods are bound, and every living scheduler has seen its own bound."""

@@ -108,7 +108,7 @@ class TYJobHarness(GangHarness):
                 assert not task.done(), task
             assert not controller.work_queue.panics
             if judged:
-                await self.until_true()
+                await self.until_true(self.untrue)
         finally:
             for task in tasks:
                 task.cancel()
@@ -179,13 +179,6 @@ class TYJobHarness(GangHarness):
             raise AssertionError(f"not {stage} but {self.status(name)}") from None
 
     # --- what must hold ----------------------------------------------------------------------
-
-    async def until_true(self, *, within: float = 60.0) -> None:
-        """Let time pass until the status of every TYJob says what it must."""
-        try:
-            await self.until(lambda: not self.untrue(), within=within)
-        except TimeoutError:
-            raise AssertionError(self.untrue()) from None
 
     def untrue(self) -> list[str]:
         """What is untrue in the status of any TYJob."""
