@@ -142,7 +142,7 @@ class CandidateCache:
         assert selector is not None, "there are candidates since it looked"
         assert policy is not None, "there are candidates since it looked"
         pods = selector.preemptible(row)
-        may = allowed_together(pods, policy)
+        may = allowed_together(pods, lambda some: policy.allows(policy.expand_to_gang(some)))
         found = selector.select_victims(row, may) if may else None
         if isinstance(found, Candidate) and policy.allows(found.victims):
             return found

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from arranger.cluster import BoolArray, PodInfo
-from arranger.framework.preemption import EvictionPolicy, PreemptionContext, QuotaLimits
+from arranger.framework.preemption import PreemptionContext, QuotaLimits
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
 from arranger.preemption.importance import Candidate, by_importance
 from arranger.preemption.victim_search import Company, VictimSearch
@@ -25,16 +25,15 @@ PROTECTED_BY_TIME: Reasons = (
 )
 
 
-def allowed_together(pods: Sequence[PodInfo], policy: EvictionPolicy) -> list[PodInfo]:
-    """As many of the pods, the most important first, as may be evicted together.
-
-    The least important are taken first.
-    """
-    if not pods or policy.allows(policy.expand_to_gang(pods)):
+def allowed_together(
+    pods: Sequence[PodInfo], may_leave: Callable[[Sequence[PodInfo]], bool]
+) -> list[PodInfo]:
+    """As many of the pods as may be evicted together, tried from the last one on."""
+    if not pods or may_leave(pods):
         return list(pods)
     chosen: list[PodInfo] = []
     for pod in reversed(pods):
-        if policy.allows(policy.expand_to_gang([*chosen, pod])):
+        if may_leave([*chosen, pod]):
             chosen.append(pod)
     return chosen[::-1]
 

@@ -13,6 +13,7 @@ from arranger.framework.interface import Plugin
 from arranger.framework.preemption import EvictionPolicy
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
 from arranger.preemption.importance import by_importance
+from arranger.preemption.victims import allowed_together
 
 
 @dataclass(slots=True, eq=False)
@@ -76,13 +77,7 @@ class PreemptionCandidates:
         Of a gang that cannot leave whole only as many as it can spare; no queue falls below its
         guarantee.
         """
-        if self.company(pods) is not None:
-            return list(pods)
-        chosen: list[PodInfo] = []
-        for pod in reversed(pods):
-            if self.company([*chosen, pod]) is not None:
-                chosen.append(pod)
-        return chosen[::-1]
+        return allowed_together(pods, lambda some: self.company(some) is not None)
 
     def breaking_nobody(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
         """Those without which every gang has its minimum, the least important of each gang."""
