@@ -53,7 +53,7 @@ class EntityScheduler:
         start = self._queue.begin_attempt(entity)
         if entity.group is None or (
             self._gangs.is_admitted(entity, now)
-            and not (start.woken_from is not None and self._gangs.rests_again(entity, now))
+            and not (start.woken_from is not None and self._gangs.stays_unschedulable(entity, now))
         ):
             self._try(entity, now)
         self._queue.on_tried(entity, start, now)

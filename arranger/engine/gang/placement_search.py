@@ -31,7 +31,8 @@ MAX_ROWS: Final = 24
 #: Rows up to which requests are put on rows; beyond that each class is compared with what is free.
 MAX_COUNTED_ROWS: Final = 200
 
-Placed = list[tuple[QueuedPod, PermitWait | None]]
+#: Members that have got a node, and what their Permit plugins said.
+Placements = list[tuple[QueuedPod, PermitWait | None]]
 
 
 @dataclass(slots=True)
@@ -92,7 +93,7 @@ class PlacementSearcher:
         counts = group.count_by_bundle(held)
         if not board.has_room_for_each(group, counts):
             return False
-        return len(board.numbers) > MAX_COUNTED_ROWS or (
+        return len(board.possible_rows) > MAX_COUNTED_ROWS or (
             _Search(group, members, counts, board).run() or effort.looks < 0
         )
 
@@ -103,7 +104,7 @@ class PlacementSearcher:
         held: Iterable[str],
         row_mask: RowMask | None,
         effort: SearchEffort,
-    ) -> Placed | None:
+    ) -> Placements | None:
         """A way to place what the group needs, which is kept; None where none was found.
 
         Args:
@@ -152,7 +153,7 @@ class NumbersBoard:
         movable: pods that do not count, as they may go elsewhere or have to stand aside.
 
     Attributes:
-        numbers: the rows that any member may be on.
+        possible_rows: the rows that any member may be on.
     """
 
     _cluster: Cluster
@@ -161,7 +162,7 @@ class NumbersBoard:
     _movable: Iterable[PodInfo]
     _members: Sequence[QueuedPod]
     _effort: SearchEffort
-    numbers: list[int] = field(init=False)
+    possible_rows: list[int] = field(init=False)
     #: Row → what is left there, by resource.
     _free: dict[int, list[int]] = field(init=False)
     #: Class → the rows that would do if they were empty.
@@ -188,7 +189,7 @@ class NumbersBoard:
             room = np.min([free[column] // n for column, n in wanted], axis=0)
             self._room[key] = int(np.maximum(room[masks[key]], 0).sum())
         rows = np.flatnonzero(np.logical_or.reduce(list(masks.values())))
-        self.numbers = rows.tolist()
+        self.possible_rows = rows.tolist()
         some = rows[:MAX_COUNTED_ROWS].tolist()
         self._free = {row: free[:, row].tolist() for row in some}
         self._possible = {key: frozenset(np.flatnonzero(m).tolist()) for key, m in masks.items()}
@@ -208,7 +209,7 @@ class NumbersBoard:
     def rows(self, member: QueuedPod) -> Iterable[int]:
         """Those with enough left, one of each kind, the fullest first."""
         wanted, possible = self._wanted(member), self._possible[member.equivalence_key]
-        if not self._effort.look_at(len(self.numbers)):
+        if not self._effort.look_at(len(self.possible_rows)):
             return []
         kinds: dict[tuple[tuple[int, ...], tuple[bool, ...]], int] = {}
         for row, free in self._free.items():
@@ -243,7 +244,7 @@ class RealBoard:
     _cycle: SchedulingCycle
     _row_mask: RowMask | None
     effort: SearchEffort
-    placed: Placed = field(default_factory=list)
+    placed: Placements = field(default_factory=list)
 
     def rows(self, member: QueuedPod) -> Iterable[int]:
         """Those that are feasible now, the fullest first."""

@@ -63,8 +63,8 @@ class GangScheduler:
         self._entities.notify_after_arrivals(entity, now)
         return False
 
-    def rests_again(self, entity: QueuedEntity, now: float) -> bool:
-        """Whether others have taken the room that woke a group, so that it rests without a try.
+    def stays_unschedulable(self, entity: QueuedEntity, now: float) -> bool:
+        """Whether others have taken the room that woke a group, so that it stays so untried.
 
         One that is told that it can never fit is tried, as that may not be true any more.
         """

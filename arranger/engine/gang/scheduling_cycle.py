@@ -15,13 +15,12 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.gang.holds import GangHolds
-from arranger.engine.gang.placement_search import PlacementSearcher, SearchEffort
+from arranger.engine.gang.placement_search import Placements, PlacementSearcher, SearchEffort
 from arranger.engine.gang.topology import placement_order, topology_row_masks
 from arranger.engine.pod.node_reservation import select_nodes
 from arranger.engine.pod.schedule_result import (
     CycleError,
     Infeasible,
-    PermitWait,
     RowMask,
     Scheduled,
     Unschedulable,
@@ -35,8 +34,6 @@ from arranger.gangs.group import GangGroup
 RowMasks = Iterable[RowMask | None]
 #: Members that are nominated to a node, and the node's name.
 NominatedMembers = list[tuple[QueuedPod, str]]
-#: Members that have got a node, and what their Permit plugins said.
-Placements = list[tuple[QueuedPod, PermitWait | None]]
 
 
 @dataclass(slots=True)
@@ -105,8 +102,7 @@ class _Attempt:
         else:
             message = answer.diagnosis.message()
             rejected_by = answer.diagnosis.unschedulable_plugins() - {GANG}
-            # Without victims, too, these may say no; their events may make room possible.
-            rejected_by |= answer.evaluation.pod_dependent_filters - member.profile.monotone_filters
+            rejected_by |= answer.filters_about_others(member.profile)
         self.failed_classes[member.equivalence_key] = member.pod, rejected_by
         result = self.result
         if result.blocker is None:

@@ -12,6 +12,7 @@ from arranger.framework.diagnosis import Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.interface import PreemptionCandidate
 from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import Status
 
 
@@ -72,6 +73,14 @@ class Infeasible:
 
     evaluation: Evaluation
     diagnosis: Diagnosis
+
+    def filters_about_others(self, profile: Profile) -> frozenset[str]:
+        """Plugins that may reject the pod for where other pods are, whoever is evicted.
+
+        Where evictions do not help, it may be for these, although others have rejected the nodes
+        before them: so their events may make room possible.
+        """
+        return self.evaluation.pod_dependent_filters - profile.monotone_filters
 
 
 def single_node_fit_error(refusal: Status) -> str:

@@ -280,9 +280,7 @@ class SchedulingCycle:
 
     def _run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> Unschedulable:
         diagnosis = infeasible.diagnosis
-        # Where filters are monotone the answer is the same with nominated pods and without.
-        filters = infeasible.evaluation.pod_dependent_filters
-        monotone = filters <= member.profile.monotone_filters
+        about_others = infeasible.filters_about_others(member.profile)
         context = DryRun(
             member.profile,
             self.cluster,
@@ -292,7 +290,8 @@ class SchedulingCycle:
             terminating_victims=self._nominator.terminating_victims,
             policy=self._policy,
             extenders_choose=any(e.chooses_victims(member.pod.pod) for e in self._extenders),
-            nominated_pods=() if monotone else self._nominator.visible_pods(),
+            # Where filters are monotone the answer is the same with these and without.
+            nominated_pods=self._nominator.visible_pods() if about_others else (),
             waiting_alike=partial(self._count_waiting_alike, member),
         )
         answer = run_post_filter(context, diagnosis)
@@ -301,8 +300,7 @@ class SchedulingCycle:
         diagnosis.post_filter_message = answer.message(leave_out=unconcerned)
         rejected_by = diagnosis.unschedulable_plugins()
         if not answer.nominated_node:
-            # Without victims, too, these may have said no; their events may make room possible.
-            rejected_by |= filters - member.profile.monotone_filters
+            rejected_by |= about_others
         return Unschedulable(
             diagnosis.message(),
             rejected_by,

@@ -98,10 +98,10 @@ class UnschedulableEntities:
         What has a nomination (``skipped``) stands for itself.
         """
         group = self._groups.get(key)
-        if group is None or tried.wakeup_group == key or not _is_of_class(tried, key):
+        if group is None or tried.wakeup_group == key:
             return
         for other in list(group.members.values()):
-            if other.representative.uid not in skipped:
+            if _class_of(other) == _class_of(tried) and other.representative.uid not in skipped:
                 self.remove(other)
                 other.rejected_by = tried.rejected_by
                 self.add(other)
@@ -113,10 +113,6 @@ class UnschedulableEntities:
 
 def _may_help_any(group: _WakeupGroup, event: ClusterEvent) -> bool:
     return may_help(next(iter(group.members.values())), event)
-
-
-def _is_of_class(entity: QueuedEntity, key: Hashable) -> bool:
-    return isinstance(key, tuple) and key[1] == _class_of(entity)
 
 
 def _class_of(entity: QueuedEntity) -> Hashable:

@@ -21,7 +21,7 @@ from arranger.framework.preemption import EvictionPolicy
 from arranger.framework.runtime.dry_run import DryRun
 
 #: Where each member would go.
-Placements = tuple[tuple[QueuedPod, str], ...]
+Destinations = tuple[tuple[QueuedPod, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class DryPlacement:
         """Whether the group would fit if these left."""
         return self.without(victims) is not None
 
-    def without(self, victims: Iterable[PodInfo]) -> Placements | None:
+    def without(self, victims: Iterable[PodInfo]) -> Destinations | None:
         """Where the members would go if these left; None if the group would not fit."""
         with self._cluster.simulate_without(victims):
             result = self._place()
-            placements = tuple((member, member.node) for member, _ in result.placed)
+            destinations = tuple((member, member.node) for member, _ in result.placed)
             self._cycle.unreserve_all(result)
-        return placements if result.complete else None
+        return destinations if result.complete else None
 
     def fewest_victims(self, candidates: Sequence[PodInfo]) -> int:
         """How many of the candidates have to leave at least, by the sum of what is free."""

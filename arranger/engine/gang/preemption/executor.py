@@ -70,7 +70,7 @@ class GangPreemptionExecutor:
         entity.evictions += 1
         interval = MIN_EVICTION_INTERVAL * 2.0**entity.evictions
         entity.evict_after = now + min(interval, MAX_EVICTION_INTERVAL)
-        for member, node in plan.placements:
+        for member, node in plan.destinations:
             self._executor.nominate(member, node, (), now)
             self._context.outbox.append(pod_events.nominated(member, node))
         first, group = entity.representative, entity.gang_group.name

@@ -17,7 +17,7 @@ from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.placement_search import SearchEffort
 from arranger.engine.gang.preemption.candidates import PreemptionCandidates, preemptors_of
-from arranger.engine.gang.preemption.dry_placement import DryPlacement, Placements
+from arranger.engine.gang.preemption.dry_placement import Destinations, DryPlacement
 from arranger.engine.gang.preemption.plan_search import MAX_EFFORT, PlanSearch
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.pod.schedule_result import RowMask
@@ -36,7 +36,7 @@ class PreemptionPlan:
         time_protected: whether any pod was no candidate only because time protects it for now.
     """
 
-    placements: Placements = ()
+    destinations: Destinations = ()
     victims: tuple[PodInfo, ...] = ()
     proven: bool = True
     time_protected: bool = False
@@ -101,12 +101,12 @@ class GangPreemptionPlanner:
                     plan = replace(plan, proven=plan.proven and found.proven)
                 elif found.cost < best.cost:
                     # On paper first, always: nobody leaves unless all members then have a place.
-                    placements = group.without(found.victims)
-                    if placements is None:
+                    destinations = group.without(found.victims)
+                    if destinations is None:
                         plan = replace(plan, proven=False)
                         continue
                     proven = plan.proven and found.proven
-                    best, plan = found, PreemptionPlan(placements, found.victims, proven)
+                    best, plan = found, PreemptionPlan(destinations, found.victims, proven)
                 if best.victims and not small:
                     break  # to look at other domains for so many is too dear
         return plan
