@@ -185,7 +185,7 @@ class BruteForce:
         return free
 
     def quota_left(self, gone: Victims) -> dict[str, int]:
-        """What is left of each limit of the taker's queue, and beside what others are guaranteed."""
+        """What each limit of the taker's queue, and the guarantees of others, leave it."""
         name = self.world.taker.members[0].queue
         queue = next((queue for queue in self.world.queues if queue.name == name), None)
         staying = [pod for pod in self.world.running if pod.name not in gone]
