@@ -51,6 +51,7 @@ WAYS = {
     "PodGroups of scheduler-plugins": Way(
         "arranger", ("--gang-scheduler-name=arranger",), COMMUNITY
     ),
+    "PodGroups of Volcano": Way("volcano", ("--gang-scheduler-name=volcano",), VOLCANO),
 }
 
 
