@@ -59,6 +59,7 @@ class QuotaLedger:
         queues: by name.
         card_column: row → the node's card set.
         version: number of times that all pods were charged anew.
+        has_dues: whether any queue deserves anything, or is guaranteed it.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class QuotaLedger:
         self.card_column = CardColumn(table)
         self._stale = False
         self.version = 0
+        self.has_dues = False
 
     def _group_of(self, pod: PodInfo) -> AnyPodGroup | None:
         return None if self._pod_groups is None else self._pod_groups.pod_group_of(pod.uid)
@@ -374,6 +376,7 @@ class QuotaLedger:
         for state in (*self.queues.values(), self._default_queue):
             state.used.clear()
         self._guarantees.reset(self.queues)
+        self.has_dues = any(state.due for state in self.queues.values())
         for pod, node in cluster.placed_pods():
             self.on_pod_moved(pod, node, 1)
 
