@@ -15,7 +15,7 @@ Who may be evicted for whom is written down here once more, as docs/design says 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -125,14 +125,17 @@ class BruteForce:
 
     def _used(self, queue: Queue, what: str, gone: Victims = NOBODY) -> int:
         parts = {q.name for q in self.world.queues if queue in self._path(q)}
-        there = (p for p in self.world.running if p.queue in parts and p.name not in gone)
+        everybody = (*self.world.running, *self.world.taker.bound)
+        there = (p for p in everybody if p.queue in parts and p.name not in gone)
         return sum(getattr(pod, what) for pod in there)
 
     def _wanted(self, what: str) -> int:
         """What those of the taker's members want that it needs, at most."""
-        taker = self.world.taker
-        needed = 1 if taker.gang is None else taker.gang.minimum
-        needed = max(needed, 0 if taker.gang is None else sum(taker.gang.roles.values()))
+        taker, needed = self.world.taker, 0 if self.world.taker.gangs else 1
+        for gang in taker.gangs:
+            roles = Counter(pod.role for pod in taker.bound if pod.gang == gang.name)
+            by_role = sum(max(0, least - roles[role]) for role, least in gang.roles.items())
+            needed += max(0, gang.minimum - roles.total(), by_role)
         return sum(sorted((getattr(m, what) for m in taker.members), reverse=True)[:needed])
 
     def _is_due(self, queues: list[Queue]) -> bool:
@@ -220,7 +223,8 @@ class BruteForce:
             return None
         known: dict[object, bool] = {}
         for gone in sorted(self.legal_sets(), key=lambda gone: (self.cost(gone), sorted(gone))):
-            left = tuple(self.free(gone).values()), tuple(self.quota_left(gone).items())
+            shunned = tuple(self._is_shunned(node, gone) for node in self.world.nodes)
+            left = tuple(self.free(gone).values()), tuple(self.quota_left(gone).items()), shunned
             if left not in known:
                 known[left] = self.fits(gone)
             if known[left]:
@@ -232,7 +236,7 @@ class BruteForce:
     def free(self, gone: Victims) -> Free:
         """What is left on each node."""
         free: Free = {node.name: (node.cpu, node.cards, frozenset()) for node in self.world.nodes}
-        for pod in self.world.running:
+        for pod in (*self.world.running, *self.world.taker.bound):
             if pod.name not in gone:
                 cpu, cards, ports = free[pod.node]
                 used = ports | {pod.port} if pod.port else ports
@@ -243,7 +247,8 @@ class BruteForce:
         """What each limit of the taker's queue, and the guarantees of others, leave it."""
         name = self.world.taker.members[0].queue
         queue = next((queue for queue in self.world.queues if queue.name == name), None)
-        staying = [pod for pod in self.world.running if pod.name not in gone]
+        others = (*self.world.running, *self.world.taker.bound)
+        staying = [pod for pod in others if pod.name not in gone]
         if queue is None:
             return {}
         found: dict[str, int] = {}
@@ -263,13 +268,26 @@ class BruteForce:
 
     def fits(self, gone: Victims) -> bool:
         """Whether there is any way to place what the taker needs."""
-        zones = sorted({node.zone for node in self.world.nodes} - {""})
+        taker = self.world.taker
         free, left = self.free(gone), self.quota_left(gone)
-        if self.world.taker.topology != "required":
-            return self._place(0, {}, free, left, self.world.nodes)
+        nodes = tuple(node for node in self.world.nodes if not self._is_shunned(node, gone))
+        node_of = {node.name: node for node in self.world.nodes}
+        placed = {pod.name: node_of[pod.node] for pod in taker.bound}
+        if taker.topology != "required":
+            return self._place(0, placed, free, left, nodes)
+        zones = {node.zone for node in placed.values() or self.world.nodes} - {""}
         return any(
-            self._place(0, {}, free, left, tuple(n for n in self.world.nodes if n.zone == zone))
-            for zone in zones
+            self._place(0, placed, free, left, tuple(n for n in nodes if n.zone == zone))
+            for zone in sorted(zones)
+        )
+
+    def _is_shunned(self, node: Node, gone: Victims) -> bool:
+        """Whether no taker may be there, for who stays there."""
+        away_from = self.world.taker.away_from
+        return any(
+            pod.shuns or (away_from and pod.app == away_from)
+            for pod in self.world.running
+            if pod.node == node.name and pod.name not in gone
         )
 
     def _place(
@@ -309,9 +327,17 @@ class BruteForce:
 
     def _can_be_enough(self, number: int, placed: dict[str, Node]) -> bool:
         """Whether the minimum is reached if all members still to come get nodes."""
-        members, gang = self.world.taker.members, self.world.taker.gang
-        those = [m for n, m in enumerate(members) if m.name in placed or n >= number]
-        return bool(those) if gang is None else self.stands(gang, those)
+        members = self.world.taker.members
+        return self.taker_stands(
+            [m for n, m in enumerate(members) if m.name in placed or n >= number]
+        )
+
+    def taker_stands(self, members: Iterable[Pod]) -> bool:
+        """Whether these members are enough, beside those that had nodes before."""
+        those, gangs = [*self.world.taker.bound, *members], self.world.taker.gangs
+        if not gangs:
+            return bool(those)
+        return all(self.stands(gang, [m for m in those if m.gang == gang.name]) for gang in gangs)
 
     def _is_spread(self, placed: dict[str, Node]) -> bool:
         zones = {node.zone for node in self.world.nodes} - {""}
