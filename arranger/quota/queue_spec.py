@@ -26,7 +26,8 @@ class QueueQuota:
         capability: the most it may use; a resource that is not named has no limit.
         card_quota: cards it may use, none of those not named; None for a queue without card quota.
         deserved: what is its fair share.
-        guarantee: what evictions must leave it.
+        guarantee: what is kept free for it, and what evictions must leave it.
+        due: what it may take back from others, and keeps: what it deserves, or is guaranteed.
         node_groups, excluded_node_groups: its pods run on nodes of the first, if it names any, and
             not on those of the second.
         problems: what could not be read of it.
@@ -43,6 +44,7 @@ class QueueQuota:
     card_quota: Amounts | None = None
     deserved: Amounts = field(default_factory=dict)
     guarantee: Amounts = field(default_factory=dict)
+    due: Amounts = field(default_factory=dict)
     node_groups: frozenset[str] = frozenset()
     excluded_node_groups: frozenset[str] = frozenset()
     problems: list[str] = field(default_factory=list)
@@ -78,6 +80,10 @@ def read_queue(queue: Queue) -> QueueQuota:
             setattr(state, name, parse_resource_list(amounts))
         except QuantityError as error:
             state.problems.append(f"spec.{name}: {error}")
+    state.due = {
+        r: max(state.deserved.get(r, 0), state.guarantee.get(r, 0))
+        for r in state.deserved | state.guarantee
+    }
     # Fields of Volcano's that have no effect here are named, lest they be relied on.
     if spec.dequeue_strategy == "fifo":
         state.problems.append("spec.dequeueStrategy: fifo: who cannot be placed holds up nobody")
