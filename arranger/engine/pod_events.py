@@ -15,8 +15,8 @@ from arranger.api.effects import (
 )
 from arranger.api.listing import first_names
 from arranger.api.queue_annotations import invalid_values
-from arranger.api.types.core import Pod
-from arranger.api.types.pod_groups import AnyPodGroup
+from arranger.api.types.core import OwnerReference, Pod
+from arranger.api.types.pod_groups import AnyPodGroup, WorkloadGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedPod
@@ -162,10 +162,21 @@ def invalid_pod_group(group: AnyPodGroup, problems: Sequence[str]) -> PublishEve
     return pod_group_event(group, event_reasons.INVALID_GANG, _ignored(problems))
 
 
+def invalid_workload(
+    owner: OwnerReference, namespace: str, problems: Sequence[str]
+) -> PublishEvent:
+    """Fields of what owns pods cannot be read; the others count for their gang."""
+    return _object_warning(
+        _owner_ref(owner, namespace), event_reasons.INVALID_GANG, _ignored(problems)
+    )
+
+
 def pod_group_event(group: AnyPodGroup, reason: str, text: str) -> PublishEvent:
     """A warning about a PodGroup to its owner."""
     meta = group.metadata
     about = ObjectReference(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
+    if isinstance(group, WorkloadGroup):
+        about = _owner_ref(group.owner, meta.namespace)
     return _object_warning(about, reason, text)
 
 
@@ -174,6 +185,10 @@ def invalid_queue(queue: Queue, problems: Sequence[str]) -> PublishEvent:
     api_version, uid = "scheduling.volcano.sh/v1beta1", queue.metadata.uid
     about = ObjectReference(api_version, "Queue", "", queue.name, uid)
     return _object_warning(about, event_reasons.INVALID_QUEUE, _ignored(problems))
+
+
+def _owner_ref(owner: OwnerReference, namespace: str) -> ObjectReference:
+    return ObjectReference(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
 
 
 def _event(member: QueuedPod, reason: str, action: str, note: str) -> PublishEvent:

@@ -125,6 +125,11 @@ class Gang:
         """Whether any source sets a minimum."""
         return self.settings.minimum is not None or bool(self.settings.bundle_minimums)
 
+    @property
+    def owner(self) -> str:
+        """What its pods name as the owner that defines it; "" where something else does."""
+        return next((each.owner for each in self.memberships.values() if each.owner), "")
+
     def set_pod_group(self, pod_group: AnyPodGroup | None) -> bool:
         """The PodGroup has appeared, changed or gone; returns whether that changes settings."""
         before = self.settings

@@ -195,7 +195,7 @@ REACHES: dict[str, dict[str, tuple[object, str]]] = {
     },
 }
 #: What the daemon watches, and no rule.
-WATCHED = {"ownerResources"}
+WATCHED = {"ownerResources", "workloads"}
 
 
 @pytest.mark.parametrize("section", REACHES)
