@@ -61,7 +61,7 @@ coverage: $(STAMP) ## Show which lines the tiers that need no Go leave out
 
 .PHONY: test-controlplane
 test-controlplane: $(STAMP) controlplane oracle ## The tier on the real control plane
-	@$(MAKE) --no-print-directory kubectl || echo "SKIPPED: the documentation is not typed: no kubectl"
+	@$(MAKE) --no-print-directory -k programs || echo "SKIPPED: tests with the programs that are not built"
 	$(BIN)/pytest -q -m "controlplane and not benchmark" $(REAL) $(NONE_IS_FINE)
 
 # What is left out is said before the tests, so that the output ends with pytest's closing line.

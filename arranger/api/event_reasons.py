@@ -45,7 +45,11 @@ INVALID_QUEUE: Final = "InvalidQueue"
 # --- Volcano Jobs ---------------------------------------------------------------------------------
 #: The job cannot be right as it is; it keeps what it has until it is corrected.
 INVALID_JOB: Final = "Invalid"
-#: The annotation ``arranger.io/action`` is no action, or one for a part of a job only.
+#: A policy's action, or one that somebody has asked for, begins.
+EXECUTE_ACTION: Final = "ExecuteAction"
+#: A Command for the job is obeyed.
+COMMAND_ISSUED: Final = "CommandIssued"
+#: The annotation ``arranger.io/action`` or a Command is no action, or one for a part of a job only.
 INVALID_ACTION: Final = "InvalidAction"
 #: The API server refuses to make something that the job needs.
 FAILED_CREATE: Final = "FailedCreate"

@@ -31,6 +31,8 @@ from arranger.api.types.queue import Queue
 from arranger.api.types.tyjob import DEFAULT_PRIORITY
 
 DEFAULT_QUEUE: Final = "default"
+#: What all queues are part of, whether or not there is a Queue of that name.
+ROOT_QUEUE: Final = "root"
 #: Job priorities are from 1 to 10; what is longer was not written by the controller.
 _JOB_PRIORITY: Final = re.compile(r"[0-9]{1,9}")
 _JOB_QUEUE_POLICIES: Final = ("Priority", "DRF")

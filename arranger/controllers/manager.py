@@ -12,6 +12,7 @@ from typing import Any, Final
 import kopf
 import structlog
 
+from arranger.api.types.command import COMMAND_API, Command
 from arranger.api.types.core import Pod
 from arranger.controllers.gang.controller import GangController
 from arranger.controllers.queue.controller import QueueController
@@ -110,19 +111,23 @@ def _controllers(
     jobs, tyjobs = JobController(transport, options), TYJobController(transport, options)
     controllers: list[GangController | JobController | TYJobController | QueueController]
     controllers = [gangs, jobs, tyjobs]
-    pod_handlers = [gangs.pods]
+    pod_handlers, command_handlers = [gangs.pods], [jobs.commands]
     # Queues belong to no namespace: who does not see all pods cannot count what they use.
     if not options.namespaces:
         queues = QueueController(transport, options)
         controllers.append(queues)
         pod_handlers.append(queues.pods)
+        command_handlers.append(queues.commands)
     pods = MultiNamespaceInformer(transport, options, "/api/v1", "pods", Pod, *pod_handlers)
+    commands = MultiNamespaceInformer(
+        transport, options, f"/apis/{COMMAND_API}", "commands", Command, *command_handlers
+    )
     for controller in controllers:
         controller.register(registry)
     # A gang whose pods have not been read yet looks like one that has lost them.
     started = (controller.tasks(caches_synced=pods.synced) for controller in controllers)
     synced = [*pods.synced, *(event for each in controllers for event in each.synced)]
-    return [*pods.tasks(), *chain.from_iterable(started)], synced
+    return [*pods.tasks(), *commands.tasks(), *chain.from_iterable(started)], synced
 
 
 async def _tell_absent(

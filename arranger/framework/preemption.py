@@ -41,6 +41,12 @@ class QuotaLimits(Protocol):
     def queues_of(self, pod: PodInfo) -> Set[str]:
         """The pod's queue and those above it."""
 
+    def relieved_by(self, pod: PodInfo, node: str) -> Set[Limit]:
+        """The limits of which more is left since a pod has left a node."""
+
+    def relieved_by_nodes(self) -> Set[Limit]:
+        """The limits of which there may be more when nodes have more."""
+
     def released_by(self, pod: PodInfo) -> Iterable[tuple[Limit, int]]:
         """What a placed pod would give back to each limit."""
 

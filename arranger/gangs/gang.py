@@ -57,7 +57,8 @@ class Gang:
         name: ``namespace/name``.
         pod_group: its PodGroup, where there is one.
         settings: the settings of all sources, merged.
-        satisfied: whether its minimum has been bound since the last reset (``once-satisfied``).
+        satisfied: whether its minimum has been bound since the last reset (``once-satisfied``), or,
+            where it needs nobody, it has been tried.
         terminating_at_reset: uids of the members that were terminating at the last reset, until
             they are gone.
         blocked: whether it timed out and its owner has not reacted yet.
@@ -129,6 +130,11 @@ class Gang:
     def owner(self) -> str:
         """What its pods name as the owner that defines it; "" where something else does."""
         return next((each.owner for each in self.memberships.values() if each.owner), "")
+
+    @property
+    def needs_nobody(self) -> bool:
+        """Whether its minimum is none, as by the basic policy of Kubernetes' PodGroup."""
+        return self.is_defined and not self.total_minimum
 
     def set_pod_group(self, pod_group: AnyPodGroup | None) -> bool:
         """The PodGroup has appeared, changed or gone; returns whether that changes settings."""
@@ -285,9 +291,10 @@ class Gang:
     def schedules_individually(self) -> bool:
         """Whether its members are placed one by one now, as its match policy says."""
         match = self.settings.match_policy or MatchPolicy.ONCE_SATISFIED
-        if match is MatchPolicy.ONCE_SATISFIED:
+        if match is MatchPolicy.ONCE_SATISFIED or self.needs_nobody:
             return self.satisfied
-        return match is MatchPolicy.WAITING_AND_RUNNING and not self.missing_members({})
+        running = match is MatchPolicy.WAITING_AND_RUNNING and self.is_defined
+        return running and not self.missing_members({})
 
     def missing_members(self, have: Mapping[str, int]) -> dict[str | None, int]:
         """Bundle → how many members the minimum still needs beyond ``have``, the placed ones.

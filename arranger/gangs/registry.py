@@ -102,7 +102,8 @@ class GangRegistry:
         if settings_changed:
             changed |= self._groups.on_settings_changed(gang)
         changed |= self._check_satisfied(gang)
-        if pod.terminal or (before.counted and not gang.counts_towards_minimum(uid)):
+        lost = before.counted and not gang.counts_towards_minimum(uid)
+        if pod.terminal or lost or settings_changed:
             changed |= self._reset_if_over(gang)  # one that succeeds counts on, without a node
         return changed | self._affected_gangs(gang, uid, before)
 
@@ -178,7 +179,7 @@ class GangRegistry:
             gang.blocked, changed = False, True
         if not changed:
             return set()
-        return self._groups.on_settings_changed(gang) | self._check_satisfied(gang)
+        return self._on_settings_changed(gang)
 
     def on_pod_group_deleted(self, kind: type[AnyPodGroup], name: str) -> set[str]:
         """A PodGroup was deleted."""
@@ -189,7 +190,7 @@ class GangRegistry:
             return set()
         if not self._resolve_pod_group(gang):
             return set()
-        return self._groups.on_settings_changed(gang) | self._check_satisfied(gang)
+        return self._on_settings_changed(gang)
 
     def mark_bound(self, uid: str) -> set[str]:
         """The API server has accepted our Binding of a pod."""
@@ -199,6 +200,18 @@ class GangRegistry:
         before = self._progress_of(gang, uid)
         gang.set_state(uid, MemberState.BOUND)
         return self._check_satisfied(gang) | self._affected_gangs(gang, uid, before)
+
+    def mark_tried(self, group: GangGroup) -> set[str]:
+        """A group has been tried and lacks nobody, although perhaps no member has a node.
+
+        Where its gangs have their minimums without those that wait, these are placed one by one
+        from now on, unless they must be in one domain.
+        """
+        one_domain = group.topology is not None and group.topology.required
+        new = [gang for gang in group.gangs if not gang.satisfied]
+        if not new or one_domain or not all(gang.has_minimum for gang in new):
+            return set()
+        return _mark_satisfied(group)
 
     def mark_previously_satisfied(self, name: str) -> set[str]:
         """A scheduler before us has seen the gang satisfied."""
@@ -271,6 +284,11 @@ class GangRegistry:
         self._groups.check_consistent()
 
     # --- inside ----------------------------------------------------------------------------
+
+    def _on_settings_changed(self, gang: Gang) -> set[str]:
+        """A PodGroup was edited or deleted: its gang may need fewer now, or more."""
+        changed = self._groups.on_settings_changed(gang) | self._check_satisfied(gang)
+        return changed | self._reset_if_over(gang)
 
     def _check_satisfied(self, gang: Gang) -> set[str]:
         """Mark a group as satisfied when its minimum is bound for the first time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
@@ -50,6 +51,16 @@ class CardColumn:
         """(resource, card) of all cards that any node has."""
         self.card_set_ids()
         return self._present
+
+    def totals(self) -> dict[str, int]:
+        """Card → how many all nodes have together."""
+        table, found = self._table, Counter[str]()
+        ids = self.card_set_ids()
+        for kind in self._kinds:
+            for resource, card in self.card_set(kind).items():
+                column = table.allocatable[table.resource_column(resource), : table.size]
+                found[card] += int(column[ids == kind].sum())
+        return dict(found)
 
     def kinds(self) -> Sequence[int]:
         """The numbers of the card sets that there are."""

@@ -8,15 +8,17 @@ several that a pod accepts, the one it got.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from itertools import chain
+from typing import Protocol
 
 import numpy as np
 
 from arranger.api.annotations import CARD_NAME, PREEMPTABLE, SERVICE_TYPE
 from arranger.api.queue_annotations import (
     DEFAULT_QUEUE,
+    ROOT_QUEUE,
     is_preemptable,
     queue_of,
     requested_cards,
@@ -29,34 +31,10 @@ from arranger.cluster import BoolArray, Cluster, NodeTable, PodInfo
 from arranger.framework.preemption import Limit
 from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
+from arranger.quota.charges import Bound, Charge, QuotaShortage
+from arranger.quota.guarantees import Guarantees
 from arranger.quota.pod_owners import PodOwners
 from arranger.quota.queue_spec import QueueQuota, charges_for, path_self_to_root, read_queue
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaShortage:
-    """A limit that a pod would exceed, in the units of the texts: milli of cpu and of scalars."""
-
-    queue: str
-    resource: str
-    requested: int
-    total: int
-    limit: int
-
-
-class Charge(NamedTuple):
-    """What a placed pod is charged, and what decides whether it can be evicted for another queue.
-
-    Attributes:
-        queue: the queue charged.
-        service: ``inference``, ``training`` or "" for a pod that is neither.
-        preemptable: whether it may be evicted at all.
-    """
-
-    queue: str
-    amounts: Amounts
-    service: str
-    preemptable: bool
 
 
 class PodGroups(Protocol):
@@ -79,7 +57,6 @@ class QuotaLedger:
 
     Attributes:
         queues: by name.
-        cluster_total: resource → what all nodes have together.
         card_column: row → the node's card set.
         version: number of times that all pods were charged anew.
     """
@@ -99,9 +76,12 @@ class QuotaLedger:
         self._service_by_owner = service_by_owner or {}
         self.exempt_card_pods = exempt_card_pods
         self.queues: dict[str, QueueQuota] = {}
+        #: Queue → how many others are part of it.
+        self._child_counts: Counter[str] = Counter()
+        self._guarantees = Guarantees()
         #: Used where no queue of that name was created.
         self._default_queue = QueueQuota(DEFAULT_QUEUE)
-        self.cluster_total: Amounts = {}
+        self._cluster_total: tuple[int, Amounts] = (-1, {})
         self._charges: dict[str, Charge] = {}
         self._cards_by_node: dict[str, tuple[object, Cards]] = {}
         self.card_column = CardColumn(table)
@@ -116,18 +96,31 @@ class QuotaLedger:
         """Whether there are queues at all; without any, nothing is charged."""
         return bool(self.queues)
 
+    @property
+    def cluster_total(self) -> Amounts:
+        """Resource → what all nodes have together."""
+        table = self._table
+        if self._cluster_total[0] != table.nodes_version:
+            sums = table.allocatable[:, : table.size].sum(axis=1).tolist()
+            total = dict(zip(table.resources.values, sums, strict=False))
+            self._cluster_total = table.nodes_version, total
+        return self._cluster_total[1]
+
     def set_queue(self, queue: Queue) -> bool:
         """A queue was added or edited; returns whether anything but its status has changed."""
         state = read_queue(queue)
         if self.queues.get(queue.name) == state:
             return False
+        self.remove_queue(queue.name)
         self.queues[queue.name] = state
-        self._stale = True
+        self._child_counts[state.parent] += state.parent != queue.name
         return True
 
     def remove_queue(self, name: str) -> None:
         """A queue was deleted."""
-        self.queues.pop(name, None)
+        known = self.queues.pop(name, None)
+        if known is not None:
+            self._child_counts[known.parent] -= known.parent != name
         self._stale = True
 
     def mark_stale(self) -> None:
@@ -145,24 +138,27 @@ class QuotaLedger:
     def path_self_to_root(self, name: str) -> Iterator[QueueQuota]:
         """A queue and its ancestors, itself first; nothing if there is no such queue."""
         if name == DEFAULT_QUEUE and name not in self.queues:
-            return iter((self._default_queue,))
+            return chain((self._default_queue,), path_self_to_root(self.queues, ROOT_QUEUE))
         return path_self_to_root(self.queues, name)
 
     def queue_name(self, pod: PodInfo) -> str:
         """The queue of a pod."""
         return queue_of(pod.pod, getattr(getattr(self._group_of(pod), "spec", None), "queue", ""))
 
-    def closed_queue(self, pod: PodInfo) -> str:
-        """The first of the pod's queue and its ancestors that is closed; "" if all are open."""
-        chained = self.path_self_to_root(self.queue_name(pod))
-        return next((state.name for state in chained if not state.is_open), "")
+    def why_no_pods(self, name: str) -> str:
+        """Why a queue takes no pods at all, however few; "" if it does.
 
-    def queue_of_pod(self, pod: PodInfo) -> QueueQuota | None:
-        """The state of a pod's queue; None if there is no such queue.
-
-        The default queue exists without being created, and then has no limits.
+        Only those at the ends of the tree take pods, as in Volcano.
         """
-        return self.queue_quota(self.queue_name(pod))
+        if name == ROOT_QUEUE:
+            return f"Queue <{name}> takes no pods: it is the root of all queues"
+        if self.queue_quota(name) is None:
+            return f"Queue <{name}> does not exist"
+        if children := self._child_counts[name]:
+            are = "queue is" if children == 1 else "queues are"
+            return f"Queue <{name}> takes no pods: {children} other {are} part of it"
+        path = self.path_self_to_root(name)
+        return next((f"Queue <{q.name}> is not open" for q in path if not q.is_open), "")
 
     def queue_quota(self, name: str) -> QueueQuota | None:
         """The state of a queue; None if there is none of that name."""
@@ -216,11 +212,12 @@ class QuotaLedger:
 
     def shortage(self, pod: PodInfo, demand: Amounts, cards: Cards) -> QuotaShortage | None:
         """The first limit of the pod's queues that it would exceed, if any."""
-        for state, name, n, limit in self._limits(pod, demand, cards):
-            total = state.used[name] + n
-            if total > limit:
+        for bound in self._bounds(pod, demand, cards):
+            if bound.left < 0 and bound.binds:
+                n, limit, name = bound.n, bound.limit, bound.resource
                 scale = 1 if name in ("cpu", "memory") else 1000
-                return QuotaShortage(state.name, name, n * scale, total * scale, limit * scale)
+                amounts = (n * scale, (bound.used + n) * scale, limit * scale)
+                return QuotaShortage(bound.queue, name, *amounts, bound.beside_guarantees)
         return None
 
     def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
@@ -230,9 +227,8 @@ class QuotaLedger:
     def room_for(self, pod: PodInfo, node: str) -> int:
         """How many pods like this one all limits of its queues have room for, on such a node."""
         cards = self.cards_on(node)
-        limits = self._limits(pod, self.charges_for(pod, cards), cards)
-        rooms = (max(0, limit - q.used[name]) // n for q, name, n, limit in limits if n)
-        return min(rooms, default=sys.maxsize)
+        bounds = self._bounds(pod, self.charges_for(pod, cards), cards)
+        return min((bound.room // bound.n for bound in bounds if bound.n), default=sys.maxsize)
 
     def most_for(self, pods: Sequence[PodInfo]) -> int:
         """How many such pods, of whatever kinds, all limits have room for, wherever; no less.
@@ -241,17 +237,14 @@ class QuotaLedger:
         """
         least: dict[Limit, tuple[int, int]] = {}
         for place, (pod, cards) in enumerate((p, c) for p in pods for c in self._accepted_by(p)):
-            charged = {
-                (state.name, name): (n, limit - state.used[name])
-                for state, name, n, limit in self._limits(pod, self.charges_for(pod, cards), cards)
-                if n
-            }
+            bounds = self._bounds(pod, self.charges_for(pod, cards), cards)
+            charged = {bound.key: (bound.n, bound.room) for bound in bounds if bound.n}
             if place == 0:
                 least = charged
             else:
                 both = least.keys() & charged.keys()
                 least = {key: min(least[key], charged[key]) for key in both}
-        return min((max(0, left) // n for n, left in least.values()), default=sys.maxsize)
+        return min((room // n for n, room in least.values()), default=sys.maxsize)
 
     def limits_of(self, pod: PodInfo) -> Set[Limit]:
         """The limits that might keep the pod from any node.
@@ -261,7 +254,8 @@ class QuotaLedger:
         limits: set[Limit] = set()
         for cards in self._accepted_by(pod):
             demand = self.charges_for(pod, cards)
-            limits.update((q.name, name) for q, name, _, _ in self._limits(pod, demand, cards))
+            limits.update(bound.key for bound in self._bounds(pod, demand, cards))
+            limits.update(self._guarantees.limits_of(self.queue_name(pod), demand))
         if not self.charges_for(pod, NO_CARDS):
             for state in self.path_self_to_root(self.queue_name(pod)):
                 limits.update(
@@ -283,23 +277,40 @@ class QuotaLedger:
 
     def remaining_with(self, pod: PodInfo, cards: Cards) -> dict[Limit, int]:
         """What each limit of the pod's queues would leave with the pod on a node of these cards."""
-        limits = self._limits(pod, self.charges_for(pod, cards), cards)
-        return {(q.name, name): limit - q.used[name] - n for q, name, n, limit in limits}
+        bounds = self._bounds(pod, self.charges_for(pod, cards), cards)
+        return {bound.key: bound.left for bound in bounds if bound.binds}
 
-    def _limits(
-        self, pod: PodInfo, demand: Amounts, cards: Cards
-    ) -> Iterator[tuple[QueueQuota, str, int, int]]:
-        """(queue, resource or card, what the pod is charged, the limit) where there is a limit."""
+    def relieved_by(self, pod: PodInfo, node: str) -> Set[Limit]:
+        """The limits of which more is left since a pod has left a node."""
+        charged = self.charges_for(pod, self.cards_on(node))
+        of_guarantees = self._guarantees.relieved(self.queue_name(pod), charged)
+        return self.remaining(pod, node).keys() | set(of_guarantees)
+
+    def relieved_by_nodes(self) -> Set[Limit]:
+        """The limits of which there may be more when nodes have more."""
+        return set(self._guarantees.limits_of(ROOT_QUEUE, self._guarantees.resources))
+
+    def _bounds(self, pod: PodInfo, demand: Amounts, cards: Cards) -> Iterator[Bound]:
+        """The limits that count for a pod, from its queue upwards; then those beside guarantees."""
+        queue = self.queue_name(pod)
         of_cards = set(cards.values())
         exempt = ("cpu", "memory") if self.exempt_card_pods and of_cards & demand.keys() else ()
-        for state in self.path_self_to_root(self.queue_name(pod)):
+        for state in self.path_self_to_root(queue):
             for name, n in demand.items():
                 if name not in of_cards:
                     limit = None if name in exempt else state.capability.get(name)
                 else:
                     limit = None if state.card_quota is None else state.card_quota.get(name, 0)
                 if limit is not None:
-                    yield state, name, n, limit
+                    yield Bound((state.name, name), state.name, name, n, state.used[name], limit)
+        for name in self._guarantees.resources & demand.keys() - set(exempt):
+            total = self.cluster_total
+            if name not in total:
+                total = self.card_column.totals()
+            for key, part, room, slack in self._guarantees.limits(queue, name, total):
+                quota = self.queue_quota(part)
+                used = 0 if quota is None else quota.used[name]
+                yield Bound(key, part, name, demand[name], used, used + room, slack, True)
 
     def released_by(self, pod: PodInfo) -> Iterator[tuple[Limit, int]]:
         """(queue, resource or card), amount: what a placed pod is charged in all its queues."""
@@ -308,6 +319,7 @@ class QuotaLedger:
             for state in self.path_self_to_root(charge.queue):
                 for name, n in charge.amounts.items():
                     yield (state.name, name), n
+            yield from self._guarantees.released(charge.queue, charge.amounts)
 
     def charge_of(self, uid: str) -> Charge | None:
         """What a placed pod is charged."""
@@ -323,8 +335,10 @@ class QuotaLedger:
             exceeded[kind] = min(self.remaining_with(pod, cards).values(), default=0) < 0
             names.update(self.charges_for(pod, cards))
         bad = [kind for kind, tight in exceeded.items() if tight]
-        chained = list(self.path_self_to_root(self.queue_name(pod)))
-        uses = tuple((state.name, *(state.used[n] for n in sorted(names))) for state in chained)
+        path = list(self.path_self_to_root(self.queue_name(pod)))
+        uses = tuple((state.name, *(state.used[n] for n in sorted(names))) for state in path)
+        if self._guarantees.resources:
+            uses += ((*self._guarantees.state(self.queue_name(pod)), self.version),)
         return uses, np.isin(kinds, bad)
 
     def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
@@ -342,6 +356,8 @@ class QuotaLedger:
         for state in self.path_self_to_root(charge.queue):
             for name, n in charge.amounts.items():
                 state.used[name] += sign * n
+        if self._guarantees.resources:
+            self._guarantees.on_moved(charge.queue, charge.amounts, sign)
 
     def charge(self, pod: PodInfo, cards: Cards = NO_CARDS) -> Charge:
         """What a pod would be charged on a node with these cards."""
@@ -357,9 +373,7 @@ class QuotaLedger:
         self._cards_by_node.clear()
         for state in (*self.queues.values(), self._default_queue):
             state.used.clear()
-        table = self._table
-        sums = table.allocatable[:, : table.size].sum(axis=1).tolist()
-        self.cluster_total = dict(zip(table.resources.values, sums, strict=False))
+        self._guarantees.reset(self.queues)
         for pod, node in cluster.placed_pods():
             self.on_pod_moved(pod, node, 1)
 
@@ -371,5 +385,7 @@ class QuotaLedger:
         """
         self.refresh(cluster)
         used = {name: +state.used for name, state in self.queues.items()}
+        claimed = self._guarantees.inside()
         self._recount(cluster)
         assert used == {name: +state.used for name, state in self.queues.items()}, "use of queues"
+        assert claimed == self._guarantees.inside(), "claims of queues"

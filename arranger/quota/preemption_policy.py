@@ -17,8 +17,9 @@ from typing import Protocol
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import UNPROTECTED, PriorityPolicy, QuotaLimits
+from arranger.quota.charges import Charge
 from arranger.quota.eviction_protection import EvictionProtection
-from arranger.quota.ledger import Charge, QuotaLedger
+from arranger.quota.ledger import QuotaLedger
 
 #: Larger than any priority: the queue's priority counts before the pod's.
 _QUEUE_PRIORITY_FACTOR = 2**33
@@ -194,7 +195,7 @@ class QueuePreemptionPolicy:
         last = self._last_preemptor
         if last is None or last[0] is not pod or last[1] != ledger.version:
             charge = ledger.charge(pod)
-            open_ = ledger.queue_quota(charge.queue) is not None and not ledger.closed_queue(pod)
+            open_ = not ledger.why_no_pods(charge.queue)
             last = self._last_preemptor = pod, ledger.version, (charge, open_)
         return last[2]
 

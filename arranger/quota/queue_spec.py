@@ -9,7 +9,7 @@ from typing import Final
 
 from arranger.api.annotations import CARD_QUOTA, QUEUE_STATE
 from arranger.api.quantity import QuantityError
-from arranger.api.queue_annotations import desired_state, parse_cards
+from arranger.api.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE, desired_state, parse_cards
 from arranger.api.resource_requests import Amounts, parse_resource_list
 from arranger.api.types.queue import Queue
 from arranger.quota.cards import Cards
@@ -96,16 +96,20 @@ def read_queue(queue: Queue) -> QueueQuota:
     except ValueError as error:
         state.is_open = queue.status.state not in ("Closed", "Closing")
         state.problems.append(f"{QUEUE_STATE}: {error}")
+    state.is_open |= queue.name == ROOT_QUEUE
     return state
 
 
 def path_self_to_root(queues: Mapping[str, QueueQuota], name: str) -> Iterator[QueueQuota]:
-    """A queue and its ancestors, itself first; nothing if there is no such queue."""
+    """A queue and its ancestors, itself first; nothing if there is no such queue.
+
+    The last one is ``root``, if it was made: every queue is part of it.
+    """
     seen: set[str] = set()
     while (state := queues.get(name)) is not None and name not in seen:
         seen.add(name)
         yield state
-        name = state.parent
+        name = state.parent or ROOT_QUEUE
 
 
 def charges_for(requests: Amounts, cards: Cards) -> Amounts:
@@ -134,7 +138,7 @@ def validate(queues: Mapping[str, QueueQuota], name: str) -> list[str]:
         over = sorted(what for what, n in amounts.items() if n > bounds.get(what, n))
         if over:
             found.append(f"spec.{less} is more than spec.{more} in {', '.join(over)}")
-    if state.parent and state.parent not in queues:
+    if state.parent not in ("", ROOT_QUEUE, DEFAULT_QUEUE, *queues):
         found.append(f"spec.parent: there is no queue {state.parent}")
     above = [each.parent for each in path_self_to_root(queues, name)]
     if name in above:

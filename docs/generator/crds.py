@@ -13,6 +13,9 @@ from docs.generator.markdown import page as text_of
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
 Schema = dict[str, Any]
+_COLUMNS = ["field", "type", "default", "description"]
+#: Fields of every object.
+_EVERYWHERE = ("apiVersion", "kind", "metadata")
 
 INTRODUCTION = (
     "What `kubectl explain` says of the definitions in `crds/`. `[]` are the entries of a list, "
@@ -31,10 +34,14 @@ def page() -> str:
         lines += [f"## {kind} ({group}/{version['name']})", "", root["description"], ""]
         short = ", ".join(map(code, spec["names"].get("shortNames", [])))
         lines += [f"`{file.name}`, {spec['scope'].lower()}" + (f"; {short}" if short else ""), ""]
-        for part in ("spec", "status"):
+        parts = [part for part in ("spec", "status") if part in root["properties"]]
+        if not parts:
+            own = {k: v for k, v in root["properties"].items() if k not in _EVERYWHERE}
+            lines += table(_COLUMNS, _rows({"properties": own}))
+        for part in parts:
             schema = root["properties"][part]
             lines += [f"### {kind}.{part} ({group})", "", schema["description"], ""]
-            lines += table(["field", "type", "default", "description"], _rows(schema))
+            lines += table(_COLUMNS, _rows(schema))
     return text_of(lines)
 
 

@@ -1,5 +1,5 @@
 # Builds the control plane that tests and benchmarks run against, once per change of its sources,
-# into a cache folder outside git. Needs Go; about 5–12 minutes cold, a second when cached.
+# into a cache folder outside git that is named after their hash. Needs Go; about 5–12 minutes cold.
 CONTROLPLANE_DIR := tests/controlplane
 CONTROLPLANE_SOURCES := $(CONTROLPLANE_DIR)/go.mod $(CONTROLPLANE_DIR)/go.sum \
 	$(wildcard $(CONTROLPLANE_DIR)/cmd/controlplane/*.go)
@@ -13,7 +13,7 @@ CONTROLPLANE_POSSIBLE := $(or $(wildcard $(CONTROLPLANE_BIN)),$(shell command -v
 .PHONY: controlplane
 controlplane: $(CONTROLPLANE_BIN) ## Build the real control plane for tests (needs Go)
 
-$(CONTROLPLANE_BIN): $(CONTROLPLANE_SOURCES)
+$(CONTROLPLANE_BIN): | $(CONTROLPLANE_SOURCES)
 	@command -v go >/dev/null || { echo "make controlplane: needs Go, which is not installed"; exit 2; }
 	@echo "building the control plane (some minutes the first time)"
 	@mkdir -p $(@D)
@@ -30,7 +30,7 @@ ORACLE_BIN := $(ARRANGER_CACHE)/oracle-$(ORACLE_HASH)/arranger-oracle
 .PHONY: oracle
 oracle: $(ORACLE_BIN) ## Build the oracle that judges snapshots for tests (needs Go)
 
-$(ORACLE_BIN): $(ORACLE_SOURCES)
+$(ORACLE_BIN): | $(ORACLE_SOURCES)
 	@command -v go >/dev/null || { echo "make oracle: needs Go, which is not installed"; exit 2; }
 	@echo "building the oracle (some minutes the first time)"
 	@mkdir -p $(@D)
@@ -38,18 +38,28 @@ $(ORACLE_BIN): $(ORACLE_SOURCES)
 		-o $@.part ./cmd/oracle
 	@mv $@.part $@
 
-# kubectl, as it is published: what the documentation says is typed by a test. A module of its own,
-# so that its dependencies do not touch those of the control plane.
-KUBECTL_SOURCES := $(addprefix $(CONTROLPLANE_DIR)/kubectl/,go.mod go.sum main.go)
-KUBECTL_HASH := $(shell cat $(KUBECTL_SOURCES) | sha256sum | cut -c1-16)
-KUBECTL_BIN := $(ARRANGER_CACHE)/kubectl-$(KUBECTL_HASH)/kubectl
+# Programs of others, as they are published, that tests run beside ours. Each is a module of its own,
+# so that its dependencies touch no other's. $(1): its folder in programs; $(2): what go builds there;
+# $(3): a module whose manifests are kept beside it.
+define program
+$(1)_SOURCES := $(sort $(wildcard $(CONTROLPLANE_DIR)/programs/$(1)/*))
+$(1)_BIN := $(ARRANGER_CACHE)/$(1)-$$(shell cat $$($(1)_SOURCES) | sha256sum | cut -c1-16)/$(1)
 
-.PHONY: kubectl
-kubectl: $(KUBECTL_BIN) ## Build kubectl for the test that types the documentation (needs Go)
+.PHONY: $(1)
+$(1): $$($(1)_BIN)
 
-$(KUBECTL_BIN): $(KUBECTL_SOURCES)
-	@command -v go >/dev/null || { echo "make kubectl: needs Go, which is not installed"; exit 2; }
-	@echo "building kubectl (a minute the first time)"
-	@mkdir -p $(@D)
-	cd $(CONTROLPLANE_DIR)/kubectl && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $@.part .
-	@mv $@.part $@
+$$($(1)_BIN): | $$($(1)_SOURCES)
+	@command -v go >/dev/null || { echo "make $(1): needs Go, which is not installed"; exit 2; }
+	@echo "building $(1) (a minute or two the first time)"
+	@rm -rf $$(@D) && mkdir -p $$(@D)
+	cd $(CONTROLPLANE_DIR)/programs/$(1) && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" \
+		-o $$@.part $(2)
+	$(if $(3),@cd $(CONTROLPLANE_DIR)/programs/$(1) && \
+		cp -r "$$$$(go list -m -f '{{.Dir}}' $(3))/manifests" $$(@D)/ && chmod -R u+w $$(@D)/manifests)
+	@mv $$@.part $$@
+endef
+$(eval $(call program,kubectl,.))
+$(eval $(call program,training-operator,tool,github.com/kubeflow/training-operator))
+
+.PHONY: programs
+programs: kubectl training-operator ## Build kubectl and the operator of Kubeflow for tests (needs Go)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from tests.controlplane.admin import until
 from tests.controlplane.harness import ControlPlane
 from tests.paths import REPO
 
@@ -87,6 +89,24 @@ class Daemon:
     def log_lines(self) -> str:
         """All it has logged."""
         return self.log.read_text(errors="replace")
+
+    async def examined(self) -> dict[str, Any]:
+        """How much the scheduler holds, once it has found its books in order."""
+        before = len(self._examinations())
+        self.process.send_signal(signal.SIGUSR2)
+
+        async def reported() -> bool:
+            return len(self._examinations()) > before
+
+        await until(reported, what="the scheduler's report on itself")
+        report = self._examinations()[-1]
+        assert report["event"] == "engine.consistent", report
+        return report
+
+    def _examinations(self) -> list[dict[str, Any]]:
+        """Every time it has looked into its own books."""
+        lines = self.log_lines().splitlines()
+        return [json.loads(line) for line in lines if "consistent" in line]
 
     async def kill(self) -> None:
         """``kill -9``."""

@@ -6,7 +6,6 @@ The binary is built by ``make controlplane``. Every process ends with ours, even
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import secrets
 import shutil
@@ -24,6 +23,7 @@ import aiohttp
 import yaml
 
 from tests.controlplane.admin import Admin, ControlPlaneError, until
+from tests.controlplane.builds import build_folder
 
 HERE = Path(__file__).parent
 READY_WITHIN = 90.0
@@ -32,9 +32,7 @@ READY_WITHIN = 90.0
 def binary_path() -> Path:
     """Where ``make controlplane`` puts the binary for the sources as they are."""
     sources = [HERE / "go.mod", HERE / "go.sum", *sorted((HERE / "cmd/controlplane").glob("*.go"))]
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-    cache = Path(os.environ.get("ARRANGER_CACHE") or Path.home() / ".cache/arranger")
-    return cache / f"controlplane-{digest[:16]}" / "arranger-controlplane"
+    return build_folder("controlplane", sources) / "arranger-controlplane"
 
 
 @dataclass(slots=True)
@@ -105,7 +103,7 @@ class ControlPlane(Admin):
         key = self.folder / "sa.key"
         await self._run_once("genkey", str(key))
         (self.folder / "tokens.csv").write_text(f'{self.token},admin,admin,"system:masters"\n')
-        client, peer, api = _free_ports(3)
+        client, peer, api = free_ports(3)
         await self._start(
             "etcd",
             f"--data-dir={self.folder / 'etcd'}",
@@ -151,7 +149,7 @@ class ControlPlane(Admin):
                 # By default it makes 20 pods a second, and tests would wait for them.
                 "--kube-api-qps=1000",
                 "--kube-api-burst=1000",
-                f"--secure-port={_free_ports(1)[0]}",
+                f"--secure-port={free_ports(1)[0]}",
                 "--bind-address=127.0.0.1",
                 f"--cert-dir={self.folder / 'certs-controllers'}",
             )
@@ -175,7 +173,7 @@ class ControlPlane(Admin):
         await self._start(
             "kube-scheduler",
             f"--config={config}",
-            f"--secure-port={_free_ports(1)[0]}",
+            f"--secure-port={free_ports(1)[0]}",
             "--bind-address=127.0.0.1",
             f"--cert-dir={self.folder / 'certs-scheduler'}",
         )
@@ -372,7 +370,7 @@ def a_pod(
     }
 
 
-def _free_ports(count: int) -> Sequence[int]:
+def free_ports(count: int) -> Sequence[int]:
     """Ports that were free a moment ago, held together so that they differ."""
     holders = [socket.socket() for _ in range(count)]
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
@@ -105,13 +104,7 @@ async def test_the_events_and_conditions_read_as_kube_schedulers(plane: ControlP
     assert condition["reason"] == "Unschedulable"
     assert condition["message"].startswith(why)
 
-    daemon.process.send_signal(signal.SIGUSR2)
-
-    async def examined() -> bool:
-        assert "engine.inconsistent" not in daemon.log_lines(), daemon.log_lines()
-        return "engine.consistent" in daemon.log_lines()
-
-    await until(examined, what="the core's report on itself")
+    assert (await daemon.examined())["placed"] == 1
 
     await plane.post("/api/v1/nodes", a_node("n2", cpu="4"))
 

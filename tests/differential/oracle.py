@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.controlplane.builds import build_folder
 from tests.paths import REPO
 
 MODULE = REPO / "tests" / "controlplane"
@@ -28,9 +27,7 @@ def oracle_path() -> Path:
         MODULE / "go.sum",
         *sorted((MODULE / "cmd/oracle").glob("*.go")),
     ]
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-    cache = Path(os.environ.get("ARRANGER_CACHE") or Path.home() / ".cache/arranger")
-    return cache / f"oracle-{digest[:16]}" / "arranger-oracle"
+    return build_folder("oracle", sources) / "arranger-oracle"
 
 
 class Oracle:

@@ -197,6 +197,12 @@ class JobPod(ControlledPod):
         return scheduled or self.status.phase not in ("", "Pending")
 
     @property
+    def unschedulable(self) -> bool:
+        """Whether the scheduler has said of it why it has no node."""
+        told = (c for c in self.status.conditions if c.type == "PodScheduled")
+        return any(c.status == "False" and c.reason != "SchedulingGated" for c in told)
+
+    @property
     def disrupted(self) -> bool:
         """Whether it was evicted, or is marked for eviction (``DisruptionTarget``)."""
         # "Evicted" is what a kubelet under pressure writes.

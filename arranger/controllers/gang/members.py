@@ -19,6 +19,7 @@ class MemberSummary:
 
     Attributes:
         nominated: whether it is pending with a node held for it.
+        leaving: whether it is being deleted, and has not ended.
         first_attempt_at: when the scheduler first reported on it, RFC 3339; "" for not yet.
         owners: ``namespace/name`` of its owners.
         source: the dialect in which it says that it is a member.
@@ -29,6 +30,7 @@ class MemberSummary:
     state: MemberState = MemberState.PENDING
     running: bool = False
     nominated: bool = False
+    leaving: bool = False
     first_attempt_at: str = ""
     owners: tuple[str, ...] = ()
     source: str = ""
@@ -52,6 +54,7 @@ def summarize_member(pod: Pod, membership: GangMembership) -> MemberSummary:
         state=state,
         running=pod.status.phase == "Running",
         nominated=pending and bool(pod.status.nominated_node_name),
+        leaving=pod.metadata.deletion_timestamp is not None and not pod.terminal,
         first_attempt_at=second_time(since) if since is not None else "",
         owners=tuple(owners),
         source=dialect_of(pod, membership),
@@ -67,6 +70,9 @@ class MemberCounts:
     Attributes:
         bound: those on a node, and those that have succeeded on one.
         placed: those and the pending ones that a node is held for.
+        waiting: those that have no node and are to get one.
+        kept: the bound ones but for those that are being deleted.
+        kept_running: those of them that run.
     """
 
     members: int = 0
@@ -75,6 +81,9 @@ class MemberCounts:
     running: int = 0
     succeeded: int = 0
     failed: int = 0
+    waiting: int = 0
+    kept: int = 0
+    kept_running: int = 0
 
     @property
     def alive(self) -> int:
@@ -85,6 +94,16 @@ class MemberCounts:
     def started(self) -> int:
         """Members that run or have succeeded."""
         return self.running + self.succeeded
+
+    @property
+    def leaving(self) -> int:
+        """Members that have a node and are being deleted."""
+        return self.bound - self.kept
+
+    @property
+    def has_had_node(self) -> int:
+        """Members on a node, and those that have ended."""
+        return self.bound + self.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +182,7 @@ def summarize(
 def _count(members: list[MemberSummary]) -> MemberCounts:
     by_state = Counter(member.state for member in members)
     bound = by_state[MemberState.BOUND] + by_state[MemberState.SUCCEEDED]
+    leaving = Counter(member.state for member in members if member.leaving)
     return MemberCounts(
         members=len(members),
         placed=bound + sum(member.nominated for member in members),
@@ -170,4 +190,7 @@ def _count(members: list[MemberSummary]) -> MemberCounts:
         running=sum(member.running for member in members),
         succeeded=by_state[MemberState.SUCCEEDED],
         failed=by_state[MemberState.FAILED],
+        waiting=by_state[MemberState.PENDING] - leaving[MemberState.PENDING],
+        kept=bound - leaving[MemberState.BOUND],
+        kept_running=sum(member.running and not member.leaving for member in members),
     )

@@ -7,7 +7,7 @@ and a field that is not named stays as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from arranger.controllers.gang.members import GangSummary, MemberCounts
@@ -28,6 +28,8 @@ COMPLETED: Final = "Completed"
 _TERMINAL_PHASES: Final = frozenset({FINISHED, FAILED, COMPLETED})
 #: scheduler-plugins has fewer phases: Scheduling stands for all between Pending and Running.
 _COMMUNITY_PHASES: Final = {PRE_SCHEDULING: SCHEDULING, SCHEDULED: SCHEDULING}
+#: The counts of a Gang's status.
+_SHOWN: Final = ("members", "placed", "bound", "running", "succeeded", "failed")
 #: What scheduling.k8s.io called its condition before v1alpha3.
 _EARLY_NATIVE_VERSIONS: Final = frozenset({"v1alpha1", "v1alpha2"})
 
@@ -97,10 +99,10 @@ def gang_status(
     return {
         "phase": phase,
         "bundles": [
-            {"name": name, **asdict(counts), "minMember": minimums.get(name, 0)}
+            {"name": name, **_shown(counts), "minMember": minimums.get(name, 0)}
             for name, counts in bundles.items()
         ],
-        **asdict(total),
+        **_shown(total),
         "minMember": max(gang.minimum, sum(gang.minimums.values())),
         **_reason_and_message(gang, phase, removed=total != gang.total),
     }
@@ -114,6 +116,8 @@ def community_status(
     Terminal phases are the same in both, and ``before`` is only asked for those.
     """
     phase = phase_of(gang, before.get("phase", ""))
+    if coarse_phases and phase == SCHEDULING and gang.total.members < gang.total_minimum:
+        phase = PENDING
     total = _with_removed(gang, gang.total, before)
     tried = "" if phase in (PENDING, PRE_SCHEDULING) else gang.first_attempt_at
     return {
@@ -129,11 +133,7 @@ def community_status(
 
 
 def volcano_status(gang: GangSummary, *, before: Mapping[str, Any], now: str) -> Object:
-    """``status`` of Volcano's PodGroup, by the rules of its scheduler's session.
-
-    Pending becomes Inqueue when the scheduler has tried a member. An Inqueue that was set earlier
-    stays, because Volcano's controllers create the pods only then.
-    """
+    """``status`` of Volcano's PodGroup, by the rules of its scheduler's session."""
     phase = _volcano_phase(gang, before.get("phase", ""))
     total = _with_removed(gang, gang.total, before)
     conditions = list(before.get("conditions") or ())
@@ -142,12 +142,14 @@ def volcano_status(gang: GangSummary, *, before: Mapping[str, Any], now: str) ->
         condition = ("Scheduled", "True", "tasks in gang are ready to be scheduled", "")
     elif gang.message:
         condition = ("Unschedulable", "True", "NotEnoughResources", gang.message)
+    elif phase == UNKNOWN:
+        condition = ("Unschedulable", "True", "NotEnoughResources", _unready(gang))
     if condition is not None:
         conditions = with_condition(conditions, condition, now)
         over.discard(condition[0])
     return {
         "phase": phase,
-        "running": total.running,
+        "running": total.kept_running,
         "succeeded": total.succeeded,
         "failed": total.failed,
         "conditions": [c for c in conditions if c.get("type") not in over] or None,
@@ -170,13 +172,56 @@ def native_status(
 
 
 def _volcano_phase(gang: GangSummary, before: str) -> str:
+    """The phase as Volcano's ``getPodGroupPhase`` has it.
+
+    Who failed has had a node and counts with those that have one, and who is being deleted keeps
+    it to the end. Differences: an end outlives the pods, a role that lacks members is not made up
+    for by another, and an empty gang is not Completed.
+
+    A gang without pods is Inqueue, and stays so, because operators make the pods only then.
+    """
     if _has_ended(gang, before):
         return before
-    if gang.total.running and not gang.complete and gang.message:
-        return UNKNOWN
-    if gang.complete:
+    if gang.total.kept_running and not (gang.defined and gang.reaches_minimum(lambda c: c.kept)):
+        if _is_unschedulable(gang):
+            return UNKNOWN
+        if gang.total.waiting and before in (RUNNING, UNKNOWN):
+            return before  # until the scheduler has tried who came in the place of another
+    if gang.defined and gang.reaches_minimum(lambda c: c.has_had_node):
         return COMPLETED if gang.total.bound == gang.total.succeeded else RUNNING
-    return INQUEUE if gang.first_attempt_at or before == INQUEUE else PENDING
+    tried = gang.first_attempt_at or not gang.total.members
+    return INQUEUE if tried or before == INQUEUE else PENDING
+
+
+def _is_unschedulable(gang: GangSummary) -> bool:
+    """Whether a gang with too few members on nodes has no hope but in others: some are missing, or
+    wait and were told why. Members that are still being deleted are not missing yet."""
+    if gang.total.waiting:
+        lacking = not gang.defined or not gang.reaches_minimum(lambda c: c.kept + c.waiting)
+        return lacking or bool(gang.message)
+    return not (gang.total.leaving and gang.reaches_minimum(lambda c: c.has_had_node))
+
+
+def _unready(gang: GangSummary) -> str:
+    """Why a gang is Unknown of which nobody waits, or nobody was tried yet; Volcano's words."""
+    total = gang.total
+    numbers = {
+        "Failed": total.failed,
+        "Pending": total.waiting,
+        "Releasing": total.leaving,
+        "Running": total.kept_running,
+        "Succeeded": total.succeeded,
+    }
+    found = [f"{n} {name}" for name, n in numbers.items() if n]
+    text = ", ".join(sorted([*found, f"{gang.total_minimum} minAvailable"]))
+    roles = ((gang.bundles.get(role, MemberCounts()).kept, n) for role, n in gang.minimums.items())
+    lack = max(gang.total_minimum - total.kept, sum(max(0, n - kept) for kept, n in roles))
+    return f"{lack}/{total.members} tasks in gang unschedulable: pod group is not ready, {text}"
+
+
+def _shown(counts: MemberCounts) -> Object:
+    """The counts that a Gang shows."""
+    return {name: getattr(counts, name) for name in _SHOWN}
 
 
 def _reason_and_message(gang: GangSummary, phase: str, *, removed: bool) -> Object:

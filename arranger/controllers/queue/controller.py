@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
+from arranger.api.types.command import Command
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.queue.cache import QUEUE_API_VERSION, ObservedQueue, QueueCache
+from arranger.controllers.queue.commands import commanded_queue
 from arranger.controllers.queue.reconciler import QueueReconciler
+from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.controller import (
     DEFINITIONS,
     ControllerOptions,
@@ -35,6 +38,7 @@ class QueueController:
         cache: what is known.
         work_queue: the queues that are due.
         pods: has to be told of the pods of all namespaces, for queues belong to none.
+        commands: has to be told of all Commands.
     """
 
     def __init__(self, transport: Transport, options: ControllerOptions) -> None:
@@ -60,8 +64,10 @@ class QueueController:
             MultiNamespaceInformer(transport, options, "/api/v1", "nodes", Node, nodes),
             MultiNamespaceInformer(transport, options, api, "podgroups", VolcanoPodGroup, groups),
         ]
+        pending = PendingCommands(commanded_queue)
+        self.commands = CacheHandler[Command](pending.on_updated, pending.on_deleted, enqueue)
         self._reconciler = QueueReconciler(
-            Writer(transport), cache, self._events, self.work_queue, options.now
+            Writer(transport), cache, pending, self._events, self.work_queue, options.now
         )
 
     def register(self, registry: WatchRegistry) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import msgspec
 import structlog
@@ -13,15 +12,18 @@ import structlog
 from arranger.api import event_reasons
 from arranger.api.effects import ObjectReference
 from arranger.api.timestamps import second_time
+from arranger.api.types.command import Command
 from arranger.controllers.queue.cache import (
     QUEUE_API_VERSION,
     QUEUES_PATH,
     ObservedQueue,
     QueueCache,
 )
+from arranger.controllers.queue.commands import obey
 from arranger.controllers.queue.status import queue_status
+from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.events import EventBroadcaster
-from arranger.controllers.runtime.objects import merge_patch
+from arranger.controllers.runtime.objects import Object, merge_patch
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError, Writer
 
@@ -30,16 +32,61 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QueueReconciler:
-    """Makes the status of Queues what the cache says; ``now`` is the calendar clock."""
+    """Makes the status of Queues what the cache says; ``now`` is the calendar clock.
+
+    Attributes:
+        commands: what queues are to be told.
+    """
 
     writer: Writer
     cache: QueueCache
+    commands: PendingCommands
     events: EventBroadcaster
     work_queue: WorkQueue
     now: Callable[[], datetime]
 
     async def reconcile(self, name: str) -> Result:
         """Write what is to be written about one queue."""
+        if (command := self.commands.next(name)) is not None:
+            return await self._obey(command)
+        return await self._write_status(name)
+
+    async def _obey(self, command: Command) -> Result:
+        """Do what a Command asks for, and then delete it."""
+        outcome = obey(self.cache, command)
+        observed = self.cache.observed.get(command.target.name)
+        written: Result | None = Result.DONE
+        if outcome is None or observed is None:
+            if observed is None and await self._exists(command.target.name):
+                return Result.BACKOFF  # the watch is going to show it
+            log.info("queue.command_without_target", command=command.path)
+        elif outcome.annotations:
+            annotations = {"metadata": {"annotations": outcome.annotations}}
+            written = await self._patch(observed, "", annotations, versioned=True)
+        elif outcome.status:
+            status = {"status": outcome.status}
+            written = await self._patch(observed, "/status", status, versioned=True)
+        if written in (Result.REQUEUE, Result.BACKOFF):
+            return written
+        if not await self.commands.delete(command, self.writer):
+            return Result.BACKOFF
+        if outcome is not None and observed is not None:
+            note, warning = outcome.note, outcome.warning
+            if written is None:
+                note, warning = f"{command.action} failed: the server refuses the change", True
+            self.events.record(_ref(observed), outcome.reason, note, warning=warning)
+        return Result.REQUEUE
+
+    async def _exists(self, name: str) -> bool:
+        try:
+            await self.writer.get(f"{QUEUES_PATH}/{name}")
+        except StatusError as error:
+            if not error.not_found:
+                raise
+            return False
+        return True
+
+    async def _write_status(self, name: str) -> Result:
         observed, fields = self.cache.observed.get(name), self.cache.status_fields
         if observed is None or not self.cache.served:
             return Result.DONE
@@ -49,21 +96,28 @@ class QueueReconciler:
         patch = merge_patch(observed.status, desired)
         if not patch:
             return Result.DONE
-        result = await self._write(observed, patch)
+        # A list is replaced as a whole, and the state depends on the one that was seen.
+        versioned = "conditions" in patch or "state" in patch
+        result = await self._patch(observed, "/status", {"status": patch}, versioned=versioned)
         if result is Result.DONE and "conditions" in patch:
             self._record_problems(observed)
-        return result
+        return result or Result.DONE
 
-    async def _write(self, queue: ObservedQueue, patch: dict[str, Any]) -> Result:
-        path, version = f"{QUEUES_PATH}/{queue.name}", ""
-        if "conditions" in patch or "state" in patch:
-            # A list is replaced as a whole, and the state depends on the one that was seen.
-            version = queue.metadata.resource_version
+    async def _patch(
+        self, queue: ObservedQueue, subresource: str, change: Object, *, versioned: bool
+    ) -> Result | None:
+        """Merge a change into a queue; None where the server refuses it for good.
+
+        Args:
+            versioned: whether it is only for the state of the queue that was seen.
+        """
+        path = f"{QUEUES_PATH}/{queue.name}"
+        version = queue.metadata.resource_version if versioned else ""
         result = Result.DONE
         try:
             try:
                 body = await self.writer.patch(
-                    f"{path}/status", {"status": patch}, resource_version=version
+                    f"{path}{subresource}", change, resource_version=version
                 )
             except StatusError as error:
                 if not error.conflict:
@@ -72,10 +126,10 @@ class QueueReconciler:
                 result = Result.REQUEUE
         except StatusError as error:
             if error.not_found:
-                return Result.DONE  # the watch will show that it is gone
+                return None  # the watch will show that it is gone
             write = log.debug if error.unauthorized else log.warning
             write("queue.write_refused", queue=queue.name, error=str(error))
-            return Result.DONE if error.invalid else Result.BACKOFF
+            return None if error.invalid else Result.BACKOFF
         known, written = self.cache.observed.get(queue.name), _decode(body)
         if known is None or known.metadata.uid != written.metadata.uid:
             return result  # it was deleted before the answer came
@@ -85,10 +139,12 @@ class QueueReconciler:
     def _record_problems(self, queue: ObservedQueue) -> None:
         """Record an Event on what is wrong; what cannot be read has one from the scheduler."""
         if problems := self.cache.problems_of(queue.name):
-            about = ObjectReference(QUEUE_API_VERSION, "Queue", "", queue.name, queue.metadata.uid)
-            self.events.record(
-                about, event_reasons.INVALID_QUEUE, "; ".join(problems), warning=True
-            )
+            text = "; ".join(problems)
+            self.events.record(_ref(queue), event_reasons.INVALID_QUEUE, text, warning=True)
+
+
+def _ref(queue: ObservedQueue) -> ObjectReference:
+    return ObjectReference(QUEUE_API_VERSION, "Queue", "", queue.name, queue.metadata.uid)
 
 
 def _decode(body: bytes) -> ObservedQueue:

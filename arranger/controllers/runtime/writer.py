@@ -102,7 +102,8 @@ class Writer:
                 conflict. Empty for whatever state the object is in.
         """
         if resource_version:
-            change = {**change, "metadata": {"resourceVersion": resource_version}}
+            meta = {**change.get("metadata", {}), "resourceVersion": resource_version}
+            change = {**change, "metadata": meta}
         return await self._request("PATCH", path, change, content_type=MERGE_PATCH)
 
     async def delete(

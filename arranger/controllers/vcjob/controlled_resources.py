@@ -26,6 +26,7 @@ _SEEN: Final = "pods-seen"
 _SUCCEEDED: Final = "pods-succeeded"
 _CREATED: Final = "made"
 _LAST_ACTION: Final = "action"
+_LAST_COMMAND: Final = "command"
 _TEMPLATE: Final = "pods-template"
 _RANGE: Final = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?", re.ASCII)
 
@@ -42,6 +43,7 @@ class ControlledResources:
         succeeded: pods that have succeeded; they are not made again when somebody removes them.
         created: object created for the job → digest of the manifest it was created from.
         last_action: the last value of the annotation with an owner's action that was acted on.
+        last_command: uid of the last Command that was obeyed, and may be there still.
         template: digest of what its pods are made from; "" while none was made.
     """
 
@@ -52,6 +54,7 @@ class ControlledResources:
     succeeded: frozenset[TaskIndex] = frozenset()
     created: Mapping[str, str] = field(default_factory=dict)
     last_action: str = ""
+    last_command: str = ""
     template: str = ""
 
     def version_of(self, index: TaskIndex) -> int:
@@ -65,7 +68,7 @@ class ControlledResources:
     def with_job_restart(self, version: int) -> ControlledResources:
         """Of a job whose pods are all to be replaced, from this version on."""
         kept = replace(ControlledResources(version), created=self.created, template=self.template)
-        return replace(kept, last_action=self.last_action)
+        return replace(kept, last_action=self.last_action, last_command=self.last_command)
 
     def with_task_restart(self, version: int, task: str) -> ControlledResources:
         """Of a job whose pods of one task are to be replaced."""
@@ -136,8 +139,8 @@ class ControlledResources:
         version = _parse_int(written.get(_RESTART_VERSION, ""))
         action = written.get(_LAST_ACTION, "")
         seen, succeeded = frozenset(indices[_SEEN]), frozenset(indices[_SUCCEEDED])
-        template = written.get(_TEMPLATE, "")
-        return cls(version, tasks, pods, seen, succeeded, created, action, template)
+        command, template = written.get(_LAST_COMMAND, ""), written.get(_TEMPLATE, "")
+        return cls(version, tasks, pods, seen, succeeded, created, action, command, template)
 
     def to_dict(self) -> dict[str, str]:
         """For ``status.controlledResources``; :meth:`parse` reads it."""
@@ -150,7 +153,8 @@ class ControlledResources:
             for task, own in groupby(sorted(found), key=itemgetter(0)):
                 written[f"{kind}/{task}"] = _format_ranges(index for _, index in own)
         written |= {f"{_CREATED}/{name}": digest for name, digest in self.created.items()}
-        texts = {_LAST_ACTION: self.last_action, _TEMPLATE: self.template}
+        texts = {_LAST_ACTION: self.last_action, _LAST_COMMAND: self.last_command}
+        texts[_TEMPLATE] = self.template
         written |= {key: text for key, text in texts.items() if text}
         return {_STATE: json.dumps(written, separators=(",", ":"), sort_keys=True)}
 

@@ -11,8 +11,10 @@ import structlog
 from arranger.api import event_reasons
 from arranger.api.annotations import JOB_NAME
 from arranger.api.effects import ObjectReference
+from arranger.api.types.command import Command
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JOB_VERSION, JobPod
+from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.controller import ControllerOptions, Tasks, WatchRegistry, watch
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
@@ -20,6 +22,7 @@ from arranger.controllers.runtime.objects import Object
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.controllers.vcjob.cache import JobCache
+from arranger.controllers.vcjob.commands import commanded_job
 from arranger.controllers.vcjob.reconciler import JobReconciler
 from arranger.kube.client.transport import Transport
 
@@ -32,6 +35,7 @@ class JobController:
     Attributes:
         cache: what is known.
         work_queue: the jobs that are due.
+        commands: has to be told of all Commands.
     """
 
     def __init__(self, transport: Transport, options: ControllerOptions) -> None:
@@ -42,8 +46,12 @@ class JobController:
         self._pods = MultiNamespaceInformer(
             transport, options, "/api/v1", "pods", JobPod, pods, selector=JOB_NAME
         )
+        pending = PendingCommands(commanded_job)
+        self.commands = CacheHandler[Command](
+            pending.on_updated, pending.on_deleted, self.work_queue.enqueue
+        )
         self._reconciler = JobReconciler(
-            Writer(transport), cache, self._events, self._pods.record, options.now
+            Writer(transport), cache, pending, self._events, self._pods.record, options.now
         )
 
     def register(self, registry: WatchRegistry) -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from arranger.api import event_reasons
+from arranger.api.annotations import JOB_ACTION
+from arranger.api.types.command import Command
 from arranger.api.types.volcano_job import JobPhase, JobPod
 from arranger.controllers.runtime.objects import Object, merge_patch
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
@@ -137,14 +139,29 @@ def _is_over(snapshot: JobSnapshot) -> bool:
 
 
 def _events(snapshot: JobSnapshot, state: NextStatus) -> Iterator[tuple[str, str]]:
-    """What is worth an Event: a new phase, that the job is invalid, an action that there is not."""
-    if state.controlled_resources.last_action != snapshot.controlled_resources.last_action and (
-        wrong := invalid_action(state.controlled_resources.last_action)
-    ):
+    """What is worth an Event: wishes that are taken up, actions that there are not or that begin,
+    that the job is invalid, a new phase."""
+    before_resources, resources = snapshot.controlled_resources, state.controlled_resources
+    command = snapshot.command
+    if command is not None and before_resources.last_command != resources.last_command:
+        yield from command_events(command)
+    asked = before_resources.last_action != resources.last_action and resources.last_action
+    if asked and (wrong := invalid_action(f"annotation {JOB_ACTION}", asked)):
         yield event_reasons.INVALID_ACTION, wrong
+    if state.action is not None:
+        yield event_reasons.EXECUTE_ACTION, f"Start to execute action {state.action}"
     before, invalid = snapshot.job.status.state, state.reason == "Invalid"
     if invalid and (before.reason, before.message) != (state.reason, state.message):
         yield state.reason, state.message
     if state.phase != before.phase and not invalid:
         running = f"{snapshot.count('Running')} of {snapshot.spec.replicas} pods run"
         yield str(state.phase), state.message or running
+
+
+def command_events(command: Command) -> Iterator[tuple[str, str]]:
+    """(reason, message) of the Events that tell that a Command was taken up."""
+    wrong = invalid_action(f"Command {command.metadata.name}", command.action)
+    if wrong:
+        yield event_reasons.INVALID_ACTION, wrong
+    else:
+        yield event_reasons.COMMAND_ISSUED, f"Start to execute command {command.action}"

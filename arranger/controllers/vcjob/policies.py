@@ -115,7 +115,8 @@ def causes(snapshot: JobSnapshot) -> Iterator[Cause]:
             text = f"failed (exit code {codes})" if codes else "failed"
             cause = _pod_cause(snapshot, index, text, LifecycleEvent.POD_FAILED)
             yield replace(cause, exit_codes=pod.exit_codes, since=pod.ended_at)
-    if snapshot.pod_group is not None and snapshot.pod_group.phase == "Unknown":
+    unknown = snapshot.pod_group is not None and snapshot.pod_group.phase == "Unknown"
+    if snapshot.pod_group is not None and unknown and not _lacks_restarted_pods(snapshot):
         why = snapshot.pod_group.message or "some of its pods run and the others cannot be placed"
         yield Cause((LifecycleEvent.UNKNOWN,), why)
     for task in snapshot.spec.tasks:
@@ -129,6 +130,21 @@ def causes(snapshot: JobSnapshot) -> Iterator[Cause]:
             yield replace(cause, since=pod.metadata.creation_timestamp)
         elif pod.status.phase == "Running":
             yield _pod_cause(snapshot, index, "is running", LifecycleEvent.POD_RUNNING)
+
+
+def _lacks_restarted_pods(snapshot: JobSnapshot) -> bool:
+    """Whether nobody is without a node but pods that a policy has restarted, and that have not
+    found out yet whether there is one."""
+    known = snapshot.controlled_resources
+    waiting = [
+        index
+        for index in snapshot.indices()
+        if index not in known.succeeded
+        and not ((pod := snapshot.current.get(index)) and (pod.has_node or pod.terminal))
+    ]
+    restarted = (known.version_of(index) > known.restart_version for index in waiting)
+    told = any(pod.unschedulable for i in waiting if (pod := snapshot.current.get(i)))
+    return bool(waiting) and not told and all(restarted)
 
 
 def _pod_cause(

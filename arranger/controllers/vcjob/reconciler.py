@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -12,17 +13,20 @@ import structlog
 
 from arranger.api import event_reasons
 from arranger.api.effects import ObjectReference
+from arranger.api.types.command import Command
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobPod, VolcanoJob
+from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.objects import Object
 from arranger.controllers.runtime.work_queue import Result
 from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
 from arranger.controllers.vcjob.cache import JobCache
+from arranger.controllers.vcjob.commands import is_dropped, is_settled
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.manifests import pod_of
 from arranger.controllers.vcjob.owned_objects import OwnedManifest
-from arranger.controllers.vcjob.plan import JobPlan, plan
+from arranger.controllers.vcjob.plan import JobPlan, command_events, plan
 from arranger.controllers.vcjob.policies import pod_name
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 from arranger.controllers.vcjob.state_machine import REFUSED
@@ -43,12 +47,14 @@ class JobReconciler:
 
     Attributes:
         record_pod: told of every pod that an answer of the server has shown.
+        commands: what jobs are to be told.
         now: the calendar clock.
         _refusals: uid of a job → the first thing that the server has refused in this pass.
     """
 
     writer: Writer
     cache: JobCache
+    commands: PendingCommands
     events: EventBroadcaster
     record_pod: Callable[[JobPod], None]
     now: Callable[[], datetime]
@@ -61,6 +67,11 @@ class JobReconciler:
 
     async def _reconcile(self, name: str) -> Result | float:
         snapshot = self.cache.snapshot(name, self.now())
+        if (command := self.commands.next(name)) is not None:
+            if is_settled(command, snapshot):
+                return await self._delete_command(command, snapshot)
+            if snapshot is None:
+                return await self._find_target(command, name)
         if snapshot is None:
             return Result.DONE
         if doubtful := [
@@ -70,12 +81,39 @@ class JobReconciler:
             snapshot = self.cache.snapshot(name, self.now())
             if snapshot is None:
                 return Result.DONE
-        planned = plan(snapshot)
+        planned = plan(replace(snapshot, command=command))
         if planned.is_empty:
             return self._all_created(snapshot, _wait(snapshot, planned))
         if planned.status:
             return await self._write_status(snapshot, planned)
         return await self._execute(snapshot, planned)
+
+    async def _delete_command(
+        self, command: Command, snapshot: JobSnapshot | None
+    ) -> Result | float:
+        """Delete a Command that asks for nothing more."""
+        if not await self.commands.delete(command, self.writer):
+            return Result.BACKOFF
+        if snapshot is not None and is_dropped(command, snapshot):
+            for reason, note in command_events(command):
+                self.events.record(_ref(snapshot.job), reason, note, warning=reason in _WARNINGS)
+        return _AT_ONCE
+
+    async def _find_target(self, command: Command, name: str) -> Result | float:
+        """Look for a job that a Command names and no watch has shown."""
+        namespace, _, job = name.partition("/")
+        try:
+            path = f"/apis/{JOB_API}/namespaces/{namespace}/jobs/{job}"
+            found = msgspec.json.decode(await self.writer.get(path))
+        except StatusError as error:
+            if not error.not_found:
+                return Result.BACKOFF
+            log.info("job.command_without_target", command=command.path, job=name)
+            return await self._delete_command(command, None)
+        # Another scheduler's job is not in the cache even then; its controller obeys the Command.
+        with suppress(msgspec.ValidationError):  # who watches jobs tells of it
+            self.cache.on_job_updated(found)
+        return _AT_ONCE if self.cache.snapshot(name, self.now()) is not None else Result.DONE
 
     async def _execute(self, snapshot: JobSnapshot, planned: JobPlan) -> Result | float:
         """Everything but the status; what fails does not keep the rest from being tried."""

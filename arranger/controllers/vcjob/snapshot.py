@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from arranger.api.annotations import INHERITED_ANNOTATIONS, JOB_VERSION_KEY
+from arranger.api.types.command import Command
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.volcano_job import JobPod, JobSpec, Task, VolcanoJob
 from arranger.controllers.vcjob.controlled_resources import ControlledResources, TaskIndex
@@ -40,6 +41,7 @@ class JobSnapshot:
         refusal: why the server refused to create something; "" when it refused nothing, None when
             nothing was tried yet.
         raw_status: ``status`` as the server has it.
+        command: what is to be obeyed next; None for nothing.
         now: the calendar clock.
     """
 
@@ -50,6 +52,7 @@ class JobSnapshot:
     created: Mapping[str, str] = field(default_factory=dict)
     refusal: str | None = None
     raw_status: Mapping[str, Any] = field(default_factory=dict)
+    command: Command | None = None
     now: datetime = datetime.min
 
     @property

@@ -40,8 +40,8 @@ _ACTION_PHASES: Final[Mapping[JobAction, JobPhase]] = {
     JobAction.TERMINATE_JOB: JobPhase.TERMINATING,
     JobAction.COMPLETE_JOB: JobPhase.COMPLETING,
 }
-#: Actions that an owner may request by annotation: those on the whole job, for it names no part.
-_REQUESTABLE_ACTIONS: Final = frozenset(map(str, JobAction)) - {
+#: Actions that may be requested by annotation or Command: on the whole job, for both name no part.
+REQUESTABLE_ACTIONS: Final = frozenset(map(str, JobAction)) - {
     JobAction.RESTART_TASK,
     JobAction.RESTART_POD,
     JobAction.RESTART_PARTITION,
@@ -57,6 +57,7 @@ class NextStatus:
 
     Attributes:
         requeue_at: when to look again if nothing changes; None for never.
+        action: what a policy or somebody's wish has begun with it; None for nothing.
     """
 
     phase: JobPhase | None
@@ -66,6 +67,7 @@ class NextStatus:
     reason: str = ""
     message: str = ""
     requeue_at: datetime | None = None
+    action: JobAction | None = None
 
 
 def next_status(snapshot: JobSnapshot) -> NextStatus:
@@ -92,11 +94,19 @@ def next_status(snapshot: JobSnapshot) -> NextStatus:
     if state.reason == "Invalid":
         state = replace(state, reason="", message="")
     state = replace(state, controlled_resources=_with_observations(snapshot))
+    command = snapshot.command
+    if command is not None and command.metadata.uid != state.controlled_resources.last_command:
+        resources = replace(state.controlled_resources, last_command=command.metadata.uid)
+        state = replace(state, controlled_resources=resources)
+        if command.action in REQUESTABLE_ACTIONS:
+            because = f"Command {command.metadata.name} asked for it: {command.action}"
+            decision = Decision(JobAction(command.action), "Asked", because, costs_no_retry=True)
+            return _request(snapshot, state, decision)
     action = snapshot.job.metadata.annotations.get(JOB_ACTION, "")
     if action != state.controlled_resources.last_action:
         resources = replace(state.controlled_resources, last_action=action)
         state = replace(state, controlled_resources=resources)
-        if action in _REQUESTABLE_ACTIONS:
+        if action in REQUESTABLE_ACTIONS:
             because = f"its owner asked for it: {action}"
             decision = Decision(JobAction(action), "Asked", because, costs_no_retry=True)
             return _request(snapshot, state, decision)
@@ -151,7 +161,8 @@ def _next_working_status(snapshot: JobSnapshot, state: NextStatus) -> NextStatus
         return _apply(snapshot, state, decision)
     decided, requeue_at = decide(snapshot)
     if decided is not None:
-        return replace(_apply(snapshot, state, decided), requeue_at=requeue_at)
+        begun = _apply(snapshot, state, decided)
+        return replace(begun, requeue_at=requeue_at, action=decided.action)
     # No policy asks for anything because these pods are gone: they are created again.
     resources = state.controlled_resources.without_lost(snapshot.lost())
     state = replace(state, controlled_resources=resources, requeue_at=requeue_at)
@@ -200,12 +211,16 @@ def _final_state(snapshot: JobSnapshot, state: NextStatus) -> NextStatus:
     return replace(state, phase=JobPhase.COMPLETED, reason="", message="")
 
 
-def invalid_action(action: str) -> str:
-    """What is wrong with a requested action, as a sentence; "" where nothing is."""
-    if not action or action in _REQUESTABLE_ACTIONS:
+def invalid_action(where: str, action: str) -> str:
+    """What is wrong with a requested action, as a sentence; "" where nothing is.
+
+    Args:
+        where: who has asked for it.
+    """
+    if action in REQUESTABLE_ACTIONS:
         return ""
-    hint = ", ".join(sorted(_REQUESTABLE_ACTIONS))
-    return f"annotation {JOB_ACTION}: {action[:60]!r} is ignored; it may be one of {hint}"
+    hint = ", ".join(sorted(REQUESTABLE_ACTIONS))
+    return f"{where}: {action[:60]!r} is ignored; it may be one of {hint}"
 
 
 def _request(snapshot: JobSnapshot, state: NextStatus, decision: Decision) -> NextStatus:
@@ -215,7 +230,10 @@ def _request(snapshot: JobSnapshot, state: NextStatus, decision: Decision) -> Ne
         return state
     if not stopped and state.phase not in WORKING_PHASES | {JobPhase.RESTARTING}:
         return state
-    return _apply(snapshot, state, decision)
+    begun = _apply(snapshot, state, decision)
+    return (
+        begun if decision.action is JobAction.SYNC_JOB else replace(begun, action=decision.action)
+    )
 
 
 def _apply(snapshot: JobSnapshot, state: NextStatus, decision: Decision) -> NextStatus:

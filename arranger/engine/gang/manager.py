@@ -101,6 +101,14 @@ class GangManager:
                 entity.forget_losses()
             self.on_gangs_changed(satisfied, now)
 
+    def on_complete(self, group: GangGroup, now: float) -> bool:
+        """A group that was tried lacks nobody; whether those that wait are lone pods now."""
+        changed = self._registry.mark_tried(group)
+        for name in changed:
+            self._quota.release(name)
+        self.on_gangs_changed(changed, now)
+        return bool(changed)
+
     def on_pod_removed(self, member: QueuedPod, now: float) -> None:
         """A pod is gone, or is not ours to place any more."""
         self._entities.leave(member, now)

@@ -105,6 +105,8 @@ class GangScheduler:
             self._on_error(entity, result, now)
         elif entity.key in self._queue:
             pass  # a binding could not be started, and its pod has been queued again
+        elif entity.ready_count() and result.complete and manager.on_complete(group, now):
+            pass  # they are queued one by one
         elif entity.ready_count():
             self._on_infeasible(entity, result, now)
         else:

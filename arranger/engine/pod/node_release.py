@@ -57,7 +57,8 @@ class NodeRelease:
         assert event.node is not None, f"{event} is of no node"
         name = event.node.metadata.name
         room = FreedRoom(self._context, self._policy, self._nominations, name)
-        self._queue.wake(replace(event, could_fit=room.could_fit), now)
+        event = replace(event, could_fit=room.could_fit, frees_quota=room.frees_quota)
+        self._queue.wake(event, now)
         self._wake_nominees(name, lambda _: True)
 
     def _wake_nominees(self, node: str, wanted: Callable[[QueuedPod], bool]) -> None:

@@ -115,8 +115,8 @@ class FreedRoom:
         return entity is None or not is_over_quota(entity) or self._within_limits(waiting)
 
     def frees_quota(self, waiting: PodInfo) -> bool:
-        """Whether the pod that has left counted towards limits of a waiting one, and it might be
-        within them now."""
+        """Whether the node, or the pod that has left it, counts towards limits of a waiting one,
+        and that might be within them now."""
         quota, entity = self._policy.quota, self._entity_of(waiting)
         if quota is None or not (relieved := self._relieved_limits(quota)):
             return False
@@ -137,7 +137,9 @@ class FreedRoom:
     def _relieved_limits(self, quota: QuotaLimits) -> Set[Limit]:
         if self._known_limits is None:
             left = self._left
-            self._known_limits = set() if left is None else quota.remaining(left, self._node).keys()
+            self._known_limits = (
+                quota.relieved_by_nodes() if left is None else quota.relieved_by(left, self._node)
+            )
         return self._known_limits
 
     def _within_limits(self, waiting: PodInfo) -> bool:

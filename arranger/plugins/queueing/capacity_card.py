@@ -29,7 +29,8 @@ from arranger.framework import (
 )
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.quota.cards import NO_CARDS, Cards, cards_of, is_card_resource
-from arranger.quota.ledger import QuotaLedger, QuotaShortage
+from arranger.quota.charges import QuotaShortage
+from arranger.quota.ledger import QuotaLedger
 
 NO_CARD = Rejection(("node(s) didn't have the card that the pod wants",), Code.UNRESOLVABLE)
 WRONG_GROUP = Rejection(
@@ -62,9 +63,12 @@ def _frees_quota(pod: PodInfo, event: ClusterEvent) -> bool:
 
 
 def _has_other_cards(pod: PodInfo, event: ClusterEvent) -> bool:
-    """A node has other cards, which its pods are charged; or the pod might fit there now."""
+    """A node has other cards, which its pods are charged; or the pod might fit there now; or with
+    more in the cluster there is more beside what queues are guaranteed."""
     before, after = event.node_before, event.node
     if (cards_of(before) if before else NO_CARDS) != (cards_of(after) if after else NO_CARDS):
+        return True
+    if event.frees_quota is not None and event.frees_quota(pod):
         return True
     return after is not None and (event.could_fit is None or event.could_fit(pod))
 
@@ -104,15 +108,13 @@ class CapacityCard(Plugin):
         )
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
-        """Refuse pods whose queue does not exist or is closed; skip where there are no queues."""
+        """Refuse pods whose queue takes none; skip where there are no queues."""
         ledger = self._ledger
         if ledger is None or not ledger.active:
             return SKIP
         name = ledger.queue_name(pod)
-        if ledger.queue_of_pod(pod) is None:
-            return self.reject(f"Queue <{name}> does not exist", resolvable=False)
-        if closed := ledger.closed_queue(pod):
-            return self.reject(f"Queue <{closed}> is not open", resolvable=False)
+        if why := ledger.why_no_pods(name):
+            return self.reject(why, resolvable=False)
         wanted = ledger.cards_wanted_by(pod)
         resources = tuple(name for name in pod.requests if is_card_resource(name))
         error = ""
@@ -253,4 +255,6 @@ def _shortage_rejection(short: QuotaShortage) -> Rejection:
         f"Queue <{short.queue}> has insufficient {what} quota: requested <{shown[0]}{unit}>, "
         f"total would be <{shown[1]}{unit}>, but capability is <{shown[2]}{unit}>"
     )
+    if short.beside_guarantees:
+        text += " beside what other queues are guaranteed"
     return Rejection((text,), Code.UNSCHEDULABLE, event)

@@ -185,12 +185,26 @@ class BruteForce:
         return free
 
     def quota_left(self, gone: Victims) -> dict[str, int]:
-        """What is left of each limit of the taker's queue."""
+        """What each limit of the taker's queue, and the guarantees of others, leave it."""
         name = self.world.taker.members[0].queue
         queue = next((queue for queue in self.world.queues if queue.name == name), None)
-        staying = [p for p in self.world.running if p.queue == name and p.name not in gone]
-        limits = queue.quota.items() if queue is not None else ()
-        return {what: n - sum(getattr(p, what) for p in staying) for what, n in limits}
+        staying = [pod for pod in self.world.running if pod.name not in gone]
+        if queue is None:
+            return {}
+        found: dict[str, int] = {}
+        for what in ("cpu", "cards"):
+            used = Counter[str]()
+            for pod in staying:
+                used[pod.queue] += getattr(pod, what)
+            left = [queue.quota[what] - used[name]] if what in queue.quota else []
+            if any(what in each.guarantee for each in self.world.queues):
+                promised = {each.name: each.guarantee.get(what, 0) for each in self.world.queues}
+                claims = sum(max(used[q], promised.get(q, 0)) for q in {*used, *promised} - {name})
+                beside = sum(getattr(node, what) for node in self.world.nodes) - claims
+                left.append(max(beside, promised[name]) - used[name])
+            if left:
+                found[what] = min(left)
+        return found
 
     def fits(self, gone: Victims) -> bool:
         """Whether there is any way to place what the taker needs."""

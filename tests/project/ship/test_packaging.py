@@ -83,7 +83,7 @@ def test_the_image_runs_the_user_that_the_deployment_asks_for() -> None:
     "target",
     [
         *["demo", "test", "lint", "format", "controlplane", "bench", "venv", "lock"],
-        *["docs", "reference", "picture", "kubectl"],
+        *["docs", "reference", "picture", "programs"],
     ],
 )
 def test_make_knows(target: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from arranger.api.types.command import COMMAND_API, Command
 from arranger.api.types.core import Pod
 from arranger.controllers.gang.cache import GANG_GROUP, NATIVE_GROUP
 from arranger.controllers.gang.controller import GangController
@@ -101,6 +102,42 @@ class JobHarness(GangHarness):
         """Its owner asks for an action."""
         self.edit(name, {"metadata": {"annotations": {"arranger.io/action": action}}})
 
+    def command(self, action: str, name: str, target: Object | None = None) -> None:
+        """Somebody creates a Command for a job, as vcctl does.
+
+        Args:
+            target: what of the target is written differently.
+        """
+        self._command("jobs", (JOB_GROUP, "v1alpha1", "Job"), name, action, target or {})
+
+    def command_queue(self, action: str, name: str, target: Object | None = None) -> None:
+        """Somebody creates a Command for a queue."""
+        self._command("queues", (GROUP_GROUP, "v1beta1", "Queue"), name, action, target or {})
+
+    def _command(
+        self, plural: str, what: tuple[str, str, str], name: str, action: str, change: Object
+    ) -> None:
+        group, version, kind = what
+        found = [o for o in self.cluster.objects(plural, group) if o["metadata"]["name"] == name]
+        uid = found[0]["metadata"]["uid"] if found else "gone"
+        target = {"apiVersion": f"{group}/{version}", "kind": kind, "name": name, "uid": uid}
+        owners = [{**target, "controller": True, "blockOwnerDeletion": True}] if found else []
+        self.cluster.create(
+            {
+                "apiVersion": COMMAND_API,
+                "kind": "Command",
+                "metadata": {"generateName": f"{name}-", "ownerReferences": owners},
+                "action": action,
+                "target": {**target, **change},
+            }
+        )
+
+    def commands(self) -> list[str]:
+        """The actions of the Commands there are."""
+        return [
+            str(c.get("action", "")) for c in self.cluster.objects("commands", "bus.volcano.sh")
+        ]
+
     def delete_job(self, name: str) -> None:
         """Its owner deletes it."""
         self.request("DELETE", f"{JOBS}/{name}")
@@ -183,6 +220,15 @@ class JobHarness(GangHarness):
         pods = MultiNamespaceInformer(
             transport, options, "/api/v1", "pods", Pod, gangs.pods, queues.pods
         )
+        commands = MultiNamespaceInformer(
+            transport,
+            options,
+            f"/apis/{COMMAND_API}",
+            "commands",
+            Command,
+            controller.commands,
+            queues.commands,
+        )
         for group in (GANG_GROUP, *DIALECTS):
             gangs.cache.on_definition_updated(group, None)
         queues.cache.on_definition_updated(None)
@@ -218,7 +264,7 @@ class JobHarness(GangHarness):
         async def run() -> None:
             synced = pods.synced
             parts = [*controller.tasks(), *gangs.tasks(caches_synced=synced), *pods.tasks()]
-            parts += queues.tasks(caches_synced=synced)
+            parts += [*queues.tasks(caches_synced=synced), *commands.tasks()]
             async with asyncio.TaskGroup() as group:
                 for part in parts:
                     group.create_task(part)

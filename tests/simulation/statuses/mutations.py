@@ -64,8 +64,9 @@ def status_kinds() -> list[StatusKind]:
     for definition in bundled_crds():
         spec = definition["spec"]
         (version,) = spec["versions"]
-        schema = version["schema"]["openAPIV3Schema"]["properties"]["status"]
-        found.append(StatusKind(spec["names"]["plural"], spec["group"], schema))
+        schema = version["schema"]["openAPIV3Schema"]["properties"].get("status")
+        if schema is not None:  # a Command has none
+            found.append(StatusKind(spec["names"]["plural"], spec["group"], schema))
     return found
 
 

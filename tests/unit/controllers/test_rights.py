@@ -39,7 +39,9 @@ def test_the_controllers_can_write_what_they_have_to_and_nothing_else() -> None:
         *(("", kind, v) for kind in ("services", "configmaps") for v in ("create", "patch")),
         *(("networking.k8s.io", "networkpolicies", v) for v in ("create", "patch")),
         ("", "persistentvolumeclaims", "create"),
+        ("scheduling.volcano.sh", "queues", "patch"),
         ("scheduling.volcano.sh", "queues/status", "patch"),
+        ("bus.volcano.sh", "commands", "delete"),
         *(("events.k8s.io", "events", verb) for verb in ("create", "patch")),
     }
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from arranger.api.resource_requests import format_resource_list, parse_resource_list
+from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_table import NodeTable
-from arranger.quota.ledger import QuotaLedger, QuotaShortage
+from arranger.quota.charges import QuotaShortage
+from arranger.quota.ledger import QuotaLedger
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.queueing import CARD, GPU, gpu_node, training
 
@@ -189,18 +191,59 @@ def test_pods_with_cards_may_be_free_of_limits_on_cpu(unlimit: bool, expected: s
     assert without is not None
 
 
-CLOSED: dict[str, tuple[list[object], str]] = {
+#: Queues, and why a pod of queue ``a`` gets no node.
+NO_PODS: dict[str, tuple[list[Queue], str]] = {
     "open": ([a_queue("a")], ""),
-    "closed": ([a_queue("a", state="Closed")], "a"),
-    "closing": ([a_queue("a", state="Closing")], "a"),
-    "its parent is closed": ([a_queue("a", parent="b"), a_queue("b", state="Closed")], "b"),
+    "not there": ([a_queue("b")], "Queue <a> does not exist"),
+    "closed": ([a_queue("a", state="Closed")], "Queue <a> is not open"),
+    "closing": ([a_queue("a", state="Closing")], "Queue <a> is not open"),
+    "its parent is closed": (
+        [a_queue("a", parent="b"), a_queue("b", state="Closed")],
+        "Queue <b> is not open",
+    ),
+    "a part of another": ([a_queue("a", parent="b"), a_queue("b")], ""),
+    "another is part of it": (
+        [a_queue("a"), a_queue("b", parent="a")],
+        "Queue <a> takes no pods: 1 other queue is part of it",
+    ),
+    "others are part of it": (
+        [a_queue("a"), a_queue("b", parent="a"), a_queue("c", parent="a")],
+        "Queue <a> takes no pods: 2 other queues are part of it",
+    ),
+    "it says that it is part of itself": ([a_queue("a", parent="a")], ""),
+    "a part of the root, which was not made": ([a_queue("a", parent="root")], ""),
+    "the root cannot be closed": ([a_queue("a"), a_queue("root", state="Closed")], ""),
 }
 
 
-@pytest.mark.parametrize("case", CLOSED.values(), ids=CLOSED.keys())
-def test_who_takes_nothing(case: tuple[list[object], str]) -> None:
-    queues, expected = case
-    assert QuotaHarness(*queues).ledger.closed_queue(in_queue("a").info()) == expected
+@pytest.mark.parametrize(("queues", "expected"), NO_PODS.values(), ids=NO_PODS)
+def test_which_queues_take_no_pods(queues: list[Queue], expected: str) -> None:
+    assert QuotaHarness(*queues).ledger.why_no_pods("a") == expected
+
+
+def test_the_root_takes_no_pods_whether_or_not_it_was_made() -> None:
+    for queues in ([a_queue("a")], [a_queue("a"), a_queue("root")]):
+        found = QuotaHarness(*queues).ledger.why_no_pods("root")
+        assert found == "Queue <root> takes no pods: it is the root of all queues"
+
+
+def test_the_default_queue_takes_pods_until_others_are_part_of_it() -> None:
+    ledger = QuotaHarness(a_queue("a")).ledger
+    assert ledger.why_no_pods("default") == ""
+    ledger.set_queue(a_queue("a", parent="default"))
+    assert "1 other queue" in ledger.why_no_pods("default")
+    ledger.set_queue(a_queue("a", parent="default", weight=2))
+    ledger.remove_queue("a")
+    assert ledger.why_no_pods("default") == ""
+
+
+def test_what_the_root_may_use_holds_for_all() -> None:
+    books = QuotaHarness(a_queue("root", capability={"cpu": 1}), a_queue("a"))
+    books.cluster.set_node(gpu_node().build())
+    books.place(in_queue("default", "p", cpu=1))
+    found = books.short(in_queue("a", "q", cpu=1))
+    assert found is not None
+    assert found.queue == "root"
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,7 @@ class World:
 
     def _bind(self, bind: Bind) -> None:
         job, pod = self.pods[bind.pod.name]
+        assert self.is_beside_guarantees(job.queue, job.cards), f"{job} takes what is guaranteed"
         self.where[bind.pod.name] = bind.node
         assert self.free(bind.node) >= 0, f"{bind.node} is over its capacity"
         for queue in self.chain(job.queue):
@@ -191,6 +192,18 @@ class World:
             for name in self.where
             if queue in self.chain(self.pods[name][0].queue)
         )
+
+    def claims(self, queue: str, extra: Counter[str]) -> int:
+        """What a queue and those below it use, or are guaranteed if that is more."""
+        own = sum(self.pods[n][0].cards for n in self.where if self.pods[n][0].queue == queue)
+        below = (name for name, limits in self.limits.items() if limits.parent == queue)
+        used = own + extra[queue] + sum(self.claims(name, extra) for name in below)
+        return max(used, self.limits[queue].guarantee) if queue else used
+
+    def is_beside_guarantees(self, queue: str, cards: int) -> bool:
+        """Whether a queue may have so many more, beside what is guaranteed to others."""
+        after = self.claims("", Counter({queue: cards}))
+        return after <= sum(self.nodes) or after == self.claims("", Counter())
 
     def free(self, node: str) -> int:
         there = sum(self.pods[name][0].cards for name, at in self.where.items() if at == node)
@@ -226,12 +239,16 @@ class World:
                 continue
             nodes = [f"n{n}" for n in range(len(self.nodes))]
             fit = sum(self.free(node) // job.cards for node in nodes)
-            fits = fit >= job.size and self.room(job) >= job.size * job.cards
+            wanted = job.size * job.cards
+            fits = fit >= job.size and self.room(job) >= wanted
+            fits = fits and self.is_beside_guarantees(job.queue, wanted)
             assert not fits, f"{job} starves while there is room"
             if job.size == 1 and self.room(job) >= job.cards:
                 for node in nodes:
                     gain = sum(cards for cards in self._takeable(job, node))
-                    assert self.free(node) + gain < job.cards, f"{job} could reclaim on {node}"
+                    beside = self.is_beside_guarantees(job.queue, job.cards)
+                    can = beside and self.free(node) + gain >= job.cards
+                    assert not can, f"{job} could reclaim on {node}"
 
     def _takeable(self, taker: Job, node: str) -> Iterator[int]:
         """Cards of lone pods that must give way to a taker whatever is guaranteed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
@@ -26,8 +27,11 @@ from tests.simulation.harnesses.status_judge.views import (
     key_of,
     membership,
     set_minimums,
+    task_status,
 )
 
+#: Statuses of Volcano's tasks that count towards the minimum.
+READY = ("Bound", "Running", "Succeeded")
 #: What of a count the pods that are there decide at any time, an end or not.
 NOW = ("members", "placed", "bound", "scheduled", "running")
 
@@ -192,6 +196,7 @@ def _of_pod_group(group: str, view: GangView, pod_group: Object, now: datetime) 
     numbers = {name: of[name] for name in ("running", "succeeded", "failed")}
     if group == VOLCANO:
         phase = view.volcano_phase(status.get("phase", ""))
+        numbers["running"] = sum(task_status(pod) == "Running" for pod in view.pods)
         yield from _of_volcano_conditions(view, pod_group, phase, now)
     else:
         phase = view.phase(status.get("phase", ""))
@@ -207,7 +212,9 @@ def _of_pod_group(group: str, view: GangView, pod_group: Object, now: datetime) 
         yield from differ("occupiedBy", status.get("occupiedBy"), ",".join(sorted(owners)) or None)
         yield from absent(status, "conditions")
         if group == COMMUNITY:
-            phase = {"PreScheduling": "Scheduling", "Scheduled": "Scheduling"}.get(phase, phase)
+            few = phase == "Scheduling" and len(view.pods) < view.least
+            coarse = {"PreScheduling": "Scheduling", "Scheduled": "Scheduling"}
+            phase = "Pending" if few else coarse.get(phase, phase)
     yield from differ("phase", status.get("phase"), phase)
     yield from _of_counts(view, status, numbers)
 
@@ -232,6 +239,18 @@ def _of_volcano_conditions(
         must["Scheduled"] = ("True", "tasks in gang are ready to be scheduled", {""})
     elif any(view.messages()):
         must["Unschedulable"] = ("True", "NotEnoughResources", view.messages())
+    elif phase == "Unknown":
+        ready = sum(task_status(pod) in READY for pod in view.pods)
+        tasks = Counter(task_status(pod) for pod in view.pods)
+        tasks["minAvailable"] = view.least
+        parts = sorted(f"{n} {name}" for name, n in tasks.items() if n and name != "Discarded")
+        roles = (
+            (n, sum(task_status(pod) in READY for pod in view.of_bundle(b)))
+            for b, n in view.minimums.items()
+        )
+        lack = max(view.least - ready, sum(max(0, n - have) for n, have in roles))
+        text = f"{lack}/{len(view.pods)} tasks in gang unschedulable: pod group is not ready, "
+        must["Unschedulable"] = ("True", "NotEnoughResources", {text + ", ".join(parts)})
     conditions = (pod_group.get("status") or {}).get("conditions")
     since = pod_group["metadata"]["creationTimestamp"]
     yield from condition_faults(conditions, must, since=since, now=now)

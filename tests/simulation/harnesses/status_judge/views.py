@@ -144,16 +144,50 @@ class GangView:
         return "Running" if self.enough("running", "succeeded") else "Scheduled"
 
     def volcano_phase(self, before: str) -> str:
-        """The phase, in Volcano's words; Inqueue stays until the gang has its nodes."""
-        of = counts(self.pods)
-        complete = self.defined and self.enough("bound")
+        """The phase, in Volcano's words; Inqueue stays until the gang has its nodes.
+
+        Its scheduler's session calls a gang unready while too few tasks are Bound, Running or
+        Succeeded, but not for tasks alone that are still being deleted (Releasing).
+        """
+        of = Counter(task_status(pod) for pod in self.pods)
         if before in ENDS and not self.enough("failed", less=True):
             return before
-        if of["running"] and not complete and any(self.messages()):
-            return "Unknown"
-        if complete:
-            return "Completed" if of["bound"] == of["succeeded"] else "Running"
-        return "Inqueue" if self.reports() or before == "Inqueue" else "Pending"
+        ready = self.defined and self.has_tasks("Bound", "Running", "Succeeded")
+        had_nodes = self.has_tasks("Bound", "Running", "Succeeded", "Failed", "Releasing")
+        if of["Running"] and not ready:
+            released = of["Releasing"] and had_nodes and not of["Pending"]
+            # Nobody has tried yet to place those that wait, and with them there are enough.
+            hopeful = of["Pending"] and not any(self.messages())
+            hopeful = hopeful and self.has_tasks("Bound", "Running", "Succeeded", "Pending")
+            if not (released or hopeful):
+                return "Unknown"
+            if hopeful and before in ("Running", "Unknown"):
+                return before
+        if self.defined and had_nodes:
+            ended = of["Bound"] + of["Running"] + of["Releasing"] == 0
+            return "Completed" if ended else "Running"
+        enqueued = not self.pods or self.reports() or before == "Inqueue"
+        return "Inqueue" if enqueued else "Pending"
+
+    def has_tasks(self, *statuses: str) -> bool:
+        """Whether enough pods, of every bundle, are in one of Volcano's task statuses."""
+
+        def number(pods: list[Object]) -> int:
+            return sum(task_status(pod) in statuses for pod in pods)
+
+        enough = all(number(self.of_bundle(b)) >= n for b, n in self.minimums.items())
+        return enough and number(self.pods) >= self.least
+
+
+def task_status(pod: Object) -> str:
+    """The status that Volcano's scheduler gives a pod."""
+    phase = phase_of_pod(pod)
+    if phase in ("Succeeded", "Failed"):
+        return phase
+    node, leaving = pod["spec"].get("nodeName"), pod["metadata"].get("deletionTimestamp")
+    if leaving:
+        return "Releasing" if node else "Discarded"
+    return "Running" if phase == "Running" else "Bound" if node else "Pending"
 
 
 def gang_views(cluster: Server) -> dict[str, tuple[str, GangView]]:

@@ -96,19 +96,43 @@ def test_the_sums() -> None:
         minimums={"ps": 1, "worker": 2, "chief": 1},
     )
     assert summed.total == MemberCounts(
-        members=6, placed=4, bound=3, running=1, succeeded=1, failed=1
+        members=6,
+        placed=4,
+        bound=3,
+        running=1,
+        succeeded=1,
+        failed=1,
+        waiting=2,
+        kept=3,
+        kept_running=1,
     )
     assert summed.bundles == {
         "chief": MemberCounts(),
-        "other": MemberCounts(members=1),
-        "ps": MemberCounts(members=1, placed=1, bound=1, running=1),
-        "worker": MemberCounts(members=4, placed=3, bound=2, succeeded=1, failed=1),
+        "other": MemberCounts(members=1, waiting=1),
+        "ps": MemberCounts(members=1, placed=1, bound=1, running=1, kept=1, kept_running=1),
+        "worker": MemberCounts(
+            members=4, placed=3, bound=2, succeeded=1, failed=1, waiting=1, kept=2
+        ),
     }
     assert (summed.reason, summed.message) == ("Unschedulable", "m")
     assert summed.first_attempt_at == AT
     assert summed.occupied_by == "a/b,a/z"
     assert summed.total_minimum == 4
     assert not summed.complete, "nobody is chief"
+
+
+def test_members_that_are_being_deleted_keep_nothing() -> None:
+    leaving = {"leaving": True}
+    counts = summarize(
+        [
+            MemberSummary(**leaving),
+            MemberSummary(),
+            MemberSummary(state=MemberState.BOUND, running=True, **leaving),
+            MemberSummary(state=MemberState.BOUND, running=True),
+            MemberSummary(state=MemberState.SUCCEEDED),
+        ]
+    ).total
+    assert (counts.waiting, counts.bound, counts.kept, counts.kept_running) == (1, 3, 2, 1)
 
 
 def test_the_most_frequent_reason_wins_and_ties_do_not_flap() -> None:

@@ -30,6 +30,7 @@ def a_gang(
     running: int = 0,
     succeeded: int = 0,
     failed: int = 0,
+    leaving: int = 0,
     minimum: int = 4,
     **more: Any,
 ) -> GangSummary:
@@ -41,6 +42,7 @@ def a_gang(
         *[MemberSummary(nominated=True, **told)] * held,  # type: ignore[arg-type]
         *[MemberSummary(state=MemberState.BOUND, first_attempt_at=EARLIER)] * bound,
         *[MemberSummary(state=MemberState.BOUND, running=True, first_attempt_at=EARLIER)] * running,
+        *[MemberSummary(state=MemberState.BOUND, running=True, leaving=True)] * leaving,
         *[MemberSummary(state=MemberState.SUCCEEDED, first_attempt_at=EARLIER)] * succeeded,
         *[MemberSummary(state=MemberState.FAILED, first_attempt_at=EARLIER)] * failed,
     ]
@@ -98,28 +100,97 @@ def test_the_phase(gang: GangSummary, before: str, phase: str) -> None:
 @pytest.mark.parametrize(("gang", "before", "phase"), PHASES.values(), ids=PHASES)
 def test_scheduler_plugins_knows_fewer_phases(gang: GangSummary, before: str, phase: str) -> None:
     coarse = {"PreScheduling": "Scheduling", "Scheduled": "Scheduling"}
+    if phase == "Scheduling" and gang.total.members < gang.total_minimum:
+        phase = "Pending"
     found = community_status(gang, before={"phase": coarse.get(before, before)}, coarse_phases=True)
     assert found["phase"] == coarse.get(phase, phase)
 
 
 # sentence: the gang, its phase before, its phase
 VOLCANO: dict[str, tuple[GangSummary, str, str]] = {
-    "no pods yet": (a_gang(), "", "Pending"),
+    "no pods yet": (a_gang(), "", "Inqueue"),
     "pods that nobody has looked at": (a_gang(pending=4), "Pending", "Pending"),
-    "the queue has let it in before it has pods": (a_gang(), "Inqueue", "Inqueue"),
+    "pods of one that was enqueued": (a_gang(pending=4), "Inqueue", "Inqueue"),
     "the scheduler has taken it up": (a_gang(waiting=4), "Pending", "Inqueue"),
     "the minimum is bound": (a_gang(bound=4), "Inqueue", "Running"),
+    "the first run before the last are bound": (a_gang(running=2, pending=2), "Inqueue", "Inqueue"),
     "some run and the others find no place": (a_gang(running=2, waiting=2), "Inqueue", "Unknown"),
+    "a running member was deleted": (a_gang(running=3), "Running", "Unknown"),
+    "a running member was deleted, and the end was not seen": (
+        a_gang(running=3),
+        "Inqueue",
+        "Unknown",
+    ),
+    "a new member takes its place": (a_gang(running=3, pending=1), "Unknown", "Unknown"),
+    "a new member was there at once": (a_gang(running=3, pending=1), "Running", "Running"),
+    "and finds no place": (a_gang(running=3, waiting=1), "Running", "Unknown"),
+    "the new member has its node": (a_gang(running=3, bound=1), "Unknown", "Running"),
+    "a running member failed": (a_gang(running=3, failed=1), "Running", "Unknown"),
+    "one beyond the minimum failed": (a_gang(running=4, failed=1), "Running", "Running"),
+    "one beyond the minimum was deleted": (a_gang(running=4), "Running", "Running"),
+    "a bound member was deleted before any ran": (a_gang(bound=3), "Running", "Inqueue"),
+    "a member is being deleted": (a_gang(running=3, leaving=1), "Running", "Running"),
+    "all are being deleted": (a_gang(leaving=4), "Running", "Running"),
+    "one is being deleted and another waits": (
+        a_gang(running=2, leaving=1, pending=1),
+        "Running",
+        "Unknown",
+    ),
+    "one is being deleted, and that leaves too few": (
+        a_gang(running=2, leaving=1),
+        "Unknown",
+        "Unknown",
+    ),
+    "the last running member was deleted": (a_gang(), "Unknown", "Inqueue"),
     "some have succeeded": (a_gang(running=1, succeeded=3), "Running", "Running"),
+    "the last one failed": (a_gang(failed=1, succeeded=3), "Running", "Completed"),
     "all have succeeded": (a_gang(succeeded=4), "Running", "Completed"),
+    "all have failed": (a_gang(failed=4), "Running", "Completed"),
+    "failed ones have had a node": (a_gang(bound=3, failed=1), "Inqueue", "Running"),
     "completed outlives the pods": (a_gang(), "Completed", "Completed"),
-    "pods evicted": (a_gang(), "Running", "Pending"),
+    "pods evicted": (a_gang(), "Running", "Inqueue"),
+    "a role has lost its only member": (
+        a_gang(running=4, minimum=0, minimums={"": 3, "ps": 1}),
+        "Running",
+        "Unknown",
+    ),
 }
 
 
 @pytest.mark.parametrize(("gang", "before", "phase"), VOLCANO.values(), ids=VOLCANO)
 def test_volcanos_phase(gang: GangSummary, before: str, phase: str) -> None:
     assert volcano_status(gang, before={"phase": before}, now=NOW)["phase"] == phase
+
+
+# sentence: the gang, what its condition says
+UNKNOWN: dict[str, tuple[GangSummary, str]] = {
+    "one is gone": (
+        a_gang(running=3),
+        "1/3 tasks in gang unschedulable: pod group is not ready, 3 Running, 4 minAvailable",
+    ),
+    "two have failed and one new one is there": (
+        a_gang(running=2, failed=2, pending=1),
+        "2/5 tasks in gang unschedulable: pod group is not ready, "
+        "1 Pending, 2 Failed, 2 Running, 4 minAvailable",
+    ),
+    "the new one was told why": (a_gang(running=3, waiting=1), WHY),
+}
+
+
+@pytest.mark.parametrize(("gang", "message"), UNKNOWN.values(), ids=UNKNOWN)
+def test_why_volcanos_phase_is_unknown(gang: GangSummary, message: str) -> None:
+    scheduled = {"type": "Scheduled", "status": "True", "lastTransitionTime": EARLIER}
+    before = {"phase": "Running", "conditions": [scheduled]}
+    [condition] = volcano_status(gang, before=before, now=NOW)["conditions"]
+    assert (condition["type"], condition["message"]) == ("Unschedulable", message)
+
+
+def test_scheduler_plugins_calls_a_gang_pending_that_has_lost_a_member() -> None:
+    for coarse, phase in ((True, "Pending"), (False, "Scheduling")):
+        found = community_status(
+            a_gang(running=3), before={"phase": "Running"}, coarse_phases=coarse
+        )
+        assert found["phase"] == phase
 
 
 # sentence: the gang, its reason, its message

@@ -335,7 +335,10 @@ def test_a_decision_is_written_before_a_pod_is_deleted() -> None:
     view = job_snapshot(on("PodFailed", "AbortJob"), pods={"w/0": "Failed", "w/1": "Running"})
     planned = plan(view)
     assert (planned.status["state"]["phase"], planned.delete_pods) == ("Aborting", ())
-    assert planned.events == (("Aborting", "pod j-w-0 failed: AbortJob"),)
+    assert planned.events == (
+        ("ExecuteAction", "Start to execute action AbortJob"),
+        ("Aborting", "pod j-w-0 failed: AbortJob"),
+    )
 
 
 @pytest.mark.parametrize("asked", ["Explode", "restartjob", "RestartTask"])

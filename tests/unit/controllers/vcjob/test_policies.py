@@ -83,6 +83,22 @@ CASES = {
     "Unknown is not a gang that waits": Case(
         (on("Unknown", "RestartJob"),), {"w/0": "Pending"}, view={"group": "Pending"}
     ),
+    "Unknown is not a gang that lacks the pod that we restart": Case(
+        (on("Unknown", "RestartJob"),),
+        {"w/0": RUN},
+        view={"group": "Unknown", "memory": ControlledResources().with_pod_restart(1, ("w", 1))},
+    ),
+    "Unknown is one that lacks another pod as well": Case(
+        (on("Unknown", "RestartJob"),),
+        {"w/0": RUN},
+        "RestartJob",
+        "Unknown",
+        {
+            "group": "Unknown",
+            "tasks": [a_task(replicas=3)],
+            "memory": ControlledResources().with_pod_restart(1, ("w", 1)),
+        },
+    ),
     "TaskCompleted": Case(
         (on("TaskCompleted", "CompleteJob"),),
         {"w/0": "Succeeded", "w/1": "Succeeded"},
@@ -242,6 +258,23 @@ def test_parts_are_restarted_together() -> None:
 def test_what_parts_cost(pods: dict[str, str], free: bool) -> None:
     policy = {"events": ["PodEvicted", "PodFailed"], "action": "RestartPod"}
     assert _decision(policy, pods=pods).costs_no_retry is free
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_pod_that_was_restarted_leaves_the_gang_in_pieces_once_it_finds_no_place(
+    told: bool,
+) -> None:
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    again = a_pod_of("w/1", "Pending", version=1, conditions=[waits] if told else [])
+    decision, _ = decide(
+        job_snapshot(
+            on("Unknown", "RestartJob"),
+            pods=[a_pod_of("w/0"), again],
+            group="Unknown",
+            memory=ControlledResources().with_pod_restart(1, ("w", 1)),
+        )
+    )
+    assert (decision is not None) is told
 
 
 def test_a_pod_cannot_be_restarted_for_what_its_task_has_done() -> None:

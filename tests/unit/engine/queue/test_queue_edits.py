@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from arranger.api.effects import DeletePod, Effect
+from arranger.api.effects import DeletePod, Effect, PublishEvent
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod, a_queue
@@ -105,6 +105,34 @@ def test_a_queue_closed_by_its_user_or_above_it_takes_nothing_until_it_is_opened
     assert bound(harness.run()) == set()
     team("Open")
     assert bound(harness.advance_to(20)) == {"p"}
+
+
+def test_a_queue_with_parts_takes_pods_when_it_has_none_any_more(harness: EngineHarness) -> None:
+    running, part = a_pod("runs").needs(cpu=1).in_queue("team"), a_queue("part", parent="team")
+    harness.observe(a_node().offers(cpu=8), a_queue("team"), running.on("n"))
+    harness.observe(part, a_pod("p").needs(cpu=1).in_queue("team"))
+    harness.observe(a_pod("q").needs(cpu=1).in_queue("part"))
+    assert bound(harness.run()) == {"q"}
+    assert used(harness, "team") == 2000, "those that run keep running, and count"
+    harness.observe(a_queue("part"))
+    assert bound(harness.advance_to(20)) == {"p"}
+    harness.observe(part, a_pod("r").needs(cpu=1).in_queue("team"))
+    assert bound(harness.advance_to(40)) == set()
+    harness.engine.handlers.on_queue_deleted(part, harness.now)
+    assert bound(harness.advance_to(60)) == {"r"}
+
+
+def test_a_gang_of_a_queue_with_parts_waits_evicts_nobody_and_is_told(
+    harness: EngineHarness,
+) -> None:
+    low = a_pod("low").needs(cpu=2).in_queue("team")
+    gang = [a_pod(f"g-{n}").needs(cpu=1).in_queue("team").in_gang("g", 2) for n in range(2)]
+    harness.observe(a_node().offers(cpu=2), a_queue("team"), low.on("n"))
+    harness.observe(a_queue("part", parent="team"), *(pod.with_priority(9) for pod in gang))
+    effects = harness.run() + harness.advance_to(30)
+    assert not of_kind(DeletePod, effects)
+    notes = [e.note for e in of_kind(PublishEvent, effects) if e.reason == "FailedScheduling"]
+    assert any("Queue <team> takes no pods: 1 other queue is part of it" in n for n in notes)
 
 
 def test_two_takers_at_once_do_not_undercut_a_guarantee_that_one_would_not(

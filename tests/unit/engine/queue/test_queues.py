@@ -269,6 +269,10 @@ WAITS: dict[str, tuple[list[Any], str]] = {
         [a_queue("q", parent="team"), a_queue("team", state="Closing")],
         "Queue <team> is not open",
     ),
+    "for one that has parts": (
+        [a_queue("q"), a_queue("part", parent="q")],
+        "Queue <q> takes no pods: 1 other queue is part of it",
+    ),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import re
 import shlex
@@ -14,12 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from tests.controlplane.admin import until
+from tests.controlplane.builds import is_built, published
 from tests.paths import REPO
 
-HERE: Final = Path(__file__).parent
 #: What the documentation types and nobody can type here, because it needs a container engine or
 #: makes what is there already.
 NOT_TYPED: Final = ("docker ", "make ")
@@ -30,14 +27,8 @@ def kubectl_path() -> str:
 
     Skips the test where there is neither, with the command that would make it run.
     """
-    sources = [HERE / "kubectl" / name for name in ("go.mod", "go.sum", "main.go")]
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-    cache = Path(os.environ.get("ARRANGER_CACHE") or Path.home() / ".cache/arranger")
-    built = cache / f"kubectl-{digest[:16]}" / "kubectl"
-    found = str(built) if built.exists() else shutil.which("kubectl")
-    if found is None:
-        pytest.skip("there is no kubectl: run `make kubectl` (needs Go)")
-    return found
+    installed = shutil.which("kubectl")
+    return installed if installed and not is_built("kubectl") else str(published("kubectl"))
 
 
 def commands(page: str, heading: str) -> Iterator[str]:

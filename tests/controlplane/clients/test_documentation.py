@@ -20,11 +20,11 @@ import pytest
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import load_api_server_config
 from tests.controlplane.admin import until
+from tests.controlplane.clients.terminal import NOT_TYPED, Terminal, commands, kubectl_path
 from tests.controlplane.cluster import ContainerEndingKubelets
 from tests.controlplane.daemon import Daemon
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane, a_node, a_pod
-from tests.controlplane.terminal import NOT_TYPED, Terminal, commands, kubectl_path
 from tests.paths import REPO
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]

@@ -1,0 +1,85 @@
+"""Commands of ``bus.volcano.sh`` that wait to be obeyed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from arranger.api.types.command import Command
+from arranger.controllers.runtime.writer import StatusError, Writer
+
+log = structlog.get_logger(__name__)
+
+
+class PendingCommands:
+    """The Commands for one kind of objects, by the key of the object.
+
+    Of one object the oldest comes first, and the next not before that is gone: so its target need
+    remember one Command only to obey each once.
+
+    Args:
+        key_of: the key of a Command's target; None for a Command that is not for this kind.
+    """
+
+    def __init__(self, key_of: Callable[[Command], str | None]) -> None:
+        self._key_of = key_of
+        #: Key of the target → uid → Command; and uid → key.
+        self._pending: dict[str, dict[str, Command]] = {}
+        self._keys: dict[str, str] = {}
+        #: Uids of those that were deleted and may still be shown by the watch.
+        self._gone: set[str] = set()
+
+    def on_updated(self, command: Command) -> set[str]:
+        """A Command was created or edited; returns the key of its target.
+
+        One that somebody has begun to delete is withdrawn.
+        """
+        uid = command.metadata.uid
+        changed = self._remove(uid)
+        key = self._key_of(command)
+        if key is None or uid in self._gone or command.metadata.deletion_timestamp is not None:
+            return changed
+        self._pending.setdefault(key, {})[uid] = command
+        self._keys[uid] = key
+        return changed | {key}
+
+    def on_deleted(self, command: Command) -> set[str]:
+        """A Command is gone, whoever has deleted it."""
+        self._gone.discard(command.metadata.uid)
+        return self._remove(command.metadata.uid)
+
+    def next(self, key: str) -> Command | None:
+        """The oldest Command for an object."""
+        pending = self._pending.get(key, {}).values()
+        return min(pending, key=_age, default=None)
+
+    async def delete(self, command: Command, writer: Writer) -> bool:
+        """Delete a Command that was obeyed or is of no use; False if the server refuses.
+
+        Raises:
+            TransportError: no answer came; it is obeyed already, and to be deleted once more.
+        """
+        try:
+            await writer.delete(command.path, uid=command.metadata.uid)
+        except StatusError as error:
+            write = log.debug if error.unauthorized else log.warning
+            write("command.delete_refused", path=command.path, error=str(error))
+            return False
+        if self._remove(command.metadata.uid):
+            self._gone.add(command.metadata.uid)
+        return True
+
+    def _remove(self, uid: str) -> set[str]:
+        key = self._keys.pop(uid, None)
+        if key is None:
+            return set()
+        del self._pending[key][uid]
+        if not self._pending[key]:
+            del self._pending[key]
+        return {key}
+
+
+def _age(command: Command) -> tuple[float, str, str]:
+    created = command.metadata.creation_timestamp
+    return (created.timestamp() if created else 0.0, command.metadata.name, command.metadata.uid)
