@@ -84,11 +84,17 @@ picture: $(STAMP) ## Record the demo again as docs/demo.svg
 	$(BIN)/python -m docs.generator.picture
 
 N ?= 1000
+WORLDS ?= 100000
+JOBS ?= $(shell nproc)
 
 .PHONY: differential
-differential: $(STAMP) oracle ## Compare N=1000 fresh random snapshots with kube-scheduler's plugins, and worlds with brute force
+differential: $(STAMP) oracle worlds ## Compare N=1000 fresh random snapshots with kube-scheduler's plugins, and worlds with brute force
 	$(BIN)/python -m tests.differential -n $(N)
-	$(BIN)/python -m tests.differential.gang_preemption $(N)
+
+.PHONY: worlds
+worlds: $(STAMP) ## Put gang preemption beside brute force in WORLDS=100000 worlds, in JOBS processes (half an hour of CPU)
+	$(BIN)/python -m tests.differential.gang_preemption $(WORLDS) --jobs $(JOBS)
+	$(BIN)/python -m tests.differential.gang_preemption $$(($(WORLDS) / 20)) --jobs $(JOBS) --many
 
 .PHONY: corpus
 corpus: $(STAMP) oracle ## Ask kube-scheduler's plugins again about the conformance corpora

@@ -88,8 +88,13 @@ class Metrics:
         )
         self._gang_plans = Counter(
             "arranger_gang_preemption_plans_total",
-            "Times that victims were sought for a gang: the best were found, some of many, or none",
+            "Times that victims were sought for a gang: the best found, none to find, or bounded",
             ["result"],
+            registry=registry,
+        )
+        self._bounded_gang_attempts = Counter(
+            "arranger_gang_attempts_bounded_total",
+            "Times that a gang was not placed and had too many ways to try them all",
             registry=registry,
         )
         self._leader = Gauge(
@@ -119,6 +124,7 @@ class Metrics:
             self._algorithm.observe(seconds)
         for result, times in stats.gang_plans.items():
             self._gang_plans.labels(result).inc(times)
+        self._bounded_gang_attempts.inc(stats.bounded_gang_attempts)
 
     def update_gauges(self, engine: Engine) -> None:
         """Set the gauges; called when they are about to be read."""

@@ -23,7 +23,9 @@ class Stats:
         attempts_until_bound: attempts it took, one per bound pod.
         attempt_seconds: seconds spent deciding, one per attempt of a pod or of a whole gang.
         gang_plans: ``best`` | ``bounded`` | ``none`` → how often a search for a gang's victims has
-            found the best there are, some of many, or nobody.
+            found the best there are, has ended early, or has shown that nobody can leave for it.
+        bounded_gang_attempts: how often a gang was not placed and there were too many ways to try
+            them all.
     """
 
     attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -31,6 +33,7 @@ class Stats:
     attempts_until_bound: list[int] = field(default_factory=list)
     attempt_seconds: list[float] = field(default_factory=list)
     gang_plans: Counter[str] = field(default_factory=Counter)
+    bounded_gang_attempts: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -96,8 +99,8 @@ class EngineContext:
         self.stats.attempts[member.profile.scheduler_name, result] += 1
 
     def record_gang_plan(self, *, found: bool, proven: bool) -> None:
-        """Victims were sought for a gang; ``proven``: no others would cost less."""
-        self.stats.gang_plans["none" if not found else "best" if proven else "bounded"] += 1
+        """Victims were sought for a gang; ``proven``: no others would do, or cost less."""
+        self.stats.gang_plans["bounded" if not proven else "best" if found else "none"] += 1
 
     def take_outbox(self) -> list[Effect]:
         """What the driver is to do, since the last call."""

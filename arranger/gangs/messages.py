@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from arranger.api.annotations import GANG_MIN
 from arranger.gangs.gang import Gang, MemberState
 from arranger.gangs.group import BundleCounts, GangGroup
+
+#: Said where the members of a gang may be placed in so many ways that not all were tried.
+TOO_MANY_WAYS: Final = "There are too many ways to place its members to try them all"
 
 
 def blocking_reason(group: GangGroup) -> str:

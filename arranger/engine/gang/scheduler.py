@@ -174,6 +174,7 @@ class GangScheduler:
             self._context.outbox.extend(pod_events.plugin_events(result.blocker, result.events))
             if result.infeasible is not None:
                 self._cycle.run_post_filter(result.blocker, result.infeasible)
+        self._context.stats.bounded_gang_attempts += result.bounded
         entity.blockers = result.blockers
         entity.reason = self._explain(entity, result)
         if not result.complete:
@@ -194,6 +195,8 @@ class GangScheduler:
         if result.blocker is not None and not result.complete:
             text += f", blocked by pod {result.blocker.pod.key}"
         text = f"{result.message} {group.display_name}: {text}.".lstrip()
+        if result.bounded:
+            text += f" {messages.TOO_MANY_WAYS}."
         if result.complete:
             return text
         held = self._holds.members_of(entity)

@@ -15,7 +15,8 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.gang.holds import GangHolds
-from arranger.engine.gang.placement_search import Placements, PlacementSearcher, SearchEffort
+from arranger.engine.gang.placement_boards import Placements, SearchEffort
+from arranger.engine.gang.placement_search import PlacementSearcher
 from arranger.engine.gang.topology import placement_order, topology_row_masks
 from arranger.engine.pod.node_reservation import select_nodes
 from arranger.engine.pod.schedule_result import (
@@ -51,6 +52,7 @@ class GangScheduleResult:
         blockers: one pod of each class that fits nowhere.
         events: (reason, text) of the plugins' events for the blocker.
         infeasible: the diagnosis of the blocker, if no node is feasible for it.
+        bounded: whether there were too many ways to place the members to try them all.
     """
 
     complete: bool = False
@@ -63,6 +65,7 @@ class GangScheduleResult:
     blockers: tuple[PodInfo, ...] = ()
     events: tuple[tuple[str, str], ...] = ()
     infeasible: Infeasible | None = None
+    bounded: bool = False
 
 
 @dataclass(slots=True)
@@ -253,6 +256,7 @@ class GangSchedulingCycle:
             else:
                 unplaced = attempt.keep(found, members)
         result = attempt.result
+        result.bounded = effort.bounded and not result.complete
         if result.complete and surplus and not result.error:
             self._place_members(attempt, unplaced, required=False)
         failed = attempt.failed_classes.values()

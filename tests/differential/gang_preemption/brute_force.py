@@ -12,7 +12,7 @@ Who may be evicted for whom is written down here once more, as docs/design says 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -100,7 +100,8 @@ class BruteForce:
     def guarantees_hold(self, gone: Victims) -> bool:
         """Whether no queue that loses something has less than it is guaranteed then."""
         for queue in self.world.queues:
-            theirs = [pod for pod in self.world.running if pod.queue == queue.name]
+            running = (*self.world.running, *self.world.taker.bound)
+            theirs = [pod for pod in running if pod.queue == queue.name]
             for what, least in queue.guarantee.items():
                 taken = sum(getattr(pod, what) for pod in theirs if pod.name in gone)
                 left = sum(getattr(pod, what) for pod in theirs) - taken
@@ -165,7 +166,8 @@ class BruteForce:
             return None
         known: dict[object, bool] = {}
         for gone in sorted(self.legal_sets(), key=lambda gone: (self.cost(gone), sorted(gone))):
-            left = tuple(self.free(gone).values()), tuple(self.quota_left(gone).items())
+            shunned = tuple(self._is_shunned(node, gone) for node in self.world.nodes)
+            left = tuple(self.free(gone).values()), tuple(self.quota_left(gone).items()), shunned
             if left not in known:
                 known[left] = self.fits(gone)
             if known[left]:
@@ -177,7 +179,7 @@ class BruteForce:
     def free(self, gone: Victims) -> Free:
         """What is left on each node."""
         free: Free = {node.name: (node.cpu, node.cards, frozenset()) for node in self.world.nodes}
-        for pod in self.world.running:
+        for pod in (*self.world.running, *self.world.taker.bound):
             if pod.name not in gone:
                 cpu, cards, ports = free[pod.node]
                 used = ports | {pod.port} if pod.port else ports
@@ -188,7 +190,8 @@ class BruteForce:
         """What each limit of the taker's queue, and the guarantees of others, leave it."""
         name = self.world.taker.members[0].queue
         queue = next((queue for queue in self.world.queues if queue.name == name), None)
-        staying = [pod for pod in self.world.running if pod.name not in gone]
+        others = (*self.world.running, *self.world.taker.bound)
+        staying = [pod for pod in others if pod.name not in gone]
         if queue is None:
             return {}
         found: dict[str, int] = {}
@@ -208,13 +211,26 @@ class BruteForce:
 
     def fits(self, gone: Victims) -> bool:
         """Whether there is any way to place what the taker needs."""
-        zones = sorted({node.zone for node in self.world.nodes} - {""})
+        taker = self.world.taker
         free, left = self.free(gone), self.quota_left(gone)
-        if self.world.taker.topology != "required":
-            return self._place(0, {}, free, left, self.world.nodes)
+        nodes = tuple(node for node in self.world.nodes if not self._is_shunned(node, gone))
+        node_of = {node.name: node for node in self.world.nodes}
+        placed = {pod.name: node_of[pod.node] for pod in taker.bound}
+        if taker.topology != "required":
+            return self._place(0, placed, free, left, nodes)
+        zones = {node.zone for node in placed.values() or self.world.nodes} - {""}
         return any(
-            self._place(0, {}, free, left, tuple(n for n in self.world.nodes if n.zone == zone))
-            for zone in zones
+            self._place(0, placed, free, left, tuple(n for n in nodes if n.zone == zone))
+            for zone in sorted(zones)
+        )
+
+    def _is_shunned(self, node: Node, gone: Victims) -> bool:
+        """Whether no taker may be there, for who stays there."""
+        away_from = self.world.taker.away_from
+        return any(
+            pod.shuns or (away_from and pod.app == away_from)
+            for pod in self.world.running
+            if pod.node == node.name and pod.name not in gone
         )
 
     def _place(
@@ -254,9 +270,17 @@ class BruteForce:
 
     def _can_be_enough(self, number: int, placed: dict[str, Node]) -> bool:
         """Whether the minimum is reached if all members still to come get nodes."""
-        members, gang = self.world.taker.members, self.world.taker.gang
-        those = [m for n, m in enumerate(members) if m.name in placed or n >= number]
-        return bool(those) if gang is None else self.stands(gang, those)
+        members = self.world.taker.members
+        return self.taker_stands(
+            [m for n, m in enumerate(members) if m.name in placed or n >= number]
+        )
+
+    def taker_stands(self, members: Iterable[Pod]) -> bool:
+        """Whether these members are enough, beside those that had nodes before."""
+        those, gangs = [*self.world.taker.bound, *members], self.world.taker.gangs
+        if not gangs:
+            return bool(those)
+        return all(self.stands(gang, [m for m in those if m.gang == gang.name]) for gang in gangs)
 
     def _is_spread(self, placed: dict[str, Node]) -> bool:
         zones = {node.zone for node in self.world.nodes} - {""}

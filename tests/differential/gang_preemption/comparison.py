@@ -37,9 +37,9 @@ class Comparison:
     @property
     def bound(self) -> bool:
         """Whether what the taker needs has got nodes."""
-        gang, bound = self.world.taker.gang, self.played.bound
+        bound = self.played.bound
         members = [pod for pod in self.world.taker.members if pod.name in bound]
-        return bool(members) if gang is None else self.brute_force.stands(gang, members)
+        return self.brute_force.taker_stands(members)
 
     @property
     def verdict(self) -> str:

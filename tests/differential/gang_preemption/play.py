@@ -20,7 +20,7 @@ from tests.unit.engine.harness import EngineHarness, of_kind
 
 #: So long the engine has to place the taker once its victims have gone, in seconds.
 PATIENCE = (20.0, 400.0, 1000.0)
-ZONE = "topology.kubernetes.io/zone"
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
 @dataclass
@@ -57,11 +57,11 @@ def play(world: World) -> Played:
     handlers = harness.engine.handlers
     for budget in world.budgets:
         handlers.on_disruption_budget_updated(_budget(budget), 0.0)
-    for gang in (*world.gangs, *([world.taker.gang] if world.taker.gang else [])):
+    for gang in (*world.gangs, *world.taker.gangs):
         handlers.on_pod_group_updated(_pod_group(gang, world), 0.0)
     harness.observe(*(pods[pod.name] for pod in world.running))
     harness.run()
-    takers = [pods[pod.name] for pod in world.taker.members]
+    takers = [pods[pod.name] for pod in (*world.taker.bound, *world.taker.members)]
     harness.observe(*takers)
     harness.effects.clear()
     played = Played()
@@ -113,19 +113,21 @@ def _node(node: Node) -> NodeBuilder:
 def _pods(world: World) -> dict[str, PodBuilder]:
     gangs, taker = {gang.name: gang for gang in world.gangs}, world.taker
     built = {pod.name: _running(pod, gangs.get(pod.gang)) for pod in world.running}
-    for pod in taker.members:
+    for pod in (*taker.bound, *taker.members):
         each = _pod(pod, taker.gang).labelled(t="t")
+        each = each.on(pod.node) if pod.node else each
         each = each.selects({ZONE: pod.zone}) if pod.zone else each
         if taker.topology:
             each = each.annotated({TOPOLOGY: f"{taker.topology}={ZONE}"})
-        each = each.apart("kubernetes.io/hostname", {"t": "t"}) if taker.apart else each
+        each = each.apart(HOST, {"t": "t"}) if taker.apart else each
+        each = each.apart(HOST, {"app": taker.away_from}) if taker.away_from else each
         built[pod.name] = each.spreads(ZONE, over={"t": "t"}) if taker.spread else each
     types = {queue.name: queue.service for queue in world.queues}
     return {
         pod.name: built[pod.name].in_queue(pod.queue).serving(types[pod.queue])
         if pod.queue
         else built[pod.name]
-        for pod in (*world.running, *taker.members)
+        for pod in (*world.running, *taker.bound, *taker.members)
     }
 
 
@@ -134,6 +136,7 @@ def _running(pod: Pod, gang: Gang | None) -> PodBuilder:
     built = built.with_status(startTime=f"2026-01-01T00:00:{pod.start:02}Z")
     if not pod.preemptable:
         built = built.annotated({"volcano.sh/preemptable": "false"})
+    built = built.apart(HOST, {"t": "t"}) if pod.shuns else built
     return built.labelled(app=pod.app) if pod.app else built
 
 
@@ -149,7 +152,8 @@ def _pod(pod: Pod, gang: Gang | None) -> PodBuilder:
 
 
 def _pod_group(gang: Gang, world: World) -> AnyPodGroup:
-    partners = [f"default/{each.name}" for each in world.gangs if each.group == gang.group]
+    gangs = (*world.gangs, *world.taker.gangs)
+    partners = [f"default/{each.name}" for each in gangs if each.group == gang.group]
     meta = {"name": gang.name, "namespace": "default", "uid": f"uid-{gang.name}"}
     if gang.together:
         spec = {"schedulingPolicy": {"gang": {"minCount": gang.minimum}}}

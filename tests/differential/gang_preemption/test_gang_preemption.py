@@ -40,6 +40,12 @@ def world(cpus: dict[str, int], gangs: list[Gang], running: list[Pod], who: Take
     return World(nodes, tuple(running), tuple(gangs), (), (), who)
 
 
+def zones(cpus: dict[str, int], who: Taker) -> World:
+    """Empty nodes, each in the zone of its first letter."""
+    nodes = tuple(Node(name, cpu, zone=name[0]) for name, cpu in cpus.items())
+    return World(nodes, (), (), (), (), who)
+
+
 FOUR = dict.fromkeys(("n0", "n1", "n2", "n3"), 1)
 SERVERS = pods("ps", 1, "n0", gang="v", role="ps")
 WORKERS = pods("worker", 3, "n1", "n2", "n3", gang="v", role="worker")
@@ -101,6 +107,10 @@ NAMED: dict[str, tuple[World, set[str]]] = {
     ),
     "members of different sizes are placed in the one way that does": (
         world({"n": 4, "m": 3}, [], [], taker(3, 2, 2)),
+        set(),
+    ),
+    "by turns in two zones, whatever their sizes, of which each has room for its share": (
+        zones({"n0": 3, "n1": 3, "n2": 2, "m": 2}, taker(3, 3, 2, 1, 1, spread=True)),
         set(),
     ),
     "and for them, too, nobody leaves who is not in that way": (

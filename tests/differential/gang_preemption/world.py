@@ -28,7 +28,7 @@ class Node:
 class Pod:
     """A pod; ``start`` in seconds, ``port`` 0 for no host port, ``app`` what budgets select.
 
-    ``zone`` is where it must be, if anywhere.
+    ``zone`` is where it must be, if anywhere; beside one that ``shuns`` no taker may be.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Pod:
     port: int = 0
     preemptable: bool = True
     zone: str = ""
+    shuns: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,9 @@ class Taker:
         topology: ``required`` or ``preferred`` for one zone, "" for none.
         apart: whether no two members may be on one node.
         spread: whether the zones may differ by one member at most.
+        away_from: pods of this ``app``, beside which no member may be.
+        partner: a gang that is placed together with this one, if any.
+        bound: members that have nodes already; fewer than the minimum.
     """
 
     members: tuple[Pod, ...]
@@ -97,6 +101,14 @@ class Taker:
     topology: str = ""
     apart: bool = False
     spread: bool = False
+    away_from: str = ""
+    partner: Gang | None = None
+    bound: tuple[Pod, ...] = ()
+
+    @property
+    def gangs(self) -> tuple[Gang, ...]:
+        """All that must stand."""
+        return tuple(gang for gang in (self.gang, self.partner) if gang is not None)
 
 
 @dataclass(frozen=True)
@@ -113,7 +125,60 @@ class World:
 
 def random_world(seed: int) -> World:
     """A world of up to 6 nodes, 5 gangs and 11 pods, in which room is scarce."""
-    return _Maker(random.Random(seed)).make()
+    world = _Maker(random.Random(seed)).make()
+    # Drawn by itself, so that the seeds of old worlds go on meaning these.
+    return _with_company(world, random.Random(f"{seed} company"))
+
+
+def _with_company(world: World, rng: random.Random) -> World:
+    """In some worlds who is beside whom counts, or the taker has a partner, or nodes already."""
+    taker, running = world.taker, world.running
+    if rng.random() < 0.1:
+        running = tuple(replace(pod, shuns=rng.random() < 0.3) for pod in running)
+    if rng.random() < 0.1:
+        taker = replace(taker, away_from="a")
+    if taker.gang is None:
+        return replace(world, running=running, taker=taker)
+    if rng.random() < 0.1 and len(taker.members) > 1:
+        taker = _with_partner(taker, rng)
+    if rng.random() < 0.3:
+        taker = _partly_bound(taker, replace(world, running=running), rng)
+    queues = tuple(_with_room(queue, (*running, *taker.bound)) for queue in world.queues)
+    return replace(world, running=running, queues=queues, taker=taker)
+
+
+def _with_partner(taker: Taker, rng: random.Random) -> Taker:
+    """Some of the members are in a second gang; both need all they have, or one fewer."""
+    first = rng.randint(1, len(taker.members) - 1)
+    parts = (taker.members[:first], taker.members[first:])
+    gangs = [
+        Gang(name, max(1, len(part) - rng.choice((0, 0, 1))), group="takers")
+        for name, part in zip("tu", parts, strict=True)
+    ]
+    members = [
+        replace(pod, gang=name, role="")
+        for name, part in zip("tu", parts, strict=True)
+        for pod in part
+    ]
+    return replace(taker, members=tuple(members), gang=gangs[0], partner=gangs[1])
+
+
+def _partly_bound(taker: Taker, world: World, rng: random.Random) -> Taker:
+    """One of the members has got a node that has room for it, as after a crash."""
+    needed = sum(max(gang.minimum, sum(gang.roles.values())) for gang in taker.gangs)
+    first, where = taker.members[0], list[str]()
+    for node in world.nodes:
+        there = [pod for pod in world.running if pod.node == node.name]
+        enough = node.cpu - sum(pod.cpu for pod in there) >= first.cpu
+        enough = enough and node.cards - sum(pod.cards for pod in there) >= first.cards
+        shunned = any(pod.shuns or pod.app == taker.away_from != "" for pod in there)
+        crowded = shunned or (first.port and any(pod.port == first.port for pod in there))
+        if enough and not crowded and (node.zone == first.zone or not first.zone):
+            where += [node.name] if node.zone or not (taker.topology or taker.spread) else []
+    if not where or needed < 2:
+        return taker
+    there = replace(first, node=rng.choice(where))
+    return replace(taker, members=taker.members[1:], bound=(there,))
 
 
 def _with_room(queue: Queue, running: tuple[Pod, ...]) -> Queue:

@@ -16,8 +16,9 @@ from arranger.framework.preemption import EvictionPolicy
 
 #: Said of pods that only time protects.
 PROTECTED_MESSAGE: Final = "Others have not run their minimum time, or are back from an eviction"
-#: Said where so many pods could leave that not all sets of them were compared.
-BOUNDED_MESSAGE: Final = "Too many pods could be evicted to compare all sets of them"
+#: Said where so many pods could leave, or the members may be placed in so many ways, that not all
+#: of these were compared.
+BOUNDED_MESSAGE: Final = "There are too many ways to make room for it to compare them all"
 #: Seconds between two evictions for one group: doubled with each, up to the maximum.
 MIN_EVICTION_INTERVAL: Final = 10.0
 MAX_EVICTION_INTERVAL: Final = 300.0

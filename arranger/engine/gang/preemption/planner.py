@@ -15,7 +15,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.links import GangLinks
-from arranger.engine.gang.placement_search import SearchEffort
+from arranger.engine.gang.placement_boards import SearchEffort
 from arranger.engine.gang.preemption.candidates import PreemptionCandidates, preemptors_of
 from arranger.engine.gang.preemption.dry_placement import Destinations, DryPlacement
 from arranger.engine.gang.preemption.plan_search import MAX_EFFORT, PlanSearch
@@ -32,7 +32,8 @@ class PreemptionPlan:
     """Whom to evict, and where the members go then; without victims preemption does not help.
 
     Attributes:
-        proven: whether all that would cost less, or all there is, has been ruled out.
+        proven: whether all that would cost less, or all there is, has been ruled out: all sets of
+            victims have been compared, and all ways to place the members tried.
         time_protected: whether any pod was no candidate only because time protects it for now.
     """
 
@@ -109,7 +110,7 @@ class GangPreemptionPlanner:
                     best, plan = found, PreemptionPlan(destinations, found.victims, proven)
                 if best.victims and not small:
                     break  # to look at other domains for so many is too dear
-        return plan
+        return replace(plan, proven=plan.proven and not effort.bounded)
 
     def _row_masks(
         self, entity: QueuedEntity, candidates: Sequence[PodInfo]

@@ -14,6 +14,7 @@ from arranger.api.event_reasons import FAILED_SCHEDULING
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.engine.gang.preemption import plan_search
 from arranger.engine.gang.preemption.executor import BOUNDED_MESSAGE, PROTECTED_MESSAGE
+from arranger.gangs.messages import TOO_MANY_WAYS
 from arranger.plugins import default_profile
 from arranger.quota.preemption_policy import QuotaConfig
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
@@ -131,6 +132,21 @@ def test_a_gang_that_cannot_spare_enough_leaves_whole_and_others_stay() -> None:
     assert gone == {f"old-{n}" for n in range(4)}
 
 
+def test_a_gang_whose_room_another_took_evicts_again_as_soon_as_it_may() -> None:
+    harness = EngineHarness(default_profile())
+    old = [a_pod(f"old-{n}").needs(cpu=2).on("n") for n in range(2)]
+    harness.observe(a_node("n").offers(cpu=4), *old)
+    harness.observe(
+        *(a_pod(f"g-{n}").needs(cpu=2).with_priority(9).in_gang("g", 2) for n in range(2))
+    )
+    assert len(of_kind(DeletePod, harness.run())) == 2
+    harness.observe(a_pod("thief").needs(cpu=4).on("n"))
+    for pod in old:
+        harness.observe_deleted(pod)
+    assert of_kind(DeletePod, harness.advance_to(19)) == [], "its last evictions were in vain"
+    assert [delete.pod.name for delete in of_kind(DeletePod, harness.advance_to(21))] == ["thief"]
+
+
 def test_only_a_group_that_may_evict_is_told_that_time_protects_others() -> None:
     """What is found out for one group is not said of the next, for which nobody has looked."""
     harness = EngineHarness(default_profile(), queues=QuotaConfig(reclaim_min_runtime=600))
@@ -164,6 +180,19 @@ def test_how_a_search_for_victims_ended_is_counted_and_told(
     assert told
     assert all((BOUNDED_MESSAGE in note) == (result == "bounded") for note in told)
     assert harness.engine.take_stats().gang_plans == {result: 1}
+
+
+def test_where_there_are_too_many_ways_to_place_the_members_that_is_counted_and_told() -> None:
+    """Those of 3 belong on the nodes of 3, and go to those of 4, where a gang of 3 tries more."""
+    harness = EngineHarness(default_profile())
+    for n in range(5):
+        harness.observe(a_node(f"four-{n}").offers(cpu=4), a_node(f"three-{n}").offers(cpu=3))
+    members = [a_pod(f"g-{n}").needs(cpu=cpu) for n, cpu in enumerate([3] * 5 + [2] * 10)]
+    harness.observe(*(pod.in_gang("g", 15) for pod in members))
+    told = [e.note for e in of_kind(PublishEvent, harness.run()) if e.reason == FAILED_SCHEDULING]
+    assert told
+    assert all(TOO_MANY_WAYS in note for note in told)
+    assert harness.engine.take_stats().bounded_gang_attempts == 1
 
 
 @pytest.mark.parametrize("makers", [(inference, training), (training, inference)])
