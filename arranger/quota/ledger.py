@@ -34,7 +34,13 @@ from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.charges import Charge, ChargedLimit, QuotaShortage
 from arranger.quota.guarantees import Guarantees
 from arranger.quota.pod_owners import PodOwners
-from arranger.quota.queue_spec import QueueQuota, charges_for, path_self_to_root, read_queue
+from arranger.quota.queue_spec import (
+    QueueQuota,
+    charges_for,
+    path_self_to_root,
+    read_queue,
+    why_no_pods,
+)
 
 
 class PodGroups(Protocol):
@@ -148,19 +154,8 @@ class QuotaLedger:
         return queue_of(pod.pod, getattr(getattr(self._group_of(pod), "spec", None), "queue", ""))
 
     def why_no_pods(self, name: str) -> str:
-        """Why a queue takes no pods at all, however few; "" if it does.
-
-        Only those at the ends of the tree take pods, as in Volcano.
-        """
-        if name == ROOT_QUEUE:
-            return f"Queue <{name}> takes no pods: it is the root of all queues"
-        if self.queue_quota(name) is None:
-            return f"Queue <{name}> does not exist"
-        if children := self._child_counts[name]:
-            are = "queue is" if children == 1 else "queues are"
-            return f"Queue <{name}> takes no pods: {children} other {are} part of it"
-        path = self.path_self_to_root(name)
-        return next((f"Queue <{q.name}> is not open" for q in path if not q.is_open), "")
+        """Why a queue takes no pods at all, however few; "" if it does."""
+        return why_no_pods(name, list(self.path_self_to_root(name)), self._child_counts[name])
 
     def queue_quota(self, name: str) -> QueueQuota | None:
         """The state of a queue; None if there is none of that name."""
