@@ -63,6 +63,7 @@ from arranger.quota.ledger import QuotaLedger
 from arranger.quota.pod_owners import PodOwners
 from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
 from arranger.quota.quota_plugin import with_quota
+from arranger.quota.reclaim import DeservedReclaim
 
 
 class Engine:
@@ -195,7 +196,9 @@ class Engine:
         )
         # What drives them.
         self._waiting_pods = WaitingPods(context, queue, cycle, binding_cycle, self._gang_scheduler)
-        self._quota_timers = QuotaTimers(context, queue, registry, protection, quota, release)
+        self._quota_timers = QuotaTimers(
+            context, queue, registry, protection, quota, release, DeservedReclaim(ledger)
+        )
         self._scheduler = EntityScheduler(
             context,
             queue,

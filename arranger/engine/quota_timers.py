@@ -1,9 +1,13 @@
-"""What happens to queues as time passes: protections end, and cards kept for gangs are freed."""
+"""What changes for queues without any event: protections end, cards kept for gangs are freed, and
+queues come to use more or less than they deserve."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
 
+from arranger.api.resource_requests import Amounts
 from arranger.engine.context import EngineContext
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
@@ -11,11 +15,12 @@ from arranger.engine.quota_gate import QuotaGate
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.gangs.registry import GangRegistry
 from arranger.quota.eviction_protection import EvictionProtection
+from arranger.quota.reclaim import DeservedReclaim
 
 
 @dataclass(slots=True, eq=False)
 class QuotaTimers:
-    """Wakes pods when time has changed what their queues may use."""
+    """Wakes pods when what their queues may use, or take from others, has changed."""
 
     _context: EngineContext
     _queue: SchedulingQueue
@@ -23,6 +28,9 @@ class QuotaTimers:
     _protection: EvictionProtection
     _quota: QuotaGate
     _release: NodeRelease
+    _reclaim: DeservedReclaim
+    #: Queue → what it used of what it deserves, when that was looked at last.
+    _uses: Mapping[str, Amounts] = field(default_factory=dict)
 
     def advance(self, now: float) -> None:
         """Do what is due."""
@@ -34,6 +42,11 @@ class QuotaTimers:
                 self._release.notify_pod_removed(pod, node, now)
         if self._quota.expire(now, self._has_minimum):
             self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
+        if (uses := self._reclaim.uses()) != self._uses:
+            before, self._uses = self._uses, uses
+            concerns = partial(self._reclaim.may_help, before=before, after=uses)
+            rules = ActionType.EVICTION_RULES
+            self._queue.wake(ClusterEvent(rules, resource="Queue", concerns=concerns), now)
 
     def next_timer(self) -> float | None:
         """When something will be due."""

@@ -42,7 +42,8 @@ class ClusterEvent:
     ``stored`` and ``stored_before`` are of the kind ``resource``; a deleted object is only before.
     ``could_fit`` says whether a waiting pod might fit on the node that has changed or that a pod
     has left, evictions included, and whether its gang has any chance with it; ``frees_quota``
-    whether the pod that has left counted towards limits of its queues, which may suffice now.
+    whether the pod that has left counted towards limits of its queues, which may suffice now;
+    ``concerns`` whether others may be evicted for it now, where that is not so for all.
     """
 
     action_type: ActionType
@@ -55,6 +56,7 @@ class ClusterEvent:
     stored_before: StoredObject | None = None
     could_fit: Callable[[PodInfo], bool] | None = None
     frees_quota: Callable[[PodInfo], bool] | None = None
+    concerns: Callable[[PodInfo], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)

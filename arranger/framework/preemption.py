@@ -90,6 +90,15 @@ class EvictionPolicy(Protocol):
         """Of preemptors of one class, the one of the lowest priority may evict the fewest."""
         return None
 
+    def preemptor_state(self, pod: PodInfo) -> Hashable:
+        """While it is the same, :meth:`can_preempt` says the same of a pod, if time protects nobody
+        and the victims stay what they are."""
+        return None
+
+    def for_group(self, members: Sequence[PodInfo], needed: int) -> EvictionPolicy:
+        """The policy for members of a gang, so many of which want nodes at once."""
+        return self
+
     def protected_until(self, preemptor: PodInfo, victim: PodInfo) -> float:
         """Until when nothing but time keeps the preemptor from taking the victim's place.
 
@@ -113,8 +122,8 @@ class EvictionPolicy(Protocol):
         """How important a pod is among victims; the least important go first."""
         return pod.priority
 
-    def allows(self, victims: Sequence[PodInfo]) -> bool:
-        """Whether these pods may be evicted together; there is at least one."""
+    def allows(self, victims: Sequence[PodInfo], takers: Sequence[PodInfo]) -> bool:
+        """Whether these pods, at least one, may be evicted together for some others."""
         return True
 
 

@@ -68,6 +68,8 @@ class CandidateCache:
         self._expiries: list[tuple[float, int]] = []
         self._expiry_of: dict[int, float] = {}
         self._policy: EvictionPolicy | None = None
+        self._takers: Sequence[PodInfo] = ()
+        self._preemptor_state: Hashable = None
         self._selector: VictimSelector | None = None
 
     def best(self) -> Candidate | None:
@@ -114,7 +116,7 @@ class CandidateCache:
 
     def _allows(self, victims: Sequence[PodInfo]) -> bool:
         assert self._policy is not None, "there are candidates since it looked"
-        return self._policy.allows(victims)
+        return self._policy.allows(victims, self._takers)
 
     def candidates(self) -> Iterator[Candidate]:
         """All candidates that may leave together, the cheapest first.
@@ -128,8 +130,7 @@ class CandidateCache:
                 yield heappop(others)[1]
             found = self._found[rank[-1]]
             assert isinstance(found, Candidate), "only candidates have a rank"
-            assert self._policy is not None, "there are candidates since it looked"
-            if self._policy.allows(found.victims):
+            if self._allows(found.victims):
                 yield found
             elif (other := self._alternative(rank[-1])) is not None:
                 heappush(others, ((*other.cost(), other.row), other))
@@ -142,11 +143,9 @@ class CandidateCache:
         assert selector is not None, "there are candidates since it looked"
         assert policy is not None, "there are candidates since it looked"
         pods = selector.preemptible(row)
-        may = allowed_together(pods, lambda some: policy.allows(policy.expand_to_gang(some)))
+        may = allowed_together(pods, lambda some: self._allows(policy.expand_to_gang(some)))
         found = selector.select_victims(row, may) if may else None
-        if isinstance(found, Candidate) and policy.allows(found.victims):
-            return found
-        return None
+        return found if isinstance(found, Candidate) and self._allows(found.victims) else None
 
     def reasons(self) -> tuple[Counter[str], int]:
         """(reason → nodes that gave it, number of nodes that were looked at).
@@ -164,6 +163,10 @@ class CandidateCache:
         ``enough`` candidates, as upstream (``DryRunPreemption``); every pod begins elsewhere then.
         """
         policy = self._policy = context.policy
+        self._takers = (context.pod,)
+        if (state := policy.preemptor_state(context.pod)) != self._preemptor_state:
+            self._preemptor_state = state
+            self._forget_all()
         table, cluster = context.cluster.table, context.cluster
         self._forget_changed(context)
         self._forget_exceeded(context)

@@ -255,14 +255,15 @@ class VictimSelector:
         policy = self._policy
 
         def company(pods: Sequence[PodInfo]) -> Sequence[PodInfo] | None:
-            return None if policy.groups_broken(pods) or not policy.allows(pods) else pods
+            allowed = not policy.groups_broken(pods) and policy.allows(pods, (self._pod,))
+            return pods if allowed else None
 
         return self._search(row, preemptible, company)
 
     def _company(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo] | None:
         together = self._policy.expand_to_gang(pods)
-        may_leave = all(map(self._can_evict, together)) and self._policy.allows(together)
-        return together if may_leave else None
+        may_leave = all(map(self._can_evict, together))
+        return together if may_leave and self._policy.allows(together, (self._pod,)) else None
 
     def _search(
         self, row: int, preemptible: Sequence[PodInfo], company: Company

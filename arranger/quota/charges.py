@@ -9,7 +9,7 @@ from arranger.api.resource_requests import Amounts
 from arranger.framework.preemption import Limit
 
 
-class Bound(NamedTuple):
+class ChargedLimit(NamedTuple):
     """A limit, and what a pod would be charged that counts towards it.
 
     Attributes:

@@ -1,9 +1,9 @@
 """What queues are guaranteed, kept free for them whoever else wants it (docs/design/queues.md).
 
-A queue *claims* what it and its parts use, or what they are guaranteed if that is more. The claims
-of the parts of a queue must fit into its capability, and those of all queues into the cluster. So
-the guarantee of an idle queue is room that others do not get. What a queue uses within its
-guarantee raises no claim, and is never refused for the guarantees of others.
+A queue's *stake* is what it and its parts use, or what they are guaranteed if that is more. The
+stakes of the parts of a queue must fit into its capability, and those of all queues into the
+cluster. So the guarantee of an idle queue is room that others do not get. What a queue uses within
+its guarantee raises no stake, and is never refused for the guarantees of others.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from arranger.api.resource_requests import Amounts
 from arranger.framework.preemption import Limit
 from arranger.quota.queue_spec import QueueQuota, path_self_to_root
 
-#: In a :data:`Limit`, in front of the resource: what claims leave of a queue, and what is left of
+#: In a :data:`Limit`, in front of the resource: what stakes leave of a queue, and what is left of
 #: a queue's own guarantee.
 _BESIDE: Final = "beside guarantees: "
 _WITHIN: Final = "within guarantee: "
 
 
-class ClaimLimit(NamedTuple):
-    """What the claims on a queue, or on the cluster, leave to one of its parts.
+class StakeLimit(NamedTuple):
+    """What the stakes in a queue, or in the cluster, leave to one of its parts.
 
     Attributes:
-        part: the queue that would claim more.
+        part: the queue whose stake would rise.
         room: what its pods may still be charged.
-        slack: so much of that claims nothing more, as it is guaranteed.
+        slack: so much of that raises no stake, as it is guaranteed.
     """
 
     key: Limit
@@ -39,13 +39,13 @@ class ClaimLimit(NamedTuple):
 
 
 class Guarantees:
-    """The claims of all queues, by resource; nothing is counted where nothing is guaranteed."""
+    """The stakes of all queues, by resource; nothing is counted where nothing is guaranteed."""
 
     def __init__(self) -> None:
         #: Resources that any queue is guaranteed.
         self.resources: frozenset[str] = frozenset()
         self._queues: Mapping[str, QueueQuota] = {}
-        #: Queue → what it uses itself, and what its parts claim.
+        #: Queue → what it uses itself, and the stakes of its parts.
         self._inside: dict[str, Counter[str]] = {}
         #: (queue, resource) where a part of the queue is guaranteed some.
         self._keeps: set[Limit] = set()
@@ -63,9 +63,9 @@ class Guarantees:
             if path[0] != name:
                 continue  # part of a circle
             for resource in self.resources:
-                claimed = max(queues[name].guarantee.get(resource, 0), self._in(name, resource))
-                if claimed and len(path) > 1:
-                    self._add(path[1], resource, claimed)
+                stake = max(queues[name].guarantee.get(resource, 0), self._in(name, resource))
+                if stake and len(path) > 1:
+                    self._add(path[1], resource, stake)
                     self._keeps.add((path[1], resource))
 
     def on_moved(self, queue: str, amounts: Amounts, sign: int) -> None:
@@ -73,14 +73,14 @@ class Guarantees:
         for resource in self.resources & amounts.keys():
             change = sign * amounts[resource]
             for name in self._path(queue):
-                before = self._claim(name, resource)
+                before = self._stake(name, resource)
                 self._add(name, resource, change)
-                change = self._claim(name, resource) - before
+                change = self._stake(name, resource) - before
                 if not change:
                     break
 
-    def limits(self, queue: str, resource: str, total: Amounts) -> Iterator[ClaimLimit]:
-        """What claims leave to a queue, the nearest first; ``total`` is what the cluster has."""
+    def limits(self, queue: str, resource: str, total: Amounts) -> Iterator[StakeLimit]:
+        """What stakes leave to a queue, the nearest first; ``total`` is what the cluster has."""
         slack, part = 0, queue
         for name in self._path(queue):
             known = self._queues.get(name)
@@ -91,7 +91,7 @@ class Guarantees:
                     available = of_all if available is None else min(of_all, available)
                 if available is not None:
                     room = available - self._in(name, resource) + slack
-                    yield ClaimLimit((name, _BESIDE + resource), part, room, slack)
+                    yield StakeLimit((name, _BESIDE + resource), part, room, slack)
             if known is not None:
                 slack += max(0, known.guarantee.get(resource, 0) - self._in(name, resource))
             part = name
@@ -123,7 +123,7 @@ class Guarantees:
     def released(self, queue: str, amounts: Amounts) -> Iterator[tuple[Limit, int]]:
         """What a pod that uses this in a queue would give back.
 
-        As if its queues claimed it, for no eviction leaves a queue less than its guarantee.
+        As if that were part of their stakes: no eviction leaves a queue less than its guarantee.
         """
         for resource in self.resources & amounts.keys():
             for name in self._path(queue):
@@ -136,7 +136,7 @@ class Guarantees:
         return tuple(self._in(name, each) for name in path for each in sorted(self.resources))
 
     def inside(self) -> dict[str, Counter[str]]:
-        """Queue → what it uses itself, and what its parts claim, for checks."""
+        """Queue → what it uses itself, and the stakes of its parts, for checks."""
         return {name: +amounts for name, amounts in self._inside.items() if +amounts}
 
     def _path(self, queue: str) -> list[str]:
@@ -151,7 +151,7 @@ class Guarantees:
         inside = self._inside.get(name)
         return 0 if inside is None else inside[resource]
 
-    def _claim(self, name: str, resource: str) -> int:
+    def _stake(self, name: str, resource: str) -> int:
         known = self._queues.get(name)
         promised = 0 if known is None else known.guarantee.get(resource, 0)
         return max(promised, self._in(name, resource))

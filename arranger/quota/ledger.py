@@ -31,10 +31,16 @@ from arranger.cluster import BoolArray, Cluster, NodeTable, PodInfo
 from arranger.framework.preemption import Limit
 from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
-from arranger.quota.charges import Bound, Charge, QuotaShortage
+from arranger.quota.charges import Charge, ChargedLimit, QuotaShortage
 from arranger.quota.guarantees import Guarantees
 from arranger.quota.pod_owners import PodOwners
-from arranger.quota.queue_spec import QueueQuota, charges_for, path_self_to_root, read_queue
+from arranger.quota.queue_spec import (
+    QueueQuota,
+    charges_for,
+    path_self_to_root,
+    read_queue,
+    why_no_pods,
+)
 
 
 class PodGroups(Protocol):
@@ -59,6 +65,7 @@ class QuotaLedger:
         queues: by name.
         card_column: row → the node's card set.
         version: number of times that all pods were charged anew.
+        has_dues: whether any queue deserves anything, or is guaranteed it.
     """
 
     def __init__(
@@ -87,6 +94,7 @@ class QuotaLedger:
         self.card_column = CardColumn(table)
         self._stale = False
         self.version = 0
+        self.has_dues = False
 
     def _group_of(self, pod: PodInfo) -> AnyPodGroup | None:
         return None if self._pod_groups is None else self._pod_groups.pod_group_of(pod.uid)
@@ -146,19 +154,8 @@ class QuotaLedger:
         return queue_of(pod.pod, getattr(getattr(self._group_of(pod), "spec", None), "queue", ""))
 
     def why_no_pods(self, name: str) -> str:
-        """Why a queue takes no pods at all, however few; "" if it does.
-
-        Only those at the ends of the tree take pods, as in Volcano.
-        """
-        if name == ROOT_QUEUE:
-            return f"Queue <{name}> takes no pods: it is the root of all queues"
-        if self.queue_quota(name) is None:
-            return f"Queue <{name}> does not exist"
-        if children := self._child_counts[name]:
-            are = "queue is" if children == 1 else "queues are"
-            return f"Queue <{name}> takes no pods: {children} other {are} part of it"
-        path = self.path_self_to_root(name)
-        return next((f"Queue <{q.name}> is not open" for q in path if not q.is_open), "")
+        """Why a queue takes no pods at all, however few; "" if it does."""
+        return why_no_pods(name, list(self.path_self_to_root(name)), self._child_counts[name])
 
     def queue_quota(self, name: str) -> QueueQuota | None:
         """The state of a queue; None if there is none of that name."""
@@ -212,12 +209,12 @@ class QuotaLedger:
 
     def shortage(self, pod: PodInfo, demand: Amounts, cards: Cards) -> QuotaShortage | None:
         """The first limit of the pod's queues that it would exceed, if any."""
-        for bound in self._bounds(pod, demand, cards):
-            if bound.left < 0 and bound.binds:
-                n, limit, name = bound.n, bound.limit, bound.resource
+        for each in self._charged_limits(pod, demand, cards):
+            if each.left < 0 and each.binds:
+                n, limit, name = each.n, each.limit, each.resource
                 scale = 1 if name in ("cpu", "memory") else 1000
-                amounts = (n * scale, (bound.used + n) * scale, limit * scale)
-                return QuotaShortage(bound.queue, name, *amounts, bound.beside_guarantees)
+                amounts = (n * scale, (each.used + n) * scale, limit * scale)
+                return QuotaShortage(each.queue, name, *amounts, each.beside_guarantees)
         return None
 
     def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
@@ -227,8 +224,8 @@ class QuotaLedger:
     def room_for(self, pod: PodInfo, node: str) -> int:
         """How many pods like this one all limits of its queues have room for, on such a node."""
         cards = self.cards_on(node)
-        bounds = self._bounds(pod, self.charges_for(pod, cards), cards)
-        return min((bound.room // bound.n for bound in bounds if bound.n), default=sys.maxsize)
+        limits = self._charged_limits(pod, self.charges_for(pod, cards), cards)
+        return min((each.room // each.n for each in limits if each.n), default=sys.maxsize)
 
     def most_for(self, pods: Sequence[PodInfo]) -> int:
         """How many such pods, of whatever kinds, all limits have room for, wherever; no less.
@@ -237,8 +234,8 @@ class QuotaLedger:
         """
         least: dict[Limit, tuple[int, int]] = {}
         for place, (pod, cards) in enumerate((p, c) for p in pods for c in self._accepted_by(p)):
-            bounds = self._bounds(pod, self.charges_for(pod, cards), cards)
-            charged = {bound.key: (bound.n, bound.room) for bound in bounds if bound.n}
+            limits = self._charged_limits(pod, self.charges_for(pod, cards), cards)
+            charged = {each.key: (each.n, each.room) for each in limits if each.n}
             if place == 0:
                 least = charged
             else:
@@ -254,7 +251,7 @@ class QuotaLedger:
         limits: set[Limit] = set()
         for cards in self._accepted_by(pod):
             demand = self.charges_for(pod, cards)
-            limits.update(bound.key for bound in self._bounds(pod, demand, cards))
+            limits.update(each.key for each in self._charged_limits(pod, demand, cards))
             limits.update(self._guarantees.limits_of(self.queue_name(pod), demand))
         if not self.charges_for(pod, NO_CARDS):
             for state in self.path_self_to_root(self.queue_name(pod)):
@@ -277,8 +274,8 @@ class QuotaLedger:
 
     def remaining_with(self, pod: PodInfo, cards: Cards) -> dict[Limit, int]:
         """What each limit of the pod's queues would leave with the pod on a node of these cards."""
-        bounds = self._bounds(pod, self.charges_for(pod, cards), cards)
-        return {bound.key: bound.left for bound in bounds if bound.binds}
+        limits = self._charged_limits(pod, self.charges_for(pod, cards), cards)
+        return {each.key: each.left for each in limits if each.binds}
 
     def relieved_by(self, pod: PodInfo, node: str) -> Set[Limit]:
         """The limits of which more is left since a pod has left a node."""
@@ -290,7 +287,9 @@ class QuotaLedger:
         """The limits of which there may be more when nodes have more."""
         return set(self._guarantees.limits_of(ROOT_QUEUE, self._guarantees.resources))
 
-    def _bounds(self, pod: PodInfo, demand: Amounts, cards: Cards) -> Iterator[Bound]:
+    def _charged_limits(
+        self, pod: PodInfo, demand: Amounts, cards: Cards
+    ) -> Iterator[ChargedLimit]:
         """The limits that count for a pod, from its queue upwards; then those beside guarantees."""
         queue = self.queue_name(pod)
         of_cards = set(cards.values())
@@ -302,7 +301,9 @@ class QuotaLedger:
                 else:
                     limit = None if state.card_quota is None else state.card_quota.get(name, 0)
                 if limit is not None:
-                    yield Bound((state.name, name), state.name, name, n, state.used[name], limit)
+                    yield ChargedLimit(
+                        (state.name, name), state.name, name, n, state.used[name], limit
+                    )
         for name in self._guarantees.resources & demand.keys() - set(exempt):
             total = self.cluster_total
             if name not in total:
@@ -310,7 +311,7 @@ class QuotaLedger:
             for key, part, room, slack in self._guarantees.limits(queue, name, total):
                 quota = self.queue_quota(part)
                 used = 0 if quota is None else quota.used[name]
-                yield Bound(key, part, name, demand[name], used, used + room, slack, True)
+                yield ChargedLimit(key, part, name, demand[name], used, used + room, slack, True)
 
     def released_by(self, pod: PodInfo) -> Iterator[tuple[Limit, int]]:
         """(queue, resource or card), amount: what a placed pod is charged in all its queues."""
@@ -374,6 +375,7 @@ class QuotaLedger:
         for state in (*self.queues.values(), self._default_queue):
             state.used.clear()
         self._guarantees.reset(self.queues)
+        self.has_dues = any(state.due for state in self.queues.values())
         for pod, node in cluster.placed_pods():
             self.on_pod_moved(pod, node, 1)
 
@@ -385,7 +387,7 @@ class QuotaLedger:
         """
         self.refresh(cluster)
         used = {name: +state.used for name, state in self.queues.items()}
-        claimed = self._guarantees.inside()
+        stakes = self._guarantees.inside()
         self._recount(cluster)
         assert used == {name: +state.used for name, state in self.queues.items()}, "use of queues"
-        assert claimed == self._guarantees.inside(), "claims of queues"
+        assert stakes == self._guarantees.inside(), "stakes of queues"

@@ -3,16 +3,17 @@
 See ``docs/design/queues.md``.
 
 Inside a queue a pod of higher priority may evict one of lower priority. Across queues inference
-pods may evict training pods of lower priority, and that is all: training pods evict nobody in other
-queues, inference pods no inference pods, and pods without a service type neither evict nor are
-evicted.
+pods may evict training pods of lower priority, and pods without a service type one another, by what
+their queues deserve (:mod:`arranger.quota.reclaim`). That is all: training pods evict nobody in
+other queues, and inference pods no inference pods.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from heapq import nlargest
 from typing import Protocol
 
 from arranger.cluster.pod_info import PodInfo
@@ -20,6 +21,7 @@ from arranger.framework.preemption import UNPROTECTED, PriorityPolicy, QuotaLimi
 from arranger.quota.charges import Charge
 from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
+from arranger.quota.reclaim import Demand, DeservedReclaim
 
 #: Larger than any priority: the queue's priority counts before the pod's.
 _QUEUE_PRIORITY_FACTOR = 2**33
@@ -78,6 +80,7 @@ class QueuePreemptionPolicy:
             not to be counted on any more.
         protection: whom time protects; nobody, where there is none.
         gangs: who leaves together.
+        demands: queue → what members of a gang want of it at once.
     """
 
     def __init__(
@@ -87,7 +90,10 @@ class QueuePreemptionPolicy:
         terminating_victims: Collection[str] = (),
         protection: EvictionProtection | None = None,
         gangs: GangExpansion | None = None,
+        demands: Mapping[str, Demand] | None = None,
     ) -> None:
+        self._reclaim = DeservedReclaim(ledger)
+        self._demands = demands or {}
         self._gangs: GangExpansion = gangs or PriorityPolicy()
         self._protection = protection if protection is not None and protection.active else None
         self._ledger = ledger
@@ -132,7 +138,13 @@ class QueuePreemptionPolicy:
         refused: set[Hashable] = set()
         for victim in victims:
             charge = ledger.charge_of(victim.uid)
-            key = charge and (charge.queue, charge.service, charge.preemptable, victim.priority)
+            key: Hashable = charge and (
+                charge.queue,
+                charge.service,
+                charge.preemptable,
+                victim.priority,
+                self._reclaim.kind_of(victim, charge),
+            )
             if key is None or key not in refused:
                 if self._may_ever_preempt(preemptor, victim):
                     return True
@@ -144,7 +156,45 @@ class QueuePreemptionPolicy:
         if not self._ledger.active:
             return None
         charge, open_ = self._preemptor_facts(pod)
+        if self._ledger.has_dues and not charge.service:
+            return charge.queue, "", open_, frozenset(charge.amounts.items())
         return charge.queue, charge.service, open_
+
+    def preemptor_state(self, pod: PodInfo) -> Hashable:
+        """While it is the same, :meth:`can_preempt` says the same of a pod, if time protects nobody
+        and the victims stay what they are."""
+        if not self._ledger.has_dues:
+            return None
+        charge, _ = self._preemptor_facts(pod)
+        return None if charge.service else self._reclaim.state(self._demand_of(pod, charge))
+
+    def for_group(self, members: Sequence[PodInfo], needed: int) -> QueuePreemptionPolicy:
+        """The policy for members of a gang, so many of which want nodes at once.
+
+        Those of them that want most, so that its queue has no more than it deserves in any case.
+        """
+        ledger = self._ledger
+        if not (ledger.active and ledger.has_dues):
+            return self
+        charges = [ledger.charge(pod).amounts for pod in members]
+        names = {name for amounts in charges for name in amounts}
+        wanted = {
+            name: sum(nlargest(needed, (amounts.get(name, 0) for amounts in charges)))
+            for name in names
+        }
+        held = Counter[str]()
+        for pod in members:
+            if (known := ledger.charge_of(pod.uid)) is not None:
+                held.update(known.amounts)
+        demands = (Demand(queue, wanted, held) for queue in set(map(ledger.queue_name, members)))
+        return QueuePreemptionPolicy(
+            ledger,
+            self._config,
+            self._terminating_victims,
+            self._protection,
+            self._gangs,
+            {d.queue: replace(d, known=self._reclaim.dues(d)) for d in demands},
+        )
 
     @property
     def now(self) -> float:
@@ -179,7 +229,13 @@ class QueuePreemptionPolicy:
             return False
         if mine.queue == theirs.queue:
             return lower and self._config.preempt_within_queue
-        if not (open_ and mine.service == "inference" and theirs.service == "training"):
+        if not open_:
+            return False
+        if not (mine.service or theirs.service):
+            if not ledger.has_dues:
+                return False
+            return self._reclaim.may_reclaim(self._demand_of(preemptor, mine), victim, theirs)
+        if not (mine.service == "inference" and theirs.service == "training"):
             return False
         # Pods without any priority are judged by their service types alone.
         none = preemptor.priority == victim.priority == 0
@@ -198,6 +254,12 @@ class QueuePreemptionPolicy:
             open_ = not ledger.why_no_pods(charge.queue)
             last = self._last_preemptor = pod, ledger.version, (charge, open_)
         return last[2]
+
+    def _demand_of(self, pod: PodInfo, charge: Charge) -> Demand:
+        if (of_gang := self._demands.get(charge.queue)) is not None:
+            return of_gang
+        known = self._ledger.charge_of(pod.uid)
+        return Demand(charge.queue, charge.amounts, {} if known is None else known.amounts)
 
     def in_gang(self, pod: PodInfo) -> bool:
         """Whether a pod is in a gang, so that others may have to leave with it."""
@@ -220,25 +282,48 @@ class QueuePreemptionPolicy:
         state = ledger.queue_quota(charge.queue if charge else ledger.queue_name(pod))
         return (state.priority if state is not None else 0) * _QUEUE_PRIORITY_FACTOR + pod.priority
 
-    def allows(self, victims: Sequence[PodInfo]) -> bool:
-        """Whether no queue would fall below what it is guaranteed."""
+    def allows(self, victims: Sequence[PodInfo], takers: Sequence[PodInfo]) -> bool:
+        """Whether no queue but the takers' own would fall below what it is guaranteed, and none
+        that others take from below what it deserves."""
         ledger = self._ledger
-        if not any(state.guarantee for state in ledger.queues.values()):
+        if not ledger.has_dues:
             return True
         evicted = {pod.uid for pod in victims}
-        taken: dict[str, Counter[str]] = {}
+        leaving = {
+            uid: charge
+            for uid in evicted.union(self._terminating_victims)
+            if (charge := ledger.charge_of(uid)) is not None
+        }
+        taken = [charge for uid, charge in leaving.items() if uid in evicted]
+        own = frozenset[str]().union(*map(ledger.queues_of, takers))
+        if not self._leaves_guarantees(taken, leaving.values(), own):
+            return False
+        return all(
+            self._reclaim.leaves_enough(
+                self._demand_of(taker, mine),
+                [theirs for theirs in taken if theirs.queue != mine.queue and not theirs.service],
+                leaving.values(),
+            )
+            for taker in takers
+            if not (mine := ledger.charge(taker)).service
+        )
+
+    def _leaves_guarantees(
+        self, taken: Iterable[Charge], leaving: Iterable[Charge], own: Collection[str]
+    ) -> bool:
+        """Whether no queue but these has less than it is guaranteed of what it loses."""
+        ledger = self._ledger
+        lost: dict[str, Counter[str]] = {}
         left: dict[str, Counter[str]] = {}
-        for uid in evicted.union(self._terminating_victims):
-            charge = ledger.charge_of(uid)
-            if charge is None:
-                continue
+        for charge in leaving:
             for state in ledger.path_self_to_root(charge.queue):
                 left.setdefault(state.name, Counter(state.used)).subtract(charge.amounts)
-                if uid in evicted:
-                    taken.setdefault(state.name, Counter()).update(charge.amounts)
+        for charge in taken:
+            for state in ledger.path_self_to_root(charge.queue):
+                lost.setdefault(state.name, Counter()).update(charge.amounts)
         return not any(
             amounts[resource] and left[name][resource] < guaranteed
-            for name, amounts in taken.items()
-            if (loser := ledger.queue_quota(name)) is not None
+            for name, amounts in lost.items()
+            if name not in own and (loser := ledger.queue_quota(name)) is not None
             for resource, guaranteed in loser.guarantee.items()
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,7 +26,8 @@ class QueueQuota:
         capability: the most it may use; a resource that is not named has no limit.
         card_quota: cards it may use, none of those not named; None for a queue without card quota.
         deserved: what is its fair share.
-        guarantee: what evictions must leave it.
+        guarantee: what is kept free for it, and what evictions must leave it.
+        due: what it may take back from others, and keeps: what it deserves, or is guaranteed.
         node_groups, excluded_node_groups: its pods run on nodes of the first, if it names any, and
             not on those of the second.
         problems: what could not be read of it.
@@ -43,6 +44,7 @@ class QueueQuota:
     card_quota: Amounts | None = None
     deserved: Amounts = field(default_factory=dict)
     guarantee: Amounts = field(default_factory=dict)
+    due: Amounts = field(default_factory=dict)
     node_groups: frozenset[str] = frozenset()
     excluded_node_groups: frozenset[str] = frozenset()
     problems: list[str] = field(default_factory=list)
@@ -78,6 +80,10 @@ def read_queue(queue: Queue) -> QueueQuota:
             setattr(state, name, parse_resource_list(amounts))
         except QuantityError as error:
             state.problems.append(f"spec.{name}: {error}")
+    state.due = {
+        r: max(state.deserved.get(r, 0), state.guarantee.get(r, 0))
+        for r in state.deserved | state.guarantee
+    }
     # Fields of Volcano's that have no effect here are named, lest they be relied on.
     if spec.dequeue_strategy == "fifo":
         state.problems.append("spec.dequeueStrategy: fifo: who cannot be placed holds up nobody")
@@ -110,6 +116,25 @@ def path_self_to_root(queues: Mapping[str, QueueQuota], name: str) -> Iterator[Q
         seen.add(name)
         yield state
         name = state.parent or ROOT_QUEUE
+
+
+def why_no_pods(name: str, path: Sequence[QueueQuota], children: int) -> str:
+    """Why a queue takes no pods at all, however few; "" if it does.
+
+    Only those at the ends of the tree take pods, as in Volcano.
+
+    Args:
+        path: itself and its ancestors; nothing if there is no such queue.
+        children: how many others are part of it.
+    """
+    if name == ROOT_QUEUE:
+        return f"Queue <{name}> takes no pods: it is the root of all queues"
+    if not path:
+        return f"Queue <{name}> does not exist"
+    if children:
+        are = "queue is" if children == 1 else "queues are"
+        return f"Queue <{name}> takes no pods: {children} other {are} part of it"
+    return next((f"Queue <{each.name}> is not open" for each in path if not each.is_open), "")
 
 
 def charges_for(requests: Amounts, cards: Cards) -> Amounts:

@@ -20,7 +20,8 @@ def may_help(
     if not entity.rejected_by:
         return True
     if ActionType.EVICTION_RULES in event.action_type and entity.rejected_by != {GANG}:
-        return True
+        concerns = event.concerns
+        return concerns is None or concerns(entity.representative.pod)
     if entity.group is not None:
         event = _for_any_member(entity, event)
         if _may_move_there(entity, event):

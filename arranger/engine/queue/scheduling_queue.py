@@ -355,8 +355,10 @@ class SchedulingQueue:
 
     def _wait_unschedulable(self, entity: QueuedEntity) -> None:
         due = entity.last_attempt + self._config.flush_after
-        if entity.last_attempt < entity.starves_at < due:
-            due = entity.starves_at  # that attempt has nodes kept for it
+        # An attempt at the first time has nodes kept for it, one at the second may evict again.
+        for retry_at in (entity.starves_at, entity.evict_after):
+            if entity.last_attempt < retry_at < due:
+                due = retry_at
         self._wait_until(entity, due, QueueState.UNSCHEDULABLE)
         self._unschedulable.add(entity)
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.project.crds.samples import SAMPLES, Sample
 
-#: Definition → a field of the spec that a person edits, and its new value.
+#: Definition → a field of the spec that a person edits, and its new value. Commands have no spec.
 EDITS: Final[dict[str, tuple[str, int]]] = {
     "gangs.arranger.io": ("waitTimeSeconds", 90),
     "jobs.batch.volcano.sh": ("maxRetry", 7),

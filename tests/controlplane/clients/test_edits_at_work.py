@@ -29,6 +29,7 @@ Object = dict[str, Any]
 SERVED = (
     "/apis/arranger.io/v1alpha1/tyjobs",
     "/apis/batch.volcano.sh/v1alpha1/jobs",
+    "/apis/bus.volcano.sh/v1alpha1/commands",
     "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
     "/apis/scheduling.volcano.sh/v1beta1/queues",
 )
@@ -129,10 +130,13 @@ async def test_the_size_and_the_end_of_a_volcano_job(kubectl: Kubectl) -> None:
     task["replicas"] = 3
     await kubectl("apply", "-f", "-", given=job)
     await kubectl(*phase, "--for=jsonpath={.status.running}=3")
-    await kubectl("annotate", "vcjob", "mnist", "arranger.io/action=AbortJob")
+    uid = await kubectl("get", "vcjob", "mnist", "-o", "jsonpath={.metadata.uid}")
+    # What `vcctl job suspend` creates.
+    await kubectl("create", "-f", "-", given=a_command("AbortJob", "mnist", uid))
     await kubectl(*phase, "--for=jsonpath={.status.state.phase}=Aborted")
     assert "Aborting" in await kubectl("describe", "vcjob", "mnist")
-    await kubectl("annotate", "vcjob", "mnist", "arranger.io/action=ResumeJob", "--overwrite")
+    await kubectl("wait", "command", "abortjob", "--for=delete", WITHIN)
+    await kubectl("annotate", "vcjob", "mnist", "arranger.io/action=ResumeJob")
     await kubectl(*phase, "--for=jsonpath={.status.running}=3")
     await kubectl("delete", "vcjob", "mnist")
     await kubectl("wait", "pods", "-l=volcano.sh/job-name=mnist", "--for=delete", WITHIN)
@@ -192,6 +196,17 @@ def _follow(api: client.CustomObjectsApi) -> None:
             changes.stop()
     assert seen == ["one", "two", "end"]
     api.delete_namespaced_custom_object(*where, "made", propagation_policy="Foreground")
+
+
+def a_command(action: str, job: str, uid: str) -> Object:
+    target = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": job, "uid": uid}
+    return {
+        "apiVersion": "bus.volcano.sh/v1alpha1",
+        "kind": "Command",
+        "metadata": {"name": action.lower(), "ownerReferences": [target]},
+        "action": action,
+        "target": target,
+    }
 
 
 def a_queue(name: str, cpu: int) -> Object:

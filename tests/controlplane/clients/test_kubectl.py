@@ -82,7 +82,7 @@ class Kind:
         return value
 
 
-@pytest_asyncio.fixture(loop_scope="session", params=DEFINITIONS)
+@pytest_asyncio.fixture(loop_scope="session", params=EDITS)
 async def kind(serving_plane: ControlPlane, request: pytest.FixtureRequest) -> AsyncIterator[Kind]:
     """A kind without objects."""
     kubectl_path()

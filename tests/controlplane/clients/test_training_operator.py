@@ -27,6 +27,7 @@ PODS = "/api/v1/namespaces/default/pods"
 KUBEFLOW = "/apis/kubeflow.org/v1/namespaces/default"
 COMMUNITY = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
 VOLCANO = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+KINDS = ("pytorchjobs", "mpijobs", "tfjobs", "xgboostjobs", "paddlejobs")
 MERGE = "application/merge-patch+json"
 ROLE = "training.kubeflow.org/replica-type"
 JOB = "training.kubeflow.org/job-name"
@@ -51,6 +52,7 @@ WAYS = {
     "PodGroups of scheduler-plugins": Way(
         "arranger", ("--gang-scheduler-name=arranger",), COMMUNITY
     ),
+    "PodGroups of Volcano": Way("volcano", ("--gang-scheduler-name=volcano",), VOLCANO),
 }
 
 
@@ -134,7 +136,7 @@ class KubeflowHarness(ClusterHarness):
 
     async def clear(self) -> None:
         """Take away all jobs and nodes; what the scheduler holds must go with them."""
-        for kind in ("pytorchjobs", "mpijobs"):
+        for kind in KINDS:
             await self.plane.request("DELETE", f"{KUBEFLOW}/{kind}")
         await self.plane.request("DELETE", f"{PODS}/beside")
 
@@ -226,6 +228,25 @@ async def test_the_launcher_of_an_mpi_job_waits_for_its_workers(harness: Kubeflo
     await harness.until_running("mpi")
 
 
+async def test_jobs_of_other_frameworks_start_whole_too(harness: KubeflowHarness) -> None:
+    await harness.add_node("n1", cpu=2)
+    two_roles = {"Master": 1, "Worker": 2}
+    jobs = [
+        _job("TFJob", "tf", "tensorflow", {"PS": 1, "Worker": 2}),
+        _job("XGBoostJob", "xgb", "xgboost", two_roles),
+        _job("PaddleJob", "paddle", "paddle", two_roles),
+    ]
+    for job in jobs:
+        await harness.create(job)
+    for name in ("tf", "xgb", "paddle"):
+        await harness.until_waiting(name, 3, f"gang default/{name}: 3 of 3 arrived, 2 placeable")
+    assert await harness.groups() == {"tf": 3, "xgb": 3, "paddle": 3}
+    await harness.add_node("n2", cpu=7)
+    await harness.until_running("tf", ps=1, worker=2)
+    for name in ("xgb", "paddle"):
+        await harness.until_running(name, master=1, worker=2)
+
+
 async def test_a_job_that_is_preempted_comes_back_whole(harness: KubeflowHarness) -> None:
     await harness.add_node("n1", cpu=4)
     await harness.create(a_pytorch_job("low", workers=3, priority="low"))
@@ -255,16 +276,23 @@ def a_mpi_job(name: str, *, workers: int) -> Object:
     return _job("MPIJob", name, "mpi", {"Launcher": 1, "Worker": workers})
 
 
-def _job(kind: str, name: str, framework: str, roles: dict[str, int], priority: str = "") -> Object:
+#: Container → the prefix of the field that has the roles, where it is another.
+PREFIXES = {"tensorflow": "tf", "xgboost": "xgb"}
+
+
+def _job(kind: str, name: str, container: str, roles: dict[str, int], priority: str = "") -> Object:
     asked = {"requests": {"cpu": "1", "memory": "64Mi"}}
-    pod = {"containers": [{"name": framework, "image": "x", "resources": asked}]}
+    pod = {"containers": [{"name": container, "image": "x", "resources": asked}]}
     template = {"spec": pod | ({"priorityClassName": priority} if priority else {})}
     specs = {role: {"replicas": count, "template": template} for role, count in roles.items()}
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": kind,
         "metadata": {"name": name},
-        "spec": {f"{framework}ReplicaSpecs": specs, "runPolicy": {"cleanPodPolicy": "Running"}},
+        "spec": {
+            f"{PREFIXES.get(container, container)}ReplicaSpecs": specs,
+            "runPolicy": {"cleanPodPolicy": "Running"},
+        },
     }
 
 

@@ -4,7 +4,10 @@ Who may be evicted for whom is written down here once more, as docs/design says 
 
 * without queues, who has a lower priority than every member of the taker;
 * with queues, inside a queue the same, and across queues training for inference if the queue is
-  reclaimable; nobody who is not preemptable, and no queue falls below its guarantee;
+  reclaimable; nobody who is not preemptable, and no other queue falls below its guarantee;
+* across queues of no service type, by what they deserve (or are guaranteed, if that is more): the
+  taker's has no more than that with it, of all that the taker wants, and the other keeps at least
+  that of something the victim has; queues that both are part of do not count;
 * of a gang those beyond its minimum, counted by role and in all, or all of it; gangs of one group
   break together.
 """
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
 
-from tests.differential.gang_preemption.world import Gang, Node, Pod, World
+from tests.differential.gang_preemption.world import Gang, Node, Pod, Queue, World
 
 #: See :meth:`BruteForce.cost`; less is better.
 Cost = tuple[int, tuple[int, int], int, int, int]
@@ -53,6 +56,8 @@ class BruteForce:
             return lower
         queues = {queue.name: queue for queue in self.world.queues}
         mine, theirs = queues[member.queue], queues[pod.queue]
+        if not (mine.service or theirs.service):
+            return theirs.reclaimable and self._is_due(self._apart(mine, theirs))
         if (mine.service, theirs.service) != ("inference", "training") or not theirs.reclaimable:
             return False
         return lower or member.priority == pod.priority == 0
@@ -98,14 +103,66 @@ class BruteForce:
         return False
 
     def guarantees_hold(self, gone: Victims) -> bool:
-        """Whether no queue that loses something has less than it is guaranteed then."""
-        for queue in self.world.queues:
-            running = (*self.world.running, *self.world.taker.bound)
-            theirs = [pod for pod in running if pod.queue == queue.name]
+        """Whether no other queue that loses something has less than it is guaranteed then."""
+        own = self.world.taker.members[0].queue
+        for queue in (each for each in self.world.queues if each.name != own):
+            theirs = [pod for pod in self.world.running if pod.queue == queue.name]
             for what, least in queue.guarantee.items():
                 taken = sum(getattr(pod, what) for pod in theirs if pod.name in gone)
                 left = sum(getattr(pod, what) for pod in theirs) - taken
                 if taken and left < least:
+                    return False
+        return True
+
+    # --- what queues deserve -----------------------------------------------------------------
+
+    def _path(self, queue: Queue) -> list[Queue]:
+        return [queue, *(each for each in self.world.queues if each.name == queue.parent)]
+
+    def _apart(self, queue: Queue, other: Queue) -> list[Queue]:
+        """What a queue is part of, and another is not; itself first."""
+        return [each for each in self._path(queue) if each not in self._path(other)]
+
+    def _used(self, queue: Queue, what: str, gone: Victims = NOBODY) -> int:
+        parts = {q.name for q in self.world.queues if queue in self._path(q)}
+        everybody = (*self.world.running, *self.world.taker.bound)
+        there = (p for p in everybody if p.queue in parts and p.name not in gone)
+        return sum(getattr(pod, what) for pod in there)
+
+    def _wanted(self, what: str) -> int:
+        """What those of the taker's members want that it needs, at most."""
+        taker, needed = self.world.taker, 0 if self.world.taker.gangs else 1
+        for gang in taker.gangs:
+            roles = Counter(pod.role for pod in taker.bound if pod.gang == gang.name)
+            by_role = sum(max(0, least - roles[role]) for role, least in gang.roles.items())
+            needed += max(0, gang.minimum - roles.total(), by_role)
+        return sum(sorted((getattr(m, what) for m in taker.members), reverse=True)[:needed])
+
+    def _is_due(self, queues: list[Queue]) -> bool:
+        """Whether queues have no more than they deserve with the taker, of what it wants."""
+        found = [
+            self._used(queue, what) + self._wanted(what) <= n
+            for queue in queues
+            for what, n in _due(queue).items()
+            if self._wanted(what)
+        ]
+        return bool(found) and all(found)
+
+    def shares_hold(self, gone: Victims) -> bool:
+        """Whether queues that are taken from keep what they deserve of something they lose.
+
+        Of that only what the taker wants counts, if the victim has any.
+        """
+        queues = {queue.name: queue for queue in self.world.queues}
+        mine = queues.get(self.world.taker.members[0].queue)
+        for victim in (self.pods[name] for name in gone):
+            if mine is None or victim.queue == mine.name or mine.service:
+                continue
+            for queue in self._apart(queues[victim.queue], mine):
+                deserved = [what for what in _due(queue) if getattr(victim, what)]
+                shared = [what for what in deserved if self._wanted(what)] or deserved
+                kept = (self._used(queue, what, gone) >= _due(queue)[what] for what in shared)
+                if shared and not any(kept):
                     return False
         return True
 
@@ -117,7 +174,7 @@ class BruteForce:
             members = frozenset(pod.name for pod in self.members(gangs))
             if self.breaks(gangs, gone & members) and not members <= gone:
                 return False
-        return self.guarantees_hold(gone)
+        return self.guarantees_hold(gone) and self.shares_hold(gone)
 
     def legal_sets(self) -> Iterator[Victims]:
         """All sets of pods that may be evicted for the taker, the empty one included."""
@@ -126,7 +183,7 @@ class BruteForce:
         ways += [[NOBODY, frozenset({pod.name})] for pod in lone]
         for choice in product(*ways):
             gone = NOBODY.union(*choice)
-            if self.guarantees_hold(gone):
+            if self.guarantees_hold(gone) and self.shares_hold(gone):
                 yield gone
 
     def cost(self, gone: Victims) -> Cost:
@@ -286,6 +343,12 @@ class BruteForce:
         zones = {node.zone for node in self.world.nodes} - {""}
         counts = Counter(node.zone for node in placed.values())
         return not zones or max(counts[z] for z in zones) - min(counts[z] for z in zones) <= 1
+
+
+def _due(queue: Queue) -> dict[str, int]:
+    """What a queue deserves, or is guaranteed if that is more."""
+    whats = {*queue.deserved, *queue.guarantee}
+    return {w: max(queue.deserved.get(w, 0), queue.guarantee.get(w, 0)) for w in sorted(whats)}
 
 
 def _within(pod: Pod, left: dict[str, int]) -> bool:

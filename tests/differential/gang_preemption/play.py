@@ -52,6 +52,8 @@ def play(world: World) -> Played:
                 reclaimable=queue.reclaimable,
                 capability=quota,
                 guarantee={"resource": guarantee},
+                deserved={GPU if w == "cards" else w: str(n) for w, n in queue.deserved.items()},
+                parent=queue.parent,
             )
         )
     handlers = harness.engine.handlers
@@ -123,12 +125,12 @@ def _pods(world: World) -> dict[str, PodBuilder]:
         each = each.apart(HOST, {"app": taker.away_from}) if taker.away_from else each
         built[pod.name] = each.spreads(ZONE, over={"t": "t"}) if taker.spread else each
     types = {queue.name: queue.service for queue in world.queues}
-    return {
-        pod.name: built[pod.name].in_queue(pod.queue).serving(types[pod.queue])
-        if pod.queue
-        else built[pod.name]
-        for pod in (*world.running, *taker.bound, *taker.members)
-    }
+    for pod in (*world.running, *taker.bound, *taker.members):
+        if pod.queue:
+            built[pod.name] = built[pod.name].in_queue(pod.queue)
+            if types[pod.queue]:
+                built[pod.name] = built[pod.name].serving(types[pod.queue])
+    return built
 
 
 def _running(pod: Pod, gang: Gang | None) -> PodBuilder:

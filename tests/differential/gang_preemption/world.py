@@ -73,7 +73,10 @@ class Budget:
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue of one service type; ``quota`` and ``guarantee`` by ``cpu`` and ``cards``."""
+    """A queue of one service type, "" for none.
+
+    ``quota``, ``guarantee`` and ``deserved`` by ``cpu`` and ``cards``; ``parent`` "" for none.
+    """
 
     name: str
     service: str
@@ -81,6 +84,8 @@ class Queue:
     reclaimable: bool = True
     quota: Mapping[str, int] = field(default_factory=dict)
     guarantee: Mapping[str, int] = field(default_factory=dict)
+    deserved: Mapping[str, int] = field(default_factory=dict)
+    parent: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,7 @@ class World:
 
 def random_world(seed: int) -> World:
     """A world of up to 6 nodes, 5 gangs and 11 pods, in which room is scarce."""
-    world = _Maker(random.Random(seed)).make()
+    world = _Maker(random.Random(seed), random.Random(f"shares {seed}")).make()
     # Drawn by itself, so that the seeds of old worlds go on meaning these.
     return _with_company(world, random.Random(f"{seed} company"))
 
@@ -192,8 +197,10 @@ def _with_room(queue: Queue, running: tuple[Pod, ...]) -> Queue:
 
 
 class _Maker:
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, shares: random.Random) -> None:
         self.rng = rng
+        #: Says who deserves what, so that worlds in which nobody does stay as they are.
+        self.shares = shares
         self.with_cards = self.chance(0.2)
         self.with_zones = self.chance(0.4)
         self.with_ports = self.chance(0.15)
@@ -208,11 +215,15 @@ class _Maker:
     def make(self) -> World:
         nodes = self.nodes()
         queues = self.queues() if self.chance(0.35) else ()
+        usable = queues
+        if queues and self.shares.random() < 0.6:
+            usable = self.with_shares(queues)
+            queues = (*usable, *self.teams(usable))
         budgets = tuple(Budget(app, self.rng.randint(0, 2)) for app in ("a", "b"))
         budgets = budgets[: self.rng.randint(0, 2)] if self.chance(0.4) else ()
-        gangs, running = self.running(nodes, queues)
+        gangs, running = self.running(nodes, usable)
         queues = tuple(_with_room(queue, running) for queue in queues)
-        return World(nodes, running, gangs, budgets, queues, self.taker(queues))
+        return World(nodes, running, gangs, budgets, queues, self.taker(usable))
 
     def nodes(self) -> tuple[Node, ...]:
         zones = ("east", "west", "north") if self.with_zones else ("",)
@@ -243,6 +254,26 @@ class _Maker:
             )
             for n in range(self.rng.randint(1, 3))
         )
+
+    def with_shares(self, queues: tuple[Queue, ...]) -> tuple[Queue, ...]:
+        """Queues most of which are of no service type, and deserve something."""
+        rng, parents = self.shares, self.shares.choice((("",), ("", "team"), ("a", "b")))
+        names = ("cpu", "cards") if self.with_cards else ("cpu",)
+        return tuple(
+            replace(
+                queue,
+                service="" if rng.random() < 0.9 else queue.service,
+                deserved={name: rng.randint(1, 7) for name in names if rng.random() < 0.75},
+                parent=rng.choice(parents),
+            )
+            for queue in queues
+        )
+
+    def teams(self, queues: tuple[Queue, ...]) -> tuple[Queue, ...]:
+        """What these queues are part of."""
+        names = sorted({queue.parent for queue in queues} - {""})
+        deserved = ({}, {"cpu": self.shares.randint(2, 8)})
+        return tuple(Queue(name, "", deserved=self.shares.choice(deserved)) for name in names)
 
     def pod(self, name: str, **more: object) -> Pod:
         cpu = 1 if self.uniform else self.rng.choice((1, 1, 1, 2, 2, 3))

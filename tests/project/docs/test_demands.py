@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterator
-from functools import cache
 
 import pytest
 
 from tests.paths import REPO
+from tests.project.docs.citations import CITED, missing
 
 PAGES = ("gang-scheduling", "bundles", "preemption", "tyjob", "queues")
-_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
 def text_of(page: str) -> str:
@@ -34,15 +31,12 @@ def test_every_demand_of_a_design_is_held_by_tests_that_exist(page: str) -> None
         where, demand, _, tests = (cell.strip() for cell in row.strip("|").split(" | "))
         assert where, row
         assert demand, row
-        assert _TEST.findall(tests), f"no test: {row}"
+        assert CITED.findall(tests), f"no test: {row}"
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_test_that_a_design_names_exists(page: str) -> None:
-    missing = {
-        f"{path}::{name}" for path, name in _TEST.findall(text_of(page)) if name not in _tests(path)
-    }
-    assert missing == set()
+    assert missing(text_of(page)) == set()
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -54,13 +48,3 @@ def test_whatever_differs_from_a_design_is_told_with_its_reason(page: str) -> No
         cells = [cell.strip() for cell in row.strip("|").split(" | ")]
         assert len(cells) == 3, row
         assert all(cells), f"no reason: {row}"
-
-
-@cache
-def _tests(path: str) -> set[str]:
-    """The names of a module's tests."""
-    if not (REPO / path).exists():
-        return set()
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = ast.walk(ast.parse((REPO / path).read_text()))
-    return {n.name for n in nodes if isinstance(n, functions) and n.name.startswith("test_")}

@@ -56,7 +56,7 @@ class Keeps(PriorityPolicy):
     def __init__(self, kept: set[str]) -> None:
         self._kept = kept
 
-    def allows(self, victims: Sequence[PodInfo]) -> bool:
+    def allows(self, victims: Sequence[PodInfo], takers: Sequence[PodInfo]) -> bool:
         return not any(pod.pod.metadata.name in self._kept for pod in victims)
 
 

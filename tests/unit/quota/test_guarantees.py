@@ -1,6 +1,6 @@
 """What queues are guaranteed is kept free for them, and nothing more (docs/design/queues.md).
 
-The judge is a plain function: it adds up who claims what, and knows nothing of the program.
+The judge is a plain function: it adds up who has which stake, and knows nothing of the program.
 """
 
 from __future__ import annotations
@@ -147,9 +147,9 @@ class Node(NamedTuple):
     capability: int
 
 
-def claim(name: str, tree: dict[str, Node], used: dict[str, int]) -> int:
+def stake(name: str, tree: dict[str, Node], used: dict[str, int]) -> int:
     """What a queue uses with its parts, each at least what it is guaranteed."""
-    parts = sum(claim(each.name, tree, used) for each in tree.values() if each.parent == name)
+    parts = sum(stake(each.name, tree, used) for each in tree.values() if each.parent == name)
     return max(tree[name].guarantee if name in tree else 0, parts + used.get(name, 0))
 
 
@@ -158,8 +158,8 @@ def may_have(queue: str, cpu: int, total: int, tree: dict[str, Node], used: dict
     name = queue
     while name:
         limit = total if name == "root" else tree[name].capability if name in tree else 0
-        before_it = claim_inside(name, tree, used)
-        inside = claim_inside(name, tree, after)
+        before_it = stakes_inside(name, tree, used)
+        inside = stakes_inside(name, tree, after)
         within = everything(name, tree, after)
         if limit and name != "root" and within > limit:
             return False
@@ -170,8 +170,8 @@ def may_have(queue: str, cpu: int, total: int, tree: dict[str, Node], used: dict
     return True
 
 
-def claim_inside(name: str, tree: dict[str, Node], used: dict[str, int]) -> int:
-    parts = sum(claim(each.name, tree, used) for each in tree.values() if each.parent == name)
+def stakes_inside(name: str, tree: dict[str, Node], used: dict[str, int]) -> int:
+    parts = sum(stake(each.name, tree, used) for each in tree.values() if each.parent == name)
     return parts + used.get(name, 0) + sum(used.get(q, 0) for q in loose(name, tree, used))
 
 
@@ -209,7 +209,7 @@ def manifest(node: Node) -> Any:
     return a_queue(node.name, **spec)
 
 
-def test_claims_are_judged_as_they_add_up() -> None:
+def test_stakes_are_judged_as_they_add_up() -> None:
     verdicts = {True: 0, False: 0}
     for seed in range(WORLDS):
         rng = random.Random(seed)
@@ -288,7 +288,7 @@ ENDS: dict[str, tuple[str, int, bool]] = {
 
 
 @pytest.mark.parametrize(("queue", "cpu", "helps"), ENDS.values(), ids=ENDS)
-def test_only_who_claims_less_wakes_others(
+def test_only_who_has_less_of_a_stake_wakes_others(
     queue: str, cpu: int, helps: bool, harness: EngineHarness
 ) -> None:
     """It is the last cpu beside what is guaranteed that is in use; there is room on node "n"."""

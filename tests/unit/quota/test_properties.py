@@ -132,13 +132,14 @@ class World:
             if e.reason == "Preempted" and e.related is not None
         }
         self._check_victims(victims)
+        own = {q for name in takers for q in self.chain(self.pods[name][0].queue)}
         again = {self.pods[name][0].name: self.pods[name][0] for name in victims}
         for delete in deletes:
             self.harness.engine.on_outcome(delete, Applied(), self.harness.now)
             self._gone(delete.pod.name)
         for queue, limits in self.limits.items():
             after = self.used(queue)
-            undercut = after < before[queue] and after < limits.guarantee
+            undercut = queue not in own and after < before[queue] and after < limits.guarantee
             assert not undercut, f"{queue} has {after} and is guaranteed {limits.guarantee}"
         self.evictions += len(deletes)
         if deletes:
@@ -193,17 +194,17 @@ class World:
             if queue in self.chain(self.pods[name][0].queue)
         )
 
-    def claims(self, queue: str, extra: Counter[str]) -> int:
+    def stake(self, queue: str, extra: Counter[str]) -> int:
         """What a queue and those below it use, or are guaranteed if that is more."""
         own = sum(self.pods[n][0].cards for n in self.where if self.pods[n][0].queue == queue)
         below = (name for name, limits in self.limits.items() if limits.parent == queue)
-        used = own + extra[queue] + sum(self.claims(name, extra) for name in below)
+        used = own + extra[queue] + sum(self.stake(name, extra) for name in below)
         return max(used, self.limits[queue].guarantee) if queue else used
 
     def is_beside_guarantees(self, queue: str, cards: int) -> bool:
         """Whether a queue may have so many more, beside what is guaranteed to others."""
-        after = self.claims("", Counter({queue: cards}))
-        return after <= sum(self.nodes) or after == self.claims("", Counter())
+        after = self.stake("", Counter({queue: cards}))
+        return after <= sum(self.nodes) or after == self.stake("", Counter())
 
     def free(self, node: str) -> int:
         there = sum(self.pods[name][0].cards for name, at in self.where.items() if at == node)

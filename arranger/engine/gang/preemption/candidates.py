@@ -69,7 +69,9 @@ class PreemptionCandidates:
         if not all(map(self._is_evictable, together)):
             return None
         evicted = [pod for pod in together if not self._is_leaving(pod)]
-        return evicted if not evicted or self._policy.allows(evicted) else None
+        if evicted and not self._policy.allows(evicted, self._preemptors):
+            return None
+        return evicted
 
     def allowed_together(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
         """As many of the candidates as may leave together, tried from the last one on.

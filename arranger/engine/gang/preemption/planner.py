@@ -68,11 +68,13 @@ class GangPreemptionPlanner:
         if plugin is None or not _may_preempt(entity, members):
             return PreemptionPlan()
         own = frozenset(chain.from_iterable(g.memberships for g in entity.gang_group.gangs))
-        preemptors = preemptors_of((member.pod for member in members), self._policy)
+        takers = [member.pod for member in members]
+        policy = self._policy.for_group(takers, max(1, self._cycle.shortfall(entity)))
+        preemptors = preemptors_of(takers, policy)
         candidates = PreemptionCandidates(
-            self._cluster, self._nominator, self._policy, self._links, plugin, preemptors, own
+            self._cluster, self._nominator, policy, self._links, plugin, preemptors, own
         )
-        search = PlanSearch(self._cluster, self._policy, self._links, candidates, members)
+        search = PlanSearch(self._cluster, policy, self._links, candidates, members)
         pods = candidates.found()
         plan = self._best(entity, pods, search) if pods else PreemptionPlan()
         return replace(plan, time_protected=candidates.time_protected)

@@ -132,6 +132,21 @@ def test_a_gang_that_cannot_spare_enough_leaves_whole_and_others_stay() -> None:
     assert gone == {f"old-{n}" for n in range(4)}
 
 
+def test_a_gang_whose_room_another_took_evicts_again_as_soon_as_it_may() -> None:
+    harness = EngineHarness(default_profile())
+    old = [a_pod(f"old-{n}").needs(cpu=2).on("n") for n in range(2)]
+    harness.observe(a_node("n").offers(cpu=4), *old)
+    harness.observe(
+        *(a_pod(f"g-{n}").needs(cpu=2).with_priority(9).in_gang("g", 2) for n in range(2))
+    )
+    assert len(of_kind(DeletePod, harness.run())) == 2
+    harness.observe(a_pod("thief").needs(cpu=4).on("n"))
+    for pod in old:
+        harness.observe_deleted(pod)
+    assert of_kind(DeletePod, harness.advance_to(19)) == [], "its last evictions were in vain"
+    assert [delete.pod.name for delete in of_kind(DeletePod, harness.advance_to(21))] == ["thief"]
+
+
 def test_only_a_group_that_may_evict_is_told_that_time_protects_others() -> None:
     """What is found out for one group is not said of the next, for which nobody has looked."""
     harness = EngineHarness(default_profile(), queues=QuotaConfig(reclaim_min_runtime=600))
