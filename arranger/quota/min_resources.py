@@ -7,6 +7,7 @@ together: the executors of a Spark job come after its driver. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from arranger.api.quantity import QuantityError
@@ -34,11 +35,19 @@ class Room(NamedTuple):
 
 
 def requested_minimum(group: AnyPodGroup | None) -> Amounts:
-    """What counts of a PodGroup's ``minResources``; nothing, if that cannot be read."""
-    if not isinstance(group, PodGroup):
+    """What counts of a PodGroup's ``minResources``; nothing, if that cannot be read.
+
+    The answer is not to be changed.
+    """
+    if not isinstance(group, PodGroup) or not group.spec.min_resources:
         return {}
+    return _parse(tuple(group.spec.min_resources.items()))
+
+
+@lru_cache(maxsize=4096)
+def _parse(resources: tuple[tuple[str, str | int | float], ...]) -> Amounts:
     try:
-        amounts = parse_resource_list(group.spec.min_resources)
+        amounts = parse_resource_list(dict(resources))
     except QuantityError:
         return {}
     return {
