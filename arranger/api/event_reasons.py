@@ -33,6 +33,9 @@ EMPTY_QUEUE_CAPABILITY: Final = "EmptyQueueCapability"
 GET_TASK_REQUEST_RESOURCE_FAILED: Final = "GetTaskRequestResourceFailed"
 
 # --- PodGroups ------------------------------------------------------------------------------------
+#: A PodGroup of Volcano: its gang cannot be placed; the text is that of its pods. When it has its
+#: minimum it has an event Scheduled.
+UNSCHEDULABLE: Final = "Unschedulable"
 #: What the PodGroup, or a pod, says about its gang cannot be read and is ignored.
 INVALID_GANG: Final = "InvalidGang"
 #: The PodGroup was admitted and its pods did not come: its queue keeps no cards for it any more.

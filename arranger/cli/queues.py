@@ -14,8 +14,8 @@ from arranger.api.queue_annotations import job_priority
 from arranger.api.resource_requests import format_resource_list
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.api.types.queue import QUEUE_API_VERSION
 from arranger.controllers.queue.cache import (
-    QUEUE_API_VERSION,
     QUEUES_PATH,
     ObservedQueue,
     PodEntry,

@@ -16,10 +16,11 @@ from arranger.api.effects import (
 from arranger.api.listing import first_names
 from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import Pod
-from arranger.api.types.pod_groups import AnyPodGroup
+from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedPod
+from arranger.gangs.gang import Gang
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
@@ -164,9 +165,35 @@ def invalid_pod_group(group: AnyPodGroup, problems: Sequence[str]) -> PublishEve
 
 def pod_group_event(group: AnyPodGroup, reason: str, text: str) -> PublishEvent:
     """A warning about a PodGroup to its owner."""
+    return _object_warning(_pod_group_ref(group), reason, text)
+
+
+def _pod_group_ref(group: AnyPodGroup) -> ObjectReference:
     meta = group.metadata
-    about = ObjectReference(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
-    return _object_warning(about, reason, text)
+    return ObjectReference(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
+
+
+def gang_unschedulable(gang: Gang, message: str) -> list[Effect]:
+    """A gang cannot be placed: Volcano's event on its PodGroup, where that says something new.
+
+    The owners of other PodGroups look at their pods, or at the status.
+    """
+    group = gang.pod_group
+    if not isinstance(group, VolcanoPodGroup) or gang.told == (group.metadata.uid, message):
+        return []
+    gang.told = group.metadata.uid, message
+    return [pod_group_event(group, event_reasons.UNSCHEDULABLE, message)]
+
+
+def gang_scheduled(gang: Gang) -> list[Effect]:
+    """A member was bound: Volcano's event on the PodGroup, once the gang has its minimum."""
+    group, note = gang.pod_group, "pod group is ready"
+    if not isinstance(group, VolcanoPodGroup):
+        return []
+    if gang.told == (group.metadata.uid, note) or not gang.has_minimum:
+        return []
+    gang.told = group.metadata.uid, note
+    return [PublishEvent(_pod_group_ref(group), event_reasons.SCHEDULED, "Binding", note)]
 
 
 def invalid_queue(queue: Queue, problems: Sequence[str]) -> PublishEvent:

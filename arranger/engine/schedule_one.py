@@ -139,6 +139,7 @@ class EntityScheduler:
         reason, message = pod_events.UNSCHEDULABLE, unsatisfiable_message(why, result.message)
         context.outbox.extend(pod_events.scheduling_failed(pod, reason, message, change))
         context.outbox.extend(pod_events.plugin_events(pod, result.events))
+        self._gangs.on_member_unschedulable(pod.uid, message)
         self._queue.add_unschedulable(entity, result.rejected_by, now)
         if node:
             self._preemption.nominate(pod, node, result.victims, now)

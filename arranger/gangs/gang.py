@@ -66,6 +66,7 @@ class Gang:
         created_at: when its oldest pod or its PodGroup was created, in seconds since 1970; 0 when
             unknown.
         problems: the invalid values of its PodGroup.
+        told: what its PodGroup's owner was told last: uid of the PodGroup, and text.
         memberships: uid → what the pod says about the gang.
         pod_group_types: type of PodGroup that members name, None for any → how many name it.
     """
@@ -80,6 +81,7 @@ class Gang:
         self.scheduling_cycle = 0
         self.created_at = 0.0
         self.problems: list[str] = []
+        self.told: tuple[str, str] = ("", "")
         self.memberships: dict[str, GangMembership] = {}
         self.pod_group_types: Counter[type[AnyPodGroup] | None] = Counter()
         self._states: dict[str, MemberState] = {}

@@ -146,7 +146,7 @@ class QuotaLedger:
 
     def why_no_pods(self, name: str) -> str:
         """Why a queue takes no pods at all, however few; "" if it does."""
-        return why_no_pods(self.queues, name, self._child_counts[name])
+        return why_no_pods(name, list(self.path_self_to_root(name)), self._child_counts[name])
 
     def queue_quota(self, name: str) -> QueueQuota | None:
         """The state of a queue; None if there is none of that name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -118,21 +118,23 @@ def path_self_to_root(queues: Mapping[str, QueueQuota], name: str) -> Iterator[Q
         name = state.parent or ROOT_QUEUE
 
 
-def why_no_pods(queues: Mapping[str, QueueQuota], name: str, children: int) -> str:
+def why_no_pods(name: str, path: Sequence[QueueQuota], children: int) -> str:
     """Why a queue takes no pods at all, however few; "" if it does.
 
-    Only those at the ends of the tree take pods, as in Volcano; the default queue need not be made.
-    ``children`` is how many others are part of it.
+    Only those at the ends of the tree take pods, as in Volcano.
+
+    Args:
+        path: itself and its ancestors; nothing if there is no such queue.
+        children: how many others are part of it.
     """
     if name == ROOT_QUEUE:
         return f"Queue <{name}> takes no pods: it is the root of all queues"
-    if name not in queues and name != DEFAULT_QUEUE:
+    if not path:
         return f"Queue <{name}> does not exist"
     if children:
         are = "queue is" if children == 1 else "queues are"
         return f"Queue <{name}> takes no pods: {children} other {are} part of it"
-    path = path_self_to_root(queues, name)
-    return next((f"Queue <{q.name}> is not open" for q in path if not q.is_open), "")
+    return next((f"Queue <{each.name}> is not open" for each in path if not each.is_open), "")
 
 
 def charges_for(requests: Amounts, cards: Cards) -> Amounts:

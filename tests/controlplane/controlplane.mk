@@ -40,7 +40,7 @@ $(ORACLE_BIN): | $(ORACLE_SOURCES)
 
 # Programs of others, as they are published, that tests run beside ours. Each is a module of its own,
 # so that its dependencies touch no other's. $(1): its folder in programs; $(2): what go builds there;
-# $(3): a module whose manifests are kept beside it.
+# $(3) and $(4): a module and the folder of its manifests, which are kept beside it.
 define program
 $(1)_SOURCES := $(sort $(wildcard $(CONTROLPLANE_DIR)/programs/$(1)/*))
 $(1)_BIN := $(ARRANGER_CACHE)/$(1)-$$(shell cat $$($(1)_SOURCES) | sha256sum | cut -c1-16)/$(1)
@@ -55,11 +55,12 @@ $$($(1)_BIN): | $$($(1)_SOURCES)
 	cd $(CONTROLPLANE_DIR)/programs/$(1) && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" \
 		-o $$@.part $(2)
 	$(if $(3),@cd $(CONTROLPLANE_DIR)/programs/$(1) && \
-		cp -r "$$$$(go list -m -f '{{.Dir}}' $(3))/manifests" $$(@D)/ && chmod -R u+w $$(@D)/manifests)
+		cp -r "$$$$(go list -m -f '{{.Dir}}' $(3))/$(4)" $$(@D)/manifests && chmod -R u+w $$(@D)/manifests)
 	@mv $$@.part $$@
 endef
 $(eval $(call program,kubectl,.))
-$(eval $(call program,training-operator,tool,github.com/kubeflow/training-operator))
+$(eval $(call program,training-operator,tool,github.com/kubeflow/training-operator,manifests))
+$(eval $(call program,descheduler,tool,sigs.k8s.io/descheduler,kubernetes))
 
 .PHONY: programs
-programs: kubectl training-operator ## Build kubectl and the operator of Kubeflow for tests (needs Go)
+programs: kubectl training-operator descheduler ## Build kubectl, Kubeflow's operator and the descheduler for tests (needs Go)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from arranger.api.types.core import ObjectMeta, ResourceList, Struct
+
+QUEUE_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
 
 
 class Guarantee(Struct):

@@ -58,6 +58,8 @@ class LifecycleEvent(StrEnum):
     POD_PENDING = "PodPending"
     POD_RUNNING = "PodRunning"
     UNKNOWN = "Unknown"
+    #: Volcano takes it in policies and does nothing at it.
+    JOB_UPDATED = "JobUpdated"
     TASK_COMPLETED = "TaskCompleted"
     TASK_FAILED = "TaskFailed"
 

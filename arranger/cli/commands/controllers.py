@@ -49,6 +49,7 @@ def controllers(
             schedulers,
             namespaces,
             gang_wait_time=config.gangs.wait_time_seconds,
+            command_namespaces=config.queues.command_namespaces,
             scheduling_timeout=config.tyjobs.scheduling_timeout_seconds,
             problems=problems,
         )

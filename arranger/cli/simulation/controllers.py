@@ -7,7 +7,9 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from arranger.api.types.command import COMMAND_API, Command
 from arranger.controllers.runtime.controller import ControllerOptions
+from arranger.controllers.runtime.informers import MultiNamespaceInformer
 from arranger.controllers.tyjob.controller import TYJobController
 from arranger.controllers.vcjob.controller import JobController
 from arranger.embedded.server import EmbeddedCluster
@@ -25,6 +27,9 @@ async def run_job_controllers(
     transport = InProcessTransport(cluster, user="controllers")
     options = ControllerOptions(schedulers, rng=rng, now=virtual_now)
     jobs, tyjobs = JobController(transport, options), TYJobController(transport, options)
+    commands = MultiNamespaceInformer(
+        transport, options, f"/apis/{COMMAND_API}", "commands", Command, jobs.commands
+    )
     handlers: Mapping[str, Handler] = {
         "scheduling.volcano.sh/podgroups": jobs.on_pod_group_event,
         "batch.volcano.sh/jobs": jobs.on_job_event,
@@ -40,7 +45,7 @@ async def run_job_controllers(
     silence = cluster.store.subscribe(tell)
     try:
         async with asyncio.TaskGroup() as group:
-            for task in (*jobs.tasks(), *tyjobs.tasks()):
+            for task in (*jobs.tasks(), *tyjobs.tasks(), *commands.tasks()):
                 group.create_task(task)
             for resource, handle in handlers.items():
                 for obj in cluster.store.items(resource):

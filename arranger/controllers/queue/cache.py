@@ -20,7 +20,7 @@ from arranger.api.queue_annotations import DEFAULT_QUEUE
 from arranger.api.resource_requests import Amounts, pod_requests
 from arranger.api.types.core import Node, ObjectMeta, Pod, Struct
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.api.types.queue import Queue, QueueSpec, QueueStatus
+from arranger.api.types.queue import QUEUE_API_VERSION, Queue, QueueSpec, QueueStatus
 from arranger.controllers.runtime.objects import is_stale
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.queue_spec import (
@@ -53,7 +53,6 @@ class ObservedQueue(Struct):
         return Queue(self.metadata, self.spec, QueueStatus(str(self.status.get("state") or "")))
 
 
-QUEUE_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
 QUEUES_PATH: Final = f"/apis/{QUEUE_API_VERSION}/queues"
 
 

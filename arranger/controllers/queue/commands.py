@@ -6,6 +6,7 @@ deleted: no crash and no lost answer makes it forgotten.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -36,9 +37,15 @@ class CommandOutcome:
     status: Object = field(default_factory=dict)
 
 
-def commanded_queue(command: Command) -> str | None:
-    """The name of the Queue that a Command is for; None for other targets."""
-    return command.target.name if command.is_for("scheduling.volcano.sh", "Queue") else None
+def commanded_queue(command: Command, namespaces: Sequence[str]) -> str | None:
+    """The name of the Queue that a Command is for; None for other targets.
+
+    Args:
+        namespaces: where Commands for queues are obeyed; empty for everywhere.
+    """
+    heard = not namespaces or command.metadata.namespace in namespaces
+    is_for_queue = command.is_for("scheduling.volcano.sh", "Queue")
+    return command.target.name if heard and is_for_queue else None
 
 
 def obey(cache: QueueCache, command: Command) -> CommandOutcome | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 from arranger.api.types.command import Command
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.controllers.queue.cache import QUEUE_API_VERSION, ObservedQueue, QueueCache
+from arranger.api.types.queue import QUEUE_API_VERSION
+from arranger.controllers.queue.cache import ObservedQueue, QueueCache
 from arranger.controllers.queue.commands import commanded_queue
 from arranger.controllers.queue.reconciler import QueueReconciler
 from arranger.controllers.runtime.commands import PendingCommands
@@ -64,7 +66,9 @@ class QueueController:
             MultiNamespaceInformer(transport, options, "/api/v1", "nodes", Node, nodes),
             MultiNamespaceInformer(transport, options, api, "podgroups", VolcanoPodGroup, groups),
         ]
-        pending = PendingCommands(commanded_queue)
+        pending = PendingCommands(
+            partial(commanded_queue, namespaces=tuple(options.command_namespaces))
+        )
         self.commands = CacheHandler[Command](pending.on_updated, pending.on_deleted, enqueue)
         self._reconciler = QueueReconciler(
             Writer(transport), cache, pending, self._events, self.work_queue, options.now

@@ -13,12 +13,8 @@ from arranger.api import event_reasons
 from arranger.api.effects import ObjectReference
 from arranger.api.timestamps import second_time
 from arranger.api.types.command import Command
-from arranger.controllers.queue.cache import (
-    QUEUE_API_VERSION,
-    QUEUES_PATH,
-    ObservedQueue,
-    QueueCache,
-)
+from arranger.api.types.queue import QUEUE_API_VERSION
+from arranger.controllers.queue.cache import QUEUES_PATH, ObservedQueue, QueueCache
 from arranger.controllers.queue.commands import obey
 from arranger.controllers.queue.status import queue_status
 from arranger.controllers.runtime.commands import PendingCommands

@@ -36,6 +36,7 @@ class ControllerOptions:
         now: the calendar clock.
         scheduling_timeout: seconds that a TYJob may wait for nodes where it does not say; None for
             as long as it takes.
+        command_namespaces: where Commands for Queues are obeyed; empty for everywhere.
         problems: hears what can be read and what cannot.
     """
 
@@ -46,6 +47,7 @@ class ControllerOptions:
     rng: random.Random = field(default_factory=random.Random)
     now: Callable[[], datetime] = utc_now
     scheduling_timeout: float | None = None
+    command_namespaces: Sequence[str] = ("default",)
     problems: ProblemReporter = IGNORE_PROBLEMS
 
 

@@ -14,10 +14,12 @@ from typing import Any
 import msgspec
 
 from arranger.api.types.core import ObjectMeta, OwnerReference
+from arranger.api.types.queue import Queue
 from arranger.api.types.volcano_job import JOB_GROUP, JobPod, VolcanoJob, task_index
 from arranger.controllers.runtime.objects import Object, is_stale
 from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
+from arranger.controllers.vcjob.queues import JobQueues
 from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
 
 
@@ -46,12 +48,14 @@ class JobCache:
         schedulers: whose jobs are ours, by ``spec.schedulerName``; those that name none are too.
 
     Attributes:
+        queues: the Queues that jobs may be in.
         tombstones: what of a job was deleted since its reconcile began, which no answer brings
             back.
     """
 
     def __init__(self, schedulers: Iterable[str] = ("arranger",)) -> None:
         self.schedulers = tuple(schedulers)
+        self.queues = JobQueues()
         self.tombstones = Tombstones()
         self._records: dict[str, _Record] = {}
         #: ``namespace/name`` → uid of the job that has the name now.
@@ -78,6 +82,19 @@ class JobCache:
         self._uids[job.key] = uid
         record.job, record.raw_status = job, dict(body.get("status") or {})
         return {job.key}
+
+    def on_queue_updated(self, queue: Queue) -> set[str]:
+        """A Queue was added or edited."""
+        return self._refused() if self.queues.on_updated(queue) else set()
+
+    def on_queue_deleted(self, queue: Queue) -> set[str]:
+        """A Queue was deleted."""
+        return self._refused() if self.queues.on_deleted(queue) else set()
+
+    def _refused(self) -> set[str]:
+        """Jobs that may have been refused because of their queue, or an ancestor of it."""
+        jobs = (record.job for record in self._records.values())
+        return {job.key for job in jobs if job is not None and job.status.state.reason == "Invalid"}
 
     def on_job_deleted(self, name: str, uid: str) -> set[str]:
         """A Job was deleted; there may be another of its name by now."""
@@ -189,6 +206,7 @@ class JobCache:
             created=dict(record.created),
             refusal=record.refusal,
             raw_status=record.raw_status,
+            queue_problem=self.queues.problem(record.job.spec.queue),
             now=now,
         )
 

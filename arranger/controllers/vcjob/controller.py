@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import structlog
@@ -13,6 +14,7 @@ from arranger.api.annotations import JOB_NAME
 from arranger.api.effects import ObjectReference
 from arranger.api.types.command import Command
 from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.api.types.queue import QUEUE_API_VERSION, Queue
 from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JOB_VERSION, JobPod
 from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.controller import ControllerOptions, Tasks, WatchRegistry, watch
@@ -46,6 +48,16 @@ class JobController:
         self._pods = MultiNamespaceInformer(
             transport, options, "/api/v1", "pods", JobPod, pods, selector=JOB_NAME
         )
+        # Queues belong to no namespace: who looks at some only leaves them to the scheduler.
+        queues = CacheHandler[Queue](
+            cache.on_queue_updated, cache.on_queue_deleted, self.work_queue.enqueue
+        )
+        api = f"/apis/{QUEUE_API_VERSION}"
+        self._informers: list[MultiNamespaceInformer[Any]] = [self._pods]
+        if not options.namespaces:
+            self._informers.append(
+                MultiNamespaceInformer(transport, options, api, "queues", Queue, queues)
+            )
         pending = PendingCommands(commanded_job)
         self.commands = CacheHandler[Command](
             pending.on_updated, pending.on_deleted, self.work_queue.enqueue
@@ -63,7 +75,7 @@ class JobController:
     @property
     def synced(self) -> list[asyncio.Event]:
         """Come when what it reads beside kopf has been listed once."""
-        return self._pods.synced
+        return [event for each in self._informers for event in each.synced]
 
     def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
         """What has to run beside kopf, each until cancelled."""
@@ -72,7 +84,7 @@ class JobController:
         return [
             self.work_queue.run(self._reconciler.reconcile, caches_synced=synced),
             self._events.run(),
-            *self._pods.tasks(),
+            *(task for each in self._informers for task in each.tasks()),
         ]
 
     def on_job_event(self, body: Object, deleted: bool) -> None:

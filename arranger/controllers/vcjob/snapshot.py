@@ -15,7 +15,7 @@ import msgspec
 from arranger.api.annotations import INHERITED_ANNOTATIONS, JOB_VERSION_KEY
 from arranger.api.types.command import Command
 from arranger.api.types.core import ObjectMeta
-from arranger.api.types.volcano_job import JobPod, JobSpec, Task, VolcanoJob
+from arranger.api.types.volcano_job import JobPhase, JobPod, JobSpec, Task, VolcanoJob
 from arranger.controllers.vcjob.controlled_resources import ControlledResources, TaskIndex
 
 
@@ -41,6 +41,7 @@ class JobSnapshot:
         refusal: why the server refused to create something; "" when it refused nothing, None when
             nothing was tried yet.
         raw_status: ``status`` as the server has it.
+        queue_problem: why its queue takes no work; "" if it does.
         command: what is to be obeyed next; None for nothing.
         now: the calendar clock.
     """
@@ -52,6 +53,7 @@ class JobSnapshot:
     created: Mapping[str, str] = field(default_factory=dict)
     refusal: str | None = None
     raw_status: Mapping[str, Any] = field(default_factory=dict)
+    queue_problem: str = ""
     command: Command | None = None
     now: datetime = datetime.min
 
@@ -95,6 +97,13 @@ class JobSnapshot:
     def pod_group(self) -> ObservedPodGroup | None:
         """The PodGroup of the current pods."""
         return self.pod_groups.get(self.pod_group_name)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether pods were made for it, ever."""
+        status = self.job.status
+        waits = status.state.phase in (None, JobPhase.PENDING) and not status.version
+        return not waits or bool(self.pods) or bool(self.controlled_resources.seen)
 
     def indices(self) -> Iterable[TaskIndex]:
         """Of all pods that are wanted, in the order of the tasks."""

@@ -86,7 +86,8 @@ def next_status(snapshot: JobSnapshot) -> NextStatus:
     )
     if state.phase in FINISHED:
         return replace(state, requeue_at=_expiry(snapshot))
-    if problem := first_problem(snapshot.job):
+    queue_problem = "" if snapshot.has_begun else snapshot.queue_problem
+    if problem := first_problem(snapshot.job) or queue_problem:
         phase = state.phase or JobPhase.PENDING
         return replace(state, phase=phase, reason="Invalid", message=problem)
     if state.phase is None:

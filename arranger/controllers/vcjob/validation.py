@@ -27,6 +27,10 @@ PLUGINS: Final = {
     "env": frozenset[str](),
     "svc": frozenset(svc_plugin.FLAGS),
 }
+#: What a task's name must be, to be part of its pods'.
+_TASK_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+#: Characters of a label's value, or of a host name, at most.
+_MAX_NAME: Final = 63
 #: What a name must be to be a Service's, and a pod's host name.
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -38,6 +42,15 @@ def first_problem(job: VolcanoJob) -> str:
 
 def _problems(job: VolcanoJob) -> Iterator[str]:
     spec = job.spec
+    if not spec.tasks:
+        yield "spec.tasks: there are none"
+    numbers = {
+        "minAvailable": spec.min_available,
+        "maxRetry": spec.max_retry,
+        "ttlSecondsAfterFinished": spec.ttl_seconds_after_finished,
+    }
+    for name in (name for name, number in numbers.items() if number is not None and number < 0):
+        yield f"spec.{name}: it is less than 0"
     names = Counter(task.name for task in spec.tasks)
     for name, times in names.items():
         if times > 1:
@@ -47,15 +60,34 @@ def _problems(job: VolcanoJob) -> Iterator[str]:
     if spec.min_success is not None and spec.min_success > spec.replicas:
         least = spec.min_success
         yield f"spec.minSuccess: {least} is more than the {spec.replicas} pods there are"
+    yield from _names(job)
     yield from _plugins(job)
     yield from _policies("spec.policies", spec.policies)
+    paths = Counter(volume.mount_path for volume in spec.volumes)
+    for path in (path for path, times in paths.items() if times > 1):
+        yield f"spec.volumes: there is more than one for the mountPath {path}"
     for task in spec.tasks:
         yield from _task(spec, task)
     yield from _dependency_cycle(spec)
 
 
+def _names(job: VolcanoJob) -> Iterator[str]:
+    """A pod's name is its host name, and the job's is the value of a label."""
+    if len(job.metadata.name) > _MAX_NAME:
+        yield f"metadata.name: it has more than {_MAX_NAME} characters"
+        return
+    for index, task in enumerate(job.spec.tasks):
+        name = f"{job.metadata.name}-{task.name}-{index}"
+        if len(name) > _MAX_NAME:
+            yield f"spec.tasks: pods called like {name} have more than {_MAX_NAME} characters"
+
+
 def _task(spec: JobSpec, task: Task) -> Iterator[str]:
     where = f"spec.tasks[{task.name}]"
+    if not _TASK_NAME.fullmatch(task.name):
+        yield f"{where}.name: it is no DNS label"
+    if min(task.replicas, task.minimum, task.max_retry) < 0:
+        yield f"{where}: replicas, minAvailable and maxRetry are not less than 0"
     if task.minimum > task.replicas:
         yield f"{where}.minAvailable: {task.minimum} is more than its {task.replicas} replicas"
     if problem := template_problem(task.template):
@@ -84,6 +116,14 @@ def _policies(where: str, policies: list[LifecyclePolicy]) -> Iterator[str]:
                 yield f"{at}.timeout: {error}"
         elif LifecycleEvent.POD_PENDING in policy.lifecycle_events:
             yield f"{at}: PodPending needs a timeout, because every pod is pending at first"
+    events = Counter(event for policy in policies for event in policy.lifecycle_events)
+    codes = Counter(policy.exit_code for policy in policies if policy.exit_code is not None)
+    for event in (event for event, times in events.items() if times > 1):
+        yield f"{where}: duplicate event {event} across different policies"
+    if LifecycleEvent.ANY in events and len(events) > 1:
+        yield f"{where}: beside the event * there can be no other"
+    for code in (code for code, times in codes.items() if times > 1):
+        yield f"{where}: duplicate exitCode {code}"
 
 
 def _plugins(job: VolcanoJob) -> Iterator[str]:

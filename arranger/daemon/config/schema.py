@@ -143,6 +143,11 @@ class QueueConfig(ConfigSection):
     beside those of ReplicaSets, StatefulSets and ReplicationControllers; the scheduler needs the
     right to list and watch them, and reads their metadata only.
     """
+    command_namespaces: list[str] = ["default"]
+    """Where Commands for queues are obeyed (`vcctl` writes them to `default`); empty for
+    everywhere. Who may create Commands there may open and close any queue, unless the policies of
+    `manifests/80-admission.yaml` are installed.
+    """
     respect_priority: bool = True
     """Whether a victim in another queue must be of lower priority than the pod it gives way to,
     unless neither has any.

@@ -93,6 +93,8 @@ class GangManager:
     def on_bound(self, member: QueuedPod, now: float) -> None:
         """A pod has been bound; its gang may have its minimum now."""
         satisfied = self._registry.mark_bound(member.uid)
+        if (gang := self._registry.gang_of(member.uid)) is not None:
+            self._context.outbox.extend(pod_events.gang_scheduled(gang))
         for name in satisfied:
             self._quota.on_satisfied(name)
         if satisfied:
@@ -100,6 +102,12 @@ class GangManager:
             if entity is not None and all(gang.satisfied for gang in entity.gang_group.gangs):
                 entity.forget_losses()
             self.on_gangs_changed(satisfied, now)
+
+    def on_member_unschedulable(self, uid: str, message: str) -> None:
+        """A pod that is placed by itself found no node; its gang may lack its minimum by that."""
+        gang = self._registry.gang_of(uid)
+        if gang is not None and not gang.has_minimum:
+            self._context.outbox.extend(pod_events.gang_unschedulable(gang, message))
 
     def on_complete(self, group: GangGroup, now: float) -> bool:
         """A group that was tried lacks nobody; whether those that wait are lone pods now."""

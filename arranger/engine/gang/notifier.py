@@ -50,6 +50,9 @@ class GangNotifier:
                 self._preemption.clear_nomination(member, now)
         if entity.reason and entity.state is not QueueState.ACTIVE:
             entity.notified_at = now
+            for gang in entity.gang_group.gangs:
+                effects = pod_events.gang_unschedulable(gang, entity.reason)
+                self._context.outbox.extend(effects)
             for member in (*entity.ready(), *held):
                 # Who goes on waiting with a node shows which; who binds at once needs no write.
                 new = None if member.node in ("", member.shown_node) else member.node

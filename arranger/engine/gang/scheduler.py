@@ -129,6 +129,10 @@ class GangScheduler:
         self._manager.on_gangs_changed(names, now)
         self.bind_ready(now)
 
+    def on_member_unschedulable(self, uid: str, message: str) -> None:
+        """A pod that is placed by itself found no node."""
+        self._manager.on_member_unschedulable(uid, message)
+
     def process_changes(self, now: float) -> None:
         """Do what follows for gangs of which pods are being evicted, or could not be."""
         self._manager.process_changes(now)

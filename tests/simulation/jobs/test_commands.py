@@ -312,3 +312,24 @@ async def test_whatever_becomes_of_the_deletion_a_queue_is_closed(
         sim.command_queue("CloseQueue", "research")
         await sim.until(lambda: _state(sim, "research") == "Closed")
         await _obeyed(sim)
+
+
+async def test_commands_for_queues_are_heard_in_some_namespaces_only(sim: JobHarness) -> None:
+    sim.cluster.create(a_queue_manifest("research"))
+    sim.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant"}})
+    [queue] = sim.cluster.objects("queues", GROUP_GROUP)
+    uid = queue["metadata"]["uid"]
+    target = {"apiVersion": f"{GROUP_GROUP}/v1beta1", "kind": "Queue", "name": "research"}
+    sim.cluster.create(
+        {
+            "apiVersion": "bus.volcano.sh/v1alpha1",
+            "kind": "Command",
+            "metadata": {"name": "c", "namespace": "tenant"},
+            "action": "CloseQueue",
+            "target": {**target, "uid": uid},
+        }
+    )
+    async with sim.at_work():
+        await sim.until(lambda: _state(sim, "research") == "Open")
+        await asyncio.sleep(10)
+        assert (_state(sim, "research"), sim.commands()) == ("Open", ["CloseQueue"])

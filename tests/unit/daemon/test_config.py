@@ -194,8 +194,8 @@ REACHES: dict[str, dict[str, tuple[object, str]]] = {
         "cardRequestTimeoutSeconds": (4.0, "card_request_timeout"),
     },
 }
-#: What the daemon watches, and no rule.
-WATCHED = {"ownerResources"}
+#: What the daemon watches, and what is for the controllers: no rules.
+WATCHED = {"ownerResources", "commandNamespaces"}
 
 
 @pytest.mark.parametrize("section", REACHES)
