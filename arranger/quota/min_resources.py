@@ -71,9 +71,12 @@ def why_not_admitted(wanted: Amounts, rooms: Iterable[Room]) -> str:
                 format_quantity(room.resource, each)
                 for each in (amount, room.used + amount, room.limit)
             )
-            who = f"Queue <{room.queue}>" if room.queue else "the cluster"
+            if room.queue:
+                lacks = f"Queue <{room.queue}> has insufficient {room.resource} quota"
+            else:
+                lacks = f"Insufficient {room.resource} in the cluster"
             return (
-                f"{who} has too little {room.resource} for its minResources: requested <{n}>, "
-                f"total would be <{total}>, but capability is <{limit}>"
+                f"{lacks} for its minResources: requested <{n}>, total would be <{total}>, but "
+                f"capability is <{limit}>"
             )
     return ""

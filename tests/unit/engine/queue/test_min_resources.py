@@ -161,7 +161,7 @@ def test_a_pod_group_that_is_too_large_evicts_nobody_and_its_pods_are_told(
     assert not bound(effects)
     (told,) = {e.note for e in of_kind(PublishEvent, effects) if e.reason == "FailedScheduling"}
     assert told == (
-        "gang default/g waits: the cluster has too little cpu for its minResources: requested "
+        "gang default/g waits: Insufficient cpu in the cluster for its minResources: requested "
         "<30>, total would be <30>, but capability is <9600m>"
     )
 
