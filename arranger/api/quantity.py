@@ -14,8 +14,10 @@ from typing import Final
 #: A quantity as the API serves it: mostly ``"100m"``, in hand-written YAML also ``4`` or ``0.5``.
 RawQuantity = str | int | float
 
+#: Sign, digits with or without a point, and a suffix; each text can match in one way only, so that
+#: a long one is refused as fast as it is read.
 _FORM: Final = re.compile(
-    r"([+-]?(?:\d+\.?\d*|\.\d+))([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?", re.ASCII
+    r"([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?", re.ASCII
 )
 _SUFFIX: Final[dict[str, Decimal]] = {
     "n": Decimal("1e-9"),
@@ -26,6 +28,15 @@ _SUFFIX: Final[dict[str, Decimal]] = {
 }
 #: Upstream caps a quantity at the largest int64.
 _MAX: Final = 2**63 - 1
+#: Digits that are looked at; whether there are any after them still counts.
+_MAX_DIGITS: Final = 60
+#: Powers of ten beyond which a quantity is larger than :data:`_MAX`, or less than a billionth,
+#: whatever its suffix.
+_MAX_POWER: Final = 40
+#: Precision of all that is worked out: the digits, times the largest suffix.
+_PRECISION: Final = 100
+#: Longer texts are read each time, so that nobody fills the memory with them.
+_MAX_CACHED: Final = 32
 
 
 class QuantityError(ValueError):
@@ -38,7 +49,7 @@ def value(quantity: RawQuantity) -> int:
     Raises:
         QuantityError: the text is not a quantity.
     """
-    return quantity if type(quantity) is int else _scaled(str(quantity), 1)
+    return _read_scaled(quantity, 1)
 
 
 def milli_value(quantity: RawQuantity) -> int:
@@ -47,7 +58,7 @@ def milli_value(quantity: RawQuantity) -> int:
     Raises:
         QuantityError: the text is not a quantity.
     """
-    return quantity * 1000 if type(quantity) is int else _scaled(str(quantity), 1000)
+    return _read_scaled(quantity, 1000)
 
 
 def parse_quantity(text: str) -> Decimal:
@@ -57,31 +68,66 @@ def parse_quantity(text: str) -> Decimal:
         QuantityError: the text is not a quantity.
     """
     with localcontext() as context:
-        context.prec = 60
+        context.prec = _PRECISION
         amount = _read(text)
         if abs(amount) >= _MAX:
             return Decimal(_MAX).copy_sign(amount)
         return amount.quantize(_SUFFIX["n"], rounding=ROUND_CEILING).normalize()
 
 
-@lru_cache(maxsize=65536)
+def _read_scaled(quantity: RawQuantity, scale: int) -> int:
+    if type(quantity) is int:
+        return _within_limits(quantity * scale)
+    text = str(quantity)
+    return _cached_scaled(text, scale) if len(text) <= _MAX_CACHED else _scaled(text, scale)
+
+
 def _scaled(text: str, scale: int) -> int:
     with localcontext() as context:
-        context.prec = 60
+        context.prec = _PRECISION
         amount = _read(text)
         if abs(amount) > _MAX:
             return _MAX if amount > 0 else -_MAX
-        whole = int((amount * scale).to_integral_value(rounding=ROUND_CEILING))
-    return max(-_MAX, min(_MAX, whole))
+        return _within_limits(int((amount * scale).to_integral_value(rounding=ROUND_CEILING)))
+
+
+_cached_scaled: Final = lru_cache(maxsize=65536)(_scaled)
+
+
+def _within_limits(amount: int) -> int:
+    return max(-_MAX, min(_MAX, amount))
 
 
 def _read(text: str) -> Decimal:
+    """The amount; one that is too large or too small for any use stays too large or too small."""
     form = _FORM.fullmatch(text)
     if form is None:
-        raise QuantityError(
-            f"{text!r} is not a quantity: expected a number, with a suffix such as m or Ki"
-        )
-    number, suffix = form.groups()
-    if suffix is None:
-        return Decimal(number)
-    return Decimal(number) * _SUFFIX[suffix] if suffix in _SUFFIX else Decimal(number + suffix)
+        raise _refusal(text)
+    sign, whole, fraction, only_fraction, suffix = form.groups("")
+    fraction += only_fraction
+    factor = _SUFFIX.get(suffix)
+    power = 0 if factor is not None or not suffix else _read_exponent(suffix[1:], text)
+    digits, power = (whole + fraction).lstrip("0"), power - len(fraction)
+    if not digits:
+        return Decimal(0)
+    if (more := len(digits) - _MAX_DIGITS) > 0:
+        left_out = digits[_MAX_DIGITS:].strip("0")
+        digits, power = digits[:_MAX_DIGITS] + ("1" if left_out else "0"), power + more - 1
+    if abs(magnitude := len(digits) + power) > _MAX_POWER:
+        digits, power = "1", _MAX_POWER if magnitude > 0 else -_MAX_POWER
+    return Decimal(f"{sign}{digits}e{power}") * (factor if factor is not None else 1)
+
+
+def _read_exponent(text: str, quantity: str) -> int:
+    """An exponent, of 64 bits as upstream's."""
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > len(str(_MAX)) or int(digits or "0") > _MAX:
+        raise _refusal(quantity)
+    return -int(digits or "0") if text.startswith("-") else int(digits or "0")
+
+
+def _refusal(text: str) -> QuantityError:
+    shown = repr(text) if len(text) <= 2 * _MAX_CACHED else f"{text[:_MAX_CACHED]!r}..."
+    return QuantityError(
+        f"{shown} is not a quantity: expected a number, with a suffix such as m or Ki"
+    )

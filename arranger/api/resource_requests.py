@@ -16,6 +16,10 @@ from arranger.api.types.core import Container, ContainerStatus, Pod, ResourceLis
 #: Resource or card → amount: cpu in millicores, everything else in units (bytes, devices, cards).
 Amounts = dict[str, int]
 
+#: No pod counts for more of anything, and no node offers as much, so that such a pod fits nowhere.
+#: Sums of amounts stay within 64 bits: 4 EiB of a thousand pods and more that ask for 4 PiB.
+MAX_AMOUNT: Final = 2**52
+
 #: What the scoring plugins assume for a container that states nothing (100m, 200Mi).
 NONZERO_DEFAULTS: Final[Mapping[str, int]] = {"cpu": 100, "memory": 200 * 1024 * 1024}
 
@@ -56,7 +60,7 @@ def pod_requests(
     by pod-level requests where set, plus overhead. ``defaults`` fills in resources a container
     does not mention (see :data:`NONZERO_DEFAULTS`); ``pod_level=False`` passes over the pod-level
     requests. For a running pod that is being resized the larger of spec and status counts, unless
-    the resize is infeasible.
+    the resize is infeasible. No amount is larger than :data:`MAX_AMOUNT`.
 
     Raises:
         QuantityError: an amount is not a quantity.
@@ -111,7 +115,7 @@ def pod_requests(
         total.update({name: requested.get(name, 0) for name in names})
     if spec.overhead:
         _add_to(total, parse_resource_list(spec.overhead))
-    return total
+    return {name: min(n, MAX_AMOUNT) for name, n in total.items()}
 
 
 def nonzero_requests(pod: Pod, requests: Amounts) -> tuple[int, int]:

@@ -184,8 +184,7 @@ class Cluster:
         if row is None:
             return False
         columns, requested = pod.request_vector(table.resource_column)
-        free = (table.allocatable[columns, row] - table.requested[columns, row]).tolist()
-        columns_of = zip(columns, requested, free, strict=True)
+        columns_of = zip(columns, requested, table.free(row, columns), strict=True)
         missing = {column: n - left for column, n, left in columns_of if n > left}
         for other in filter(removable, table.pods[row].values()) if missing else ():
             for column, amount in zip(*other.request_vector(table.resource_column), strict=True):

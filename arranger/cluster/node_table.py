@@ -8,13 +8,13 @@ row is logged, and cached evaluations follow the log to redo only the rows that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
 import numpy as np
 
-from arranger.api.resource_requests import Amounts, parse_resource_list
+from arranger.api.resource_requests import MAX_AMOUNT, Amounts, parse_resource_list
 from arranger.api.types.core import Node, Taint
 from arranger.cluster.affinity_terms import NO_TERMS, AffinityIndex
 from arranger.cluster.change_log import ChangeLog
@@ -30,6 +30,7 @@ from arranger.cluster.columns import (
     LabelColumns,
     resized,
 )
+from arranger.cluster.excess_amounts import LARGE, ExcessAmounts
 from arranger.cluster.pod_info import HostPort, PodInfo, PvcKey
 
 _FIRST_CAPACITY: Final = 64
@@ -90,6 +91,7 @@ class NodeTable:
         self.allocatable: IntArray = np.zeros(shape, dtype=np.int64)
         self.requested: IntArray = np.zeros(shape, dtype=np.int64)
         self.nonzero_requested: IntArray = np.zeros((2, _FIRST_CAPACITY), dtype=np.int64)
+        self._excess, self._nonzero_excess = ExcessAmounts(), ExcessAmounts()
         self._labels = LabelColumns()
         self._label_dicts: list[dict[str, str]] = []
         self._free_rows: list[int] = []
@@ -147,6 +149,8 @@ class NodeTable:
         self.allocatable[:, row] = 0
         self.requested[:, row] = 0
         self.nonzero_requested[:, row] = 0
+        self._excess.forget_row(row)
+        self._nonzero_excess.forget_row(row)
         self._free_rows.append(row)
         self._log_change(RowChange.NODE, row)
         return stranded
@@ -199,6 +203,12 @@ class NodeTable:
             self.allocatable = np.concatenate([self.allocatable, fresh])
             self.requested = np.concatenate([self.requested, fresh])
         return column
+
+    def free(self, row: int, columns: Sequence[int]) -> list[int]:
+        """What is allocatable and not requested; negative where pods ask for more than there is."""
+        requested = self._excess.exact(self.requested, row, columns)
+        offered: list[int] = self.allocatable[columns, row].tolist()
+        return [total - used for total, used in zip(offered, requested, strict=True)]
 
     def replica_capacity(self, *pods: PodInfo, empty: bool = False) -> IntArray:
         """Row → how many pods like this one fit into its free resources.
@@ -256,19 +266,21 @@ class NodeTable:
         affinity = AffinityIndex()
         claims: Counter[PvcKey] = Counter()
         for row in range(self.size):
-            requested = np.zeros(len(self.requested), dtype=np.int64)
-            nonzero = [0, 0]
+            requested, nonzero = [0] * len(self.requested), [0, 0]
             ports: dict[HostPort, int] = {}
             for pod in self.pods[row].values():
                 columns, wanted = pod.request_vector(self.resource_column)
-                requested[columns] += wanted
+                for column, amount in zip(columns, wanted, strict=True):
+                    requested[column] += amount
                 nonzero[0] += pod.nonzero_requests[0]
                 nonzero[1] += pod.nonzero_requests[1]
                 for port in pod.ports:
                     ports[port] = ports.get(port, 0) + 1
             where = f"row {row} ({self.nodes[row] and self.name(row)})"
-            assert (self.requested[:, row] == requested).all(), f"{where}: requested"
-            assert list(self.nonzero_requested[:, row]) == nonzero, f"{where}: non-zero requested"
+            counted = self._excess.exact(self.requested, row, range(len(requested)))
+            assert counted == requested, f"{where}: requested"
+            counted = self._nonzero_excess.exact(self.nonzero_requested, row, (CPU, MEMORY))
+            assert counted == nonzero, f"{where}: non-zero requested"
             assert self.ports[row] == ports, f"{where}: ports"
             assert bool(self.alive[row]) == (self.nodes[row] is not None), f"{where}: alive"
             assert self.alive[row] or not self.pods[row], f"{where}: pods on a dead row"
@@ -306,8 +318,12 @@ class NodeTable:
         requested = self.requested
         for column, amount in zip(columns, wanted, strict=True):
             requested[column, row] += sign * amount
-        self.nonzero_requested[CPU, row] += sign * pod.nonzero_requests[CPU]
-        self.nonzero_requested[MEMORY, row] += sign * pod.nonzero_requests[MEMORY]
+            if amount >= LARGE:
+                self._excess.settle(requested, column, row)
+        for column, amount in zip((CPU, MEMORY), pod.nonzero_requests, strict=True):
+            self.nonzero_requested[column, row] += sign * amount
+            if amount >= LARGE:
+                self._nonzero_excess.settle(self.nonzero_requested, column, row)
         if pod.ports:
             in_use = self.ports[row]
             for port in pod.ports:
@@ -323,7 +339,9 @@ class NodeTable:
         self._log_change(RowChange.USAGE, row)
 
     def _set_allocatable(self, row: int, offered: Mapping[str, int] | Amounts) -> None:
-        columns = {self.resource_column(name): amount for name, amount in offered.items()}
+        columns = {
+            self.resource_column(name): min(n, MAX_AMOUNT - 1) for name, n in offered.items()
+        }
         self.allocatable[:, row] = 0
         for column, amount in columns.items():
             self.allocatable[column, row] = amount

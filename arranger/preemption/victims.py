@@ -147,7 +147,7 @@ class VictimSelector:
         """The same where only resources and quotas decide: no plugin needs to be asked."""
         table = self._cluster.table
         columns, wanted = self._pod.request_vector(table.resource_column)
-        slack = (table.allocatable[columns, row] - table.requested[columns, row]).tolist()
+        slack = table.free(row, columns)
         left = dict[object, int](
             (column, free - takers * amount)
             for column, free, amount in zip(columns, slack, wanted, strict=True)

@@ -14,6 +14,7 @@ members lost by a gang that was complete. See ``docs/design/gang-scheduling.md``
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -103,8 +104,8 @@ class GangObjects:
     _observed: dict[str, _Observed] = field(default_factory=dict, init=False)
     #: Gang → the status that is on its way to its object, empty for a create or delete.
     _in_flight: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False)
-    #: Gangs without an object, or objects without a gang → since when that is known; for an object
-    #: that we have created, when it should have been seen (it may be deleted while no watch is up).
+    #: Gangs without an object, or objects without a gang → since when that is known; infinity for
+    #: an object that we have created and not seen yet.
     _unpaired: dict[str, float] = field(default_factory=dict, init=False)
     _due: DeadlineSet = field(default_factory=DeadlineSet, init=False)
     #: Gangs whose time has come, first come first served; the urgent ones before.
@@ -320,11 +321,13 @@ class GangObjects:
             self._unpaired.pop(gang.name, None)
             return False
         since = self._unpaired.setdefault(gang.name, now)
+        if since == math.inf:
+            return False  # it has been created, and the watch will show it
         due = max(self._create_after, since if urgent else since + MISSING_DELAY)
         if now < due:
             self._due.schedule(gang.name, due)
             return False
-        self._unpaired[gang.name] = now + _RETRY_DELAY
+        self._unpaired[gang.name] = math.inf
         sources = (dialect_of(pod, gang.memberships[pod.metadata.uid]) for pod in pods)
         spec = gang_object_spec(gang.settings, sources=sources, wait_time=self._policy.wait_time)
         manifest = gang_manifest(gang.name, spec, managed_by=self._schedulers[0])

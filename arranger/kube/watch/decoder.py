@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeVar
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -68,6 +70,11 @@ class Page(msgspec.Struct, Generic[_T]):
     items: list[_T] | None = None
 
 
+#: What decoding may raise; the second for an object that is nested too deep.
+_UNDECODABLE: Final = (msgspec.DecodeError, RecursionError)
+#: Levels that must be passed over in a list with such an object; the API server allows 10,000.
+_DEEPEST: Final = 12_000
+
 _raw_event = msgspec.json.Decoder(RawWatchEvent)
 _partial = msgspec.json.Decoder(PartialObjectMetadata)
 _raw_page = msgspec.json.Decoder(Page[msgspec.Raw])
@@ -76,9 +83,21 @@ _raw_page = msgspec.json.Decoder(Page[msgspec.Raw])
 def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
     """The metadata in ``raw``; empty where even that cannot be decoded."""
     try:
-        return _partial.decode(raw).metadata
-    except msgspec.DecodeError:
+        with _deep_recursion():
+            return _partial.decode(raw).metadata
+    except _UNDECODABLE:
         return PartialMetadata()
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Pass over what is nested too deep to be decoded; for a moment, as each level takes stack."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEEPEST))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 class UndecodableObject(msgspec.Struct):
@@ -109,11 +128,12 @@ class Decoder(Generic[T]):
             event = self._event.decode(line)
             if event.type not in ("ERROR", "BOOKMARK"):
                 return event
-        except msgspec.DecodeError as error:
+        except _UNDECODABLE as error:
             wrong = str(error)
         try:
-            raw = _raw_event.decode(line)
-        except msgspec.DecodeError:
+            with _deep_recursion():
+                raw = _raw_event.decode(line)
+        except _UNDECODABLE:
             return UndecodableObject(PartialMetadata(), wrong)
         if raw.type in ("ERROR", "BOOKMARK"):
             return raw
@@ -125,15 +145,16 @@ class Decoder(Generic[T]):
         Raises:
             msgspec.DecodeError: the body is not a list at all.
         """
-        with suppress(msgspec.DecodeError):
+        with suppress(*_UNDECODABLE):
             page = self._page.decode(body)
             return page.metadata, page.items or [], []
         good: list[T] = []
         bad: list[UndecodableObject] = []
-        raw = _raw_page.decode(body)
+        with _deep_recursion():
+            raw = _raw_page.decode(body)
         for item in raw.items or []:
             try:
                 good.append(self._object.decode(item))
-            except msgspec.DecodeError as error:
+            except _UNDECODABLE as error:
                 bad.append(UndecodableObject(decode_metadata(item), str(error)))
         return raw.metadata, good, bad

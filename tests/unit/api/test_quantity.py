@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arranger.api.quantity import QuantityError, RawQuantity, milli_value, value
+from arranger.api.quantity import QuantityError, RawQuantity, milli_value, parse_quantity, value
 
+LARGEST = 2**63 - 1
 CASES: dict[str, tuple[RawQuantity, int, int]] = {
     "a plain number": ("4", 4, 4000),
     "a number as hand-written YAML has it": (4, 4, 4000),
@@ -32,6 +35,18 @@ CASES: dict[str, tuple[RawQuantity, int, int]] = {
     "below zero rounds towards zero": ("-100m", 0, -100),
     "too large is the largest there is": ("100Ei", 2**63 - 1, 2**63 - 1),
     "milli overflows before the whole does": ("16Pi", 2**54, 2**63 - 1),
+    "an exponent of a million": ("1e1000000", LARGEST, LARGEST),
+    "the same below zero": ("-1e1000000", -LARGEST, -LARGEST),
+    "the largest exponent there is": (f"1e{LARGEST}", LARGEST, LARGEST),
+    "next to nothing is one of the unit": ("1e-1000000", 1, 1),
+    "nothing, however often": ("0e1000000", 0, 0),
+    "a million digits": ("9" * 10**6, LARGEST, LARGEST),
+    "a million digits behind the point": ("0." + "0" * 10**6 + "1", 1, 1),
+    "digits that an exponent takes back": ("1" + "0" * 70 + "e-70", 1, 1000),
+    "the last of many digits counts": ("1." + "0" * 80 + "1", 2, 1001),
+    "many digits that are still too much": ("9" * 61 + "e-10", LARGEST, LARGEST),
+    "an integer of a file that is too large": (10**400, LARGEST, LARGEST),
+    "a number of a file that is infinite": (float("1e308"), LARGEST, LARGEST),
 }
 
 
@@ -42,13 +57,42 @@ def test_reads(case: tuple[RawQuantity, int, int]) -> None:
     assert milli_value(text) == thousandths
 
 
-@pytest.mark.parametrize("text", ["", "abc", "1 Gi", "1gi", "1KiB", "--1", "1e", "٣", "1_000", "m"])
+WRONG = ["", "abc", "1 Gi", "1gi", "1KiB", "--1", "1e", "٣", "1_000", "m", "inf", "nan", "-inf"]
+
+
+@pytest.mark.parametrize("text", [*WRONG, f"1e{2**63}", "1" * 10**6 + "x"], ids=lambda t: t[:25])
 def test_refuses_what_is_no_quantity(text: str) -> None:
-    with pytest.raises(QuantityError, match="is not a quantity"):
+    with pytest.raises(QuantityError, match="is not a quantity") as raised:
         value(text)
+    assert len(str(raised.value)) < 200, "nobody can read a megabyte of digits"
 
 
 @given(st.integers(0, 10**12))
 def test_a_whole_number_of_millis_is_exact(count: int) -> None:
     assert milli_value(f"{count}m") == count
     assert value(f"{count}m") == -(-count // 1000)
+
+
+@given(
+    st.from_regex(
+        r"[+-]?(\d{1,90}\.?\d{0,90}|\.\d{1,90})([eE][+-]?\d{1,25}|[a-zA-Z]{0,3})", fullmatch=True
+    )
+    | st.text(max_size=40)
+    | st.floats()
+    | st.integers()
+)
+def test_whatever_is_read_fits_into_64_bits_or_is_refused(raw: RawQuantity) -> None:
+    for read in (value, milli_value, lambda each: int(parse_quantity(str(each)))):
+        try:
+            amount = read(raw)
+        except QuantityError:
+            continue
+        assert -LARGEST <= amount <= LARGEST
+
+
+@given(st.integers(0, 10**80), st.integers(-90, 30), st.sampled_from(["", "m", "Ki", "E"]))
+def test_no_amount_is_read_as_less_than_it_is(digits: int, power: int, suffix: str) -> None:
+    factor = {"": Fraction(1), "m": Fraction(1, 1000), "Ki": Fraction(1024), "E": Fraction(10**18)}
+    text = f"{digits}e{power}" if not suffix else f"{digits}{suffix}"
+    amount = digits * (Fraction(10) ** power if not suffix else factor[suffix])
+    assert value(text) == min(LARGEST, -(-amount.numerator // amount.denominator))

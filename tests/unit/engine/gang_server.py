@@ -26,12 +26,11 @@ class GangServer:
 
     Attributes:
         served: whether the definition of Gangs is installed.
-        deletes_new: whether somebody deletes what is created before the watch shows it.
         writes: all that it was asked for, in order.
     """
 
     def __init__(self) -> None:
-        self.served, self.deletes_new = True, False
+        self.served = True
         self.objects: dict[str, dict[str, Any]] = {}
         self.writes: list[GangWrite] = []
         self._created = 0
@@ -69,8 +68,6 @@ class GangServer:
                 return name, Refused(404, "NotFound", "the server could not find the resource")
             if name not in self.objects:
                 self.create(name, spec=dict(effect.manifest["spec"]))
-            if self.deletes_new:
-                del self.objects[name]
             return name, Applied()
         name = f"{namespace}/{parts[parts.index('gangs') + 1]}"
         there = self.objects.get(name)

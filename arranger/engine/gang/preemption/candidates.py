@@ -105,7 +105,7 @@ class PreemptionCandidates:
 
         def cost(row: int) -> tuple[int, int, float, int]:
             pods = rows[row]
-            free = {c: int(table.allocatable[c, row] - table.requested[c, row]) for c in columns}
+            free = dict(zip(columns, table.free(row, columns), strict=True))
             for pod in pods:
                 for column, amount in zip(*pod.request_vector(table.resource_column), strict=True):
                     if column in free:

@@ -245,20 +245,6 @@ def test_an_object_without_pods_is_deleted_if_nobody_else_does(harness: EngineHa
     assert not harness.gang_server.objects
 
 
-def test_an_object_that_was_deleted_before_it_was_seen_is_made_again(
-    harness: EngineHarness,
-) -> None:
-    harness.observe(a_node("n").offers(cpu=2), *gang())
-    bind(harness, gang())
-    harness.gang_server.deletes_new = True
-    later(harness, 10)
-    harness.gang_server.deletes_new = False
-    later(harness, 40)
-    assert len(harness.gang_server.writes) == 1, "the watch may still show it"
-    later(harness, 30)
-    assert harness.gang_server.objects.keys() == {GANG}
-
-
 def test_where_gangs_are_not_served_it_is_tried_once_a_minute(harness: EngineHarness) -> None:
     harness.gang_server.served = False
     pods = [*gang(), *(a_pod(f"h-{n}").needs(cpu=1).in_gang("h", 2) for n in range(2))]
