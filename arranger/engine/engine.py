@@ -64,6 +64,7 @@ from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.quota.admission import Admission
 from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
+from arranger.quota.min_resources_admission import MinResourcesAdmission
 from arranger.quota.pod_owners import PodOwners
 from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
 from arranger.quota.quota_plugin import with_quota
@@ -140,7 +141,8 @@ class Engine:
         admission = Admission(
             ledger, quotas.over_commit, quotas.card_request_timeout, registry.members_of
         )
-        quota = QuotaGate(context, admission)
+        min_resources = MinResourcesAdmission(cluster, ledger, policy, registry)
+        quota = QuotaGate(context, admission, min_resources)
         gate = GangGate(holds, gang_objects)
         queue = self.queue = SchedulingQueue(
             queue_config or SchedulingQueueConfig(),

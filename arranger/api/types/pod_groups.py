@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from arranger.api.types.core import NamespacedObject, OwnerReference, Struct
+from arranger.api.types.core import NamespacedObject, OwnerReference, ResourceList, Struct
 
 
 class PodGroupSpec(Struct):
@@ -15,6 +15,7 @@ class PodGroupSpec(Struct):
 
     min_member: int | None = None
     min_task_member: dict[str, int] = msgspec.field(default_factory=dict)
+    min_resources: ResourceList = msgspec.field(default_factory=dict)
     schedule_timeout_seconds: int | None = None
     queue: str = ""
     priority_class_name: str = ""

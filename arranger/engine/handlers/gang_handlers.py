@@ -61,6 +61,8 @@ class GangHandlers:
             changed = changed | {gang.name}
             if self._quota.withdraw(group.key):
                 self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
+        if edited:
+            self._quota.watch(group)
         update_priorities(self._context, self._nominator, self._registry, group)
         self.on_gangs_changed(changed, now)
         if edited and (was_known or self._has_placed_pods(group.key)):
