@@ -103,13 +103,12 @@ class WorkloadIndex:
         self.kinds: tuple[WorkloadKind, ...] = tuple(kinds)
         #: (API group, kind) of a pod's controller → the kind, where it is listed itself.
         self._direct = {(kind.group, kind.kind): kind for kind in self.kinds}
+        self._direct_kinds = {kind.kind for kind in self.kinds}
         #: Kind of a pod's controller → those that may own it by a label.
         self._through: dict[str, list[WorkloadKind]] = {}
         for kind in self.kinds:
             for controller in kind.through:
                 self._through.setdefault(controller, []).append(kind)
-        #: Kinds of controllers whose pods a listed kind may own.
-        self._controllers = {kind.kind for kind in self.kinds} | self._through.keys()
         self._owners: dict[OwnerKey, _KnownOwner] = {}
         #: Kinds that the server did not serve when it was last asked.
         self._absent: set[WorkloadKind] = set()
@@ -137,8 +136,12 @@ class WorkloadIndex:
     def concerns(self, meta: ObjectMeta) -> bool:
         """Whether a listed kind may own a pod, or has owned it; for most pods this is all."""
         for owner in meta.owner_references:
-            if owner.controller and owner.kind in self._controllers:
-                return True
+            if owner.controller:
+                if owner.kind in self._direct_kinds:
+                    return True
+                for kind in self._through.get(owner.kind, ()):
+                    if kind.label in meta.labels:
+                        return True
         return meta.uid in self._pods
 
     def membership_of(self, pod: Pod, *, listed: bool = False) -> GangMembership | None:
