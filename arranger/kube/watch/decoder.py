@@ -7,6 +7,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from arranger.kube.watch.nesting import CUT, TOO_DEEP, cut_deep_parts
+
 
 class KubeObject(Protocol):
     """Any API object: a msgspec Struct with ``metadata``."""
@@ -75,17 +77,24 @@ _raw_page = msgspec.json.Decoder(Page[msgspec.Raw])
 
 def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
     """The metadata in ``raw``; empty where even that cannot be decoded."""
-    try:
-        return _partial.decode(raw).metadata
-    except msgspec.DecodeError:
-        return PartialMetadata()
+    with suppress(msgspec.DecodeError):
+        try:
+            return _partial.decode(raw).metadata
+        except RecursionError:
+            return _partial.decode(cut_deep_parts(bytes(raw))).metadata
+    return PartialMetadata()
 
 
 class UndecodableObject(msgspec.Struct):
-    """An object that could not be decoded: its metadata, as far as known, and why."""
+    """An object that could not be decoded: its metadata, as far as known, and why.
 
-    meta: PartialMetadata
+    Attributes:
+        event: the type of the event with which it came; "" in a list.
+    """
+
+    metadata: PartialMetadata
     error: str
+    event: str = ""
 
 
 class Decoder(Generic[T]):
@@ -111,13 +120,15 @@ class Decoder(Generic[T]):
                 return event
         except msgspec.DecodeError as error:
             wrong = str(error)
+        except RecursionError:
+            wrong, line = TOO_DEEP, cut_deep_parts(line)
         try:
-            raw = _raw_event.decode(line)
+            raw = _decode_envelope(line)
         except msgspec.DecodeError:
             return UndecodableObject(PartialMetadata(), wrong)
         if raw.type in ("ERROR", "BOOKMARK"):
             return raw
-        return UndecodableObject(decode_metadata(raw.object), wrong)
+        return UndecodableObject(decode_metadata(raw.object), wrong, raw.type)
 
     def decode_page(self, body: bytes) -> tuple[ListMeta, list[T], list[UndecodableObject]]:
         """One page of a list, and what of it could not be decoded.
@@ -125,15 +136,24 @@ class Decoder(Generic[T]):
         Raises:
             msgspec.DecodeError: the body is not a list at all.
         """
-        with suppress(msgspec.DecodeError):
+        with suppress(msgspec.DecodeError, RecursionError):
             page = self._page.decode(body)
             return page.metadata, page.items or [], []
         good: list[T] = []
         bad: list[UndecodableObject] = []
-        raw = _raw_page.decode(body)
+        raw = _raw_page.decode(cut_deep_parts(body))
         for item in raw.items or []:
             try:
+                if CUT in bytes(item):
+                    raise msgspec.DecodeError(TOO_DEEP)
                 good.append(self._object.decode(item))
             except msgspec.DecodeError as error:
                 bad.append(UndecodableObject(decode_metadata(item), str(error)))
         return raw.metadata, good, bad
+
+
+def _decode_envelope(line: bytes) -> RawWatchEvent:
+    try:
+        return _raw_event.decode(line)
+    except RecursionError:
+        return _raw_event.decode(cut_deep_parts(line))

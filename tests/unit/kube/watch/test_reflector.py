@@ -10,7 +10,8 @@ import pytest
 
 from arranger.api.types.core import ObjectMeta
 from arranger.kube.watch.decoder import Decoder
-from arranger.kube.watch.reflector import Reflector, is_newer
+from arranger.kube.watch.reflector import Reflector
+from arranger.kube.watch.sink import is_newer
 from tests.unit.kube.scripted_transport import (
     REFUSED,
     RESET,
@@ -35,7 +36,7 @@ class Recorder:
         self.told: list[str] = []
         self.state: dict[str, int] = {}
 
-    def replaced(self, objects: list[Thing], resource_version: str) -> None:
+    def replaced(self, objects: list[Thing], resource_version: str, undecodable: Any = ()) -> None:
         self.state = {o.metadata.name: o.size for o in objects}
         names = ",".join(sorted(self.state))
         self.told.append(f"={names}@{resource_version}")
