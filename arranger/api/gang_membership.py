@@ -25,6 +25,7 @@ from arranger.api.types.pod_groups import (
     NativePodGroup,
     SigsPodGroup,
     VolcanoPodGroup,
+    WorkloadGroup,
 )
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ _MAX_DURATION: Final = 290 * 365.25 * 86400
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 #: The annotations that settings are read from; the others name the gang or mark its pods.
-_SETTINGS_ANNOTATIONS: Final = (
+SETTINGS_ANNOTATIONS: Final = (
     keys.GANG_MIN,
     keys.POD_GROUP_MIN,
     keys.GANG_TOTAL,
@@ -128,6 +129,7 @@ class GangMembership:
         timed_out: whether the pod is marked as one whose gang has timed out.
         timeout_annotation: the annotation that marks such a pod in its dialect.
         problems: the invalid values, as sentences for the pod's owner.
+        owner: what the gang waits for where its owner defines it, as ``PyTorchJob train``.
     """
 
     gang: str
@@ -137,6 +139,7 @@ class GangMembership:
     timed_out: bool = False
     timeout_annotation: str = keys.GANG_TIMEOUT
     problems: tuple[str, ...] = ()
+    owner: str = ""
 
 
 def gang_membership(pod: Pod) -> GangMembership | None:
@@ -158,17 +161,32 @@ def gang_membership(pod: Pod) -> GangMembership | None:
         bundle = annotations.get(keys.BUNDLE_NAME, "")
     elif pod_group_type is VolcanoPodGroup:
         bundle = annotations.get(keys.TASK_SPEC) or labels.get(keys.TASK_SPEC, "")
-    values = tuple(map(annotations.get, _SETTINGS_ANNOTATIONS))
-    settings, problems = _pod_settings(values, bundle, labels.get(keys.POD_GROUP_MIN, ""))
+    settings, problems = _settings_of(pod, bundle)
     if not _NAME.fullmatch(name):
         problems = (f"gang name {name!r} is not a DNS-1123 name", *problems)
         # Its pods still belong together, but must not pass for those of a group "a,default/b".
         name = quote(name, safe="")
-    timed_out = "true" in (annotations.get(keys.GANG_TIMEOUT), annotations.get(keys.BUNDLE_TIMEOUT))
+    timed_out = _is_timed_out(annotations)
     gang = f"{pod.metadata.namespace}/{name}"
     in_bundle = keys.BUNDLE_GANG in annotations and keys.GANG_NAME not in annotations
     mark = keys.BUNDLE_TIMEOUT if in_bundle else keys.GANG_TIMEOUT
     return GangMembership(gang, bundle, pod_group_type, settings, timed_out, mark, problems)
+
+
+def owned_membership(pod: Pod, name: str, role: str, owner: str) -> GangMembership:
+    """What a pod says about the gang that it is in because of its owner.
+
+    Args:
+        name: the gang's, without the namespace.
+        role: the pod's.
+        owner: as ``PyTorchJob train``.
+    """
+    settings, problems = _settings_of(pod, role)
+    gang = f"{pod.metadata.namespace}/{name if _NAME.fullmatch(name) else quote(name, safe='')}"
+    timed_out = _is_timed_out(pod.metadata.annotations)
+    return GangMembership(
+        gang, role, WorkloadGroup, settings, timed_out, problems=problems, owner=owner
+    )
 
 
 def workload_key(pod: Pod) -> str:
@@ -180,6 +198,16 @@ def workload_key(pod: Pod) -> str:
     return f"owner {owner.uid}" if owner is not None else ""
 
 
+def _settings_of(pod: Pod, bundle: str) -> tuple[GangSettings, tuple[str, ...]]:
+    labels, annotations = pod.metadata.labels, pod.metadata.annotations
+    values = tuple(map(annotations.get, SETTINGS_ANNOTATIONS))
+    return _pod_settings(values, bundle, labels.get(keys.POD_GROUP_MIN, ""))
+
+
+def _is_timed_out(annotations: Mapping[str, str]) -> bool:
+    return "true" in (annotations.get(keys.GANG_TIMEOUT), annotations.get(keys.BUNDLE_TIMEOUT))
+
+
 @lru_cache(maxsize=4096)
 def _pod_settings(
     values: tuple[str | None, ...], bundle: str, label: str
@@ -188,7 +216,7 @@ def _pod_settings(
 
     Cached, as most members of a gang have the same values.
     """
-    pairs = zip(_SETTINGS_ANNOTATIONS, values, strict=True)
+    pairs = zip(SETTINGS_ANNOTATIONS, values, strict=True)
     annotations = {key: value for key, value in pairs if value}
     problems: list[str] = []
     settings = _koordinator_settings(annotations, problems)

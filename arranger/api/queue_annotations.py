@@ -105,10 +105,11 @@ def service_type(pod: Pod, stated: str, by_owner: Mapping[str, str]) -> str:
     return by_owner.get(owners[0].kind, "") if owners else ""
 
 
-def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
+def invalid_values(pod: Pod, policies: Container[str], *, in_gang: bool = False) -> tuple[str, ...]:
     """The ignored values of a pod's annotations about queues, cards and placement, as sentences.
 
-    ``policies`` are the placement policies of its profile. Annotations about the pod's gang are
+    ``policies`` are the placement policies of its profile; ``in_gang``: it is in a gang, perhaps
+    because of its owner. Annotations about the pod's gang are
     checked by :func:`~arranger.api.gang_membership.gang_membership`; here, that it has one.
     """
     annotations = pod.metadata.annotations
@@ -133,7 +134,7 @@ def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
     if preemptable and preemptable.lower() not in ("true", "1", "t", "false", "0", "f"):
         text = f"{preemptable!r} is neither 'true' nor 'false', and counts as no"
         problems.append(f"{PREEMPTABLE}: {text}")
-    if GANG_NAME not in annotations and BUNDLE_GANG not in annotations:
+    if not in_gang and GANG_NAME not in annotations and BUNDLE_GANG not in annotations:
         for key in annotations:  # few are about gangs, and each pod is asked
             if key.startswith("gang."):
                 problems += _settings_without_gang(pod)

@@ -6,17 +6,22 @@ The way of a pod: ``Reflector._handle_line`` → ``Informer.applied`` →
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, PodStatus
-from arranger.api.types.workloads import Owner
+from arranger.api.types.workloads import Owner, Workload
 from arranger.cluster.cluster import Cluster
 from arranger.engine.handlers.event_handlers import EventHandlers
+from arranger.engine.handlers.workload_handlers import WorkloadHandlers
+from arranger.gangs.workloads.kinds import WorkloadKind
+from arranger.kube.watch.decoder import UndecodableObject
+from arranger.kube.watch.informer import Informer
 
 T = TypeVar("T")
+AnyTrimmed = TypeVar("AnyTrimmed", Owner, Workload)
 
 #: Shared by all pods of which only the name is kept.
 _NO_SPEC, _NO_STATUS = PodSpec(), PodStatus()
@@ -67,6 +72,47 @@ class TimedHandler(Generic[T]):
         self.deleted(obj, self.now())
 
 
+@dataclass(slots=True, eq=False)
+class WorkloadSink:
+    """Takes in the owners of one kind, and tells whether the server serves it.
+
+    Args:
+        kind: their kind.
+        handlers: the engine's.
+        informer: takes the owners in.
+        now: the engine's clock, seconds.
+    """
+
+    kind: WorkloadKind
+    handlers: WorkloadHandlers
+    informer: Informer[Workload]
+    now: Callable[[], float]
+
+    def replaced(
+        self,
+        objects: list[Workload],
+        resource_version: str,
+        undecodable: Sequence[UndecodableObject] = (),
+    ) -> None:
+        """These are all owners there are; without a version the kind is not served."""
+        if resource_version:
+            self.handlers.on_served(self.kind, self.now(), served=True)
+        self.informer.replaced(objects, resource_version, undecodable)
+
+    def absent(self) -> None:
+        """The server has said that it does not serve the kind: pods wait for no owner of it."""
+        self.handlers.on_served(self.kind, self.now(), served=False)
+        self.informer.notify()
+
+    def applied(self, obj: Workload) -> None:
+        """An owner was added or modified."""
+        self.informer.applied(obj)
+
+    def deleted(self, obj: Workload | UndecodableObject) -> None:
+        """An owner was deleted."""
+        self.informer.deleted(obj)
+
+
 def both(
     first: Callable[[Any, float], None], second: Callable[[Any, float], None]
 ) -> Callable[[Any, float], None]:
@@ -94,7 +140,7 @@ def trim_ended_pod(pod: Pod) -> Pod:
     return Pod(name, _NO_SPEC, _NO_STATUS)
 
 
-def trim_owner(owner: Owner) -> Owner:
+def trim_owner(owner: AnyTrimmed) -> AnyTrimmed:
     """What an informer keeps of an owner: its name."""
     meta = owner.metadata
-    return Owner(ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid))
+    return type(owner)(ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid))

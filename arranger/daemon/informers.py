@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from arranger.api.types import pod_groups, storage
 from arranger.api.types.core import Namespace, Node, Pod
@@ -18,17 +18,20 @@ from arranger.api.types.workloads import (
     ReplicationController,
     Service,
     StatefulSet,
+    Workload,
 )
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.informer_handlers import (
     PodHandler,
     TimedHandler,
+    WorkloadSink,
     both,
     creation_time,
     trim_ended_pod,
     trim_owner,
 )
 from arranger.engine.engine import Engine
+from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.kube.client.metrics import MetricsRecorder
 from arranger.kube.client.problems import ProblemReporter, resource_name
 from arranger.kube.client.transport import Transport
@@ -126,8 +129,8 @@ class Informers:
             pod_groups.GangObject: informer(handlers.on_gang_updated, handlers.on_gang_deleted),
         }
         groups = (handlers.on_pod_group_updated, handlers.on_pod_group_deleted)
-        for kind in get_args(pod_groups.AnyPodGroup):
-            self._informers[kind] = informer(*groups)
+        for group in pod_groups.POD_GROUPS:
+            self._informers[group] = informer(*groups)
         for kind in STORED_KINDS.values():
             self._informers[kind] = informer(handlers.on_object_updated, handlers.on_object_deleted)
         for kind in _STORED_OWNERS:
@@ -135,30 +138,48 @@ class Informers:
                 both(handlers.on_object_updated, owners.on_updated),
                 both(handlers.on_object_deleted, owners.on_deleted),
             )
+        owner_paths = {f"/apis/{resource}" for resource in owner_resources}
+        workloads = engine.workload_handlers
+
+        def sink_of(kind: WorkloadKind) -> WorkloadSink:
+            updated: Callable[[Any, float], None] = partial(workloads.on_updated, kind)
+            deleted: Callable[[Any, float], None] = partial(workloads.on_deleted, kind)
+            if owner_paths.intersection(kind.paths):
+                # Read once, and heard by both.
+                updated = both(owners.on_updated, updated)
+                deleted = both(owners.on_deleted, deleted)
+            handler: TimedHandler[Workload] = TimedHandler(updated, deleted, now)
+            informer = Informer(handler, transform=trim_owner, notify=wake)
+            return WorkloadSink(kind, workloads, informer, now)
+
+        self._workloads = [sink_of(kind) for kind in workloads.kinds]
+        owner_paths -= {path for kind in workloads.kinds for path in kind.paths}
         #: By path.
         self._owners: dict[str, Informer[Owner]] = {
-            f"/apis/{resource}": Informer(
+            path: Informer(
                 TimedHandler(owners.on_updated, owners.on_deleted, now),
                 transform=trim_owner,
                 notify=wake,
             )
-            for resource in owner_resources
+            for path in sorted(owner_paths)
         }
 
     @property
     def synced(self) -> bool:
         """Whether the whole state has been read."""
-        informers = (*self._informers.values(), *self._owners.values())
+        workloads = (sink.informer for sink in self._workloads)
+        informers = (*self._informers.values(), *self._owners.values(), *workloads)
         return all(informer.synced for informer in informers)
 
     @property
     def unread(self) -> list[str]:
         """The resources that have not been read yet."""
-        return [
-            resource_name(path)
-            for kind, path in COLLECTION_PATHS.items()
-            if not self._informers[kind].synced
+        read: list[tuple[str, Informer[Any]]] = [
+            *((path, self._informers[kind]) for kind, path in COLLECTION_PATHS.items()),
+            *self._owners.items(),
+            *((sink.kind.paths[0], sink.informer) for sink in self._workloads),
         ]
+        return [resource_name(path) for path, informer in read if not informer.synced]
 
     def reflectors(
         self,
@@ -171,14 +192,28 @@ class Informers:
         """A reflector for each kind."""
         make = partial(Reflector[Any], transport, rng=rng, metrics=metrics, problems=problems)
         return [
-            make(
-                path,
-                Decoder(kind),
-                self._informers[kind],
-                other_paths=_OTHER_VERSIONS.get(kind, ()),
-            )
-            for kind, path in COLLECTION_PATHS.items()
-        ] + [
-            make(path, Decoder(Owner), informer, metadata_only=True)
-            for path, informer in self._owners.items()
+            *(
+                make(
+                    path,
+                    Decoder(kind),
+                    self._informers[kind],
+                    other_paths=_OTHER_VERSIONS.get(kind, ()),
+                )
+                for kind, path in COLLECTION_PATHS.items()
+            ),
+            *(
+                make(path, Decoder(Owner), informer, metadata_only=True)
+                for path, informer in self._owners.items()
+            ),
+            *(
+                make(
+                    sink.kind.paths[0],
+                    Decoder(Workload),
+                    sink,
+                    other_paths=sink.kind.paths[1:],
+                    metadata_only=sink.kind.metadata_only,
+                    on_absent=sink.absent,
+                )
+                for sink in self._workloads
+            ),
         ]

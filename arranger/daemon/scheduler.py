@@ -97,6 +97,7 @@ class Scheduler:
             queue_config=config.scheduling_queue_config(),
             gang_policy=config.gang_policy(),
             quota_config=config.quota_config(),
+            workload_kinds=config.workload_kinds(),
             extenders=extenders,
             parallel_extender_calls=config.extender_parallelism,
             to_unix_time=lambda now: clock() - _loop_time() + now,

@@ -36,6 +36,8 @@ from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.engine.handlers.owner_handlers import OwnerHandlers
 from arranger.engine.handlers.pod_handlers import PodHandlers
+from arranger.engine.handlers.workload_gangs import WorkloadGangs
+from arranger.engine.handlers.workload_handlers import WorkloadHandlers
 from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.phases import HOLDS_NODE, Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
@@ -57,9 +59,12 @@ from arranger.engine.schedule_one import EntityScheduler
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.profile import Profile
 from arranger.gangs.registry import GangRegistry
+from arranger.gangs.workloads.index import WorkloadIndex
+from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.quota.admission import Admission
 from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
+from arranger.quota.min_resources_admission import MinResourcesAdmission
 from arranger.quota.pod_owners import PodOwners
 from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
 from arranger.quota.quota_plugin import with_quota
@@ -72,6 +77,7 @@ class Engine:
     Attributes:
         handlers: takes in the events of the watches.
         owner_handlers: takes in those of the owners of pods.
+        workload_handlers: takes in those of owners whose pods are gangs.
         cluster: nodes and placed pods.
         queue: what is not placed.
         registry: the gangs.
@@ -85,6 +91,7 @@ class Engine:
         queue_config: SchedulingQueueConfig | None = None,
         gang_policy: GangPolicy | None = None,
         quota_config: QuotaConfig | None = None,
+        workload_kinds: Sequence[WorkloadKind] = (),
         to_unix_time: Callable[[float], float] = float,
         extenders: Sequence[Extender] = (),
         parallel_extender_calls: int = 1,
@@ -92,7 +99,8 @@ class Engine:
     ) -> None:
         """Build the parts, each from those above it.
 
-        ``to_unix_time`` turns the engine's clock into seconds since 1970. ``perf_counter``: see
+        ``workload_kinds``: kinds whose pods are gangs by their owner. ``to_unix_time`` turns the
+        engine's clock into seconds since 1970. ``perf_counter``: see
         :class:`~arranger.engine.schedule_one.EntityScheduler`. ``parallel_extender_calls``: see
         :class:`~arranger.engine.extenders.coordinator.ExtenderCoordinator`.
         """
@@ -133,7 +141,8 @@ class Engine:
         admission = Admission(
             ledger, quotas.over_commit, quotas.card_request_timeout, registry.members_of
         )
-        quota = QuotaGate(context, admission)
+        min_resources = MinResourcesAdmission(cluster, ledger, policy, registry)
+        quota = QuotaGate(context, admission, min_resources)
         gate = GangGate(holds, gang_objects)
         queue = self.queue = SchedulingQueue(
             queue_config or SchedulingQueueConfig(),
@@ -225,6 +234,8 @@ class Engine:
             self._gang_scheduler,
             gang_objects,
         )
+        self._workload_index = WorkloadIndex(workload_kinds)
+        workloads = WorkloadGangs(initial, context, registry, self._workload_index)
         pod_handlers = PodHandlers(
             initial,
             context,
@@ -240,7 +251,9 @@ class Engine:
             gang_objects,
             HoldRecovery(context, ledger, holds, gang_objects, gangs, cycle),
             gang_handlers,
+            workloads,
         )
+        self.workload_handlers = WorkloadHandlers(workloads, gang_handlers, pod_handlers)
         self.handlers = EventHandlers(
             initial,
             context,
@@ -357,6 +370,7 @@ class Engine:
         self._binding_cycle.check_consistent()
         self._extender_calls.check_consistent()
         self._gangs.check_consistent()
+        self._workload_index.check_consistent()
         self._effects.check_consistent(
             (self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects)
         )

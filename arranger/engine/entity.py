@@ -19,6 +19,7 @@ from arranger.api.effects import Bind, Effect
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.phases import TRANSITIONS, InvalidTransitionError, Phase
 from arranger.framework.interface import QueueSortInput
+from arranger.framework.preemption import Limit
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import Code, CycleState, Status
 from arranger.gangs.group import GangGroup
@@ -169,6 +170,7 @@ class QueuedEntity:
         notify_after: when to notify its members that others are missing, if none arrives before.
         notified_at: when they were last notified.
         revision: how often its members have changed.
+        lacks: limits of which there is too little for its PodGroups to be admitted.
         never: why it can never be placed, as it was worked out in the state ``judged_at``.
     """
 
@@ -199,6 +201,7 @@ class QueuedEntity:
     starves_at: float = 0.0
     reserve_retry_at: float = -math.inf
     victims: set[str] = field(default_factory=set)
+    lacks: frozenset[Limit] = frozenset()
     evictions: int = 0
     evict_after: float = 0.0
     notify_after: float = 0.0

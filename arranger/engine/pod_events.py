@@ -15,8 +15,8 @@ from arranger.api.effects import (
 )
 from arranger.api.listing import first_names
 from arranger.api.queue_annotations import invalid_values
-from arranger.api.types.core import Pod
-from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
+from arranger.api.types.core import OwnerReference, Pod
+from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup, WorkloadGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedPod
@@ -145,9 +145,11 @@ def is_being_evicted(pod: Pod) -> bool:
     )
 
 
-def invalid_annotations(member: QueuedPod, published: Sequence[str] = ()) -> list[Effect]:
+def invalid_annotations(
+    member: QueuedPod, published: Sequence[str] = (), *, in_gang: bool = False
+) -> list[Effect]:
     """What is ignored of a waiting pod's annotations, unless that was ``published`` already."""
-    problems = invalid_values(member.pod.pod, member.profile.by_name)
+    problems = invalid_values(member.pod.pod, member.profile.by_name, in_gang=in_gang)
     if not problems or problems == published:
         return []
     return [_warning(member, event_reasons.INVALID_ANNOTATION, _ignored(problems))]
@@ -163,6 +165,15 @@ def invalid_pod_group(group: AnyPodGroup, problems: Sequence[str]) -> PublishEve
     return pod_group_event(group, event_reasons.INVALID_GANG, _ignored(problems))
 
 
+def invalid_workload(
+    owner: OwnerReference, namespace: str, problems: Sequence[str]
+) -> PublishEvent:
+    """Fields of what owns pods cannot be read; the others count for their gang."""
+    return _object_warning(
+        _owner_ref(owner, namespace), event_reasons.INVALID_GANG, _ignored(problems)
+    )
+
+
 def pod_group_event(group: AnyPodGroup, reason: str, text: str) -> PublishEvent:
     """A warning about a PodGroup to its owner."""
     return _object_warning(_pod_group_ref(group), reason, text)
@@ -170,6 +181,8 @@ def pod_group_event(group: AnyPodGroup, reason: str, text: str) -> PublishEvent:
 
 def _pod_group_ref(group: AnyPodGroup) -> ObjectReference:
     meta = group.metadata
+    if isinstance(group, WorkloadGroup):
+        return _owner_ref(group.owner, meta.namespace)
     return ObjectReference(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
 
 
@@ -201,6 +214,10 @@ def invalid_queue(queue: Queue, problems: Sequence[str]) -> PublishEvent:
     api_version, uid = "scheduling.volcano.sh/v1beta1", queue.metadata.uid
     about = ObjectReference(api_version, "Queue", "", queue.name, uid)
     return _object_warning(about, event_reasons.INVALID_QUEUE, _ignored(problems))
+
+
+def _owner_ref(owner: OwnerReference, namespace: str) -> ObjectReference:
+    return ObjectReference(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
 
 
 def _event(member: QueuedPod, reason: str, action: str, note: str) -> PublishEvent:

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from arranger.api.types.pod_groups import AnyPodGroup
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.gangs.group import GangGroup
 from arranger.quota.admission import Admission
+from arranger.quota.min_resources_admission import MinResourcesAdmission, Refusal
 
 
 @dataclass(slots=True, eq=False)
@@ -18,21 +21,38 @@ class QuotaGate:
 
     _context: EngineContext
     _admission: Admission
+    _min_resources: MinResourcesAdmission
 
-    def admit(self, group: GangGroup, rank: Callable[[], tuple[Any, ...]]) -> str:
-        """Why a complete group is not admitted yet; "" if it is.
+    def admit(
+        self, group: GangGroup, rank: Callable[[], tuple[Any, ...]], taker: PodInfo
+    ) -> Refusal | None:
+        """Why a complete group is not admitted yet; None if it is.
 
-        ``rank`` works out its place in the order of the queue.
+        ``rank`` works out its place in the order of the queue; ``taker`` is one of its pods.
         """
         # A gang that has had its minimum has its cards: they count by its pods.
         asking = [g.pod_group for g in group.gangs if g.pod_group and not g.satisfied]
-        refusal = self._admission.admit(asking, rank, self._context.clock.now)
+        if not asking:
+            return None
+        now = self._context.clock.now
+        refusal = self._min_resources.admit(asking, taker)
+        if refusal is None and (why := self._admission.admit(asking, rank, now)):
+            refusal = Refusal(why, frozenset())
         self._publish_pending()
         return refusal
 
+    def watch(self, group: AnyPodGroup) -> None:
+        """A PodGroup was added or edited."""
+        self._min_resources.watch(group)
+
+    def on_satisfied(self, gang: str) -> None:
+        """A gang has its minimum: its cards count by its pods."""
+        self._admission.release(gang)
+
     def release(self, gang: str) -> bool:
-        """A gang has its cards, or is gone; whether any were kept for it."""
-        return self._admission.release(gang)
+        """A gang is gone; whether anything was kept for it."""
+        kept = self._min_resources.forget(gang)
+        return self._admission.release(gang) or kept
 
     def withdraw(self, gang: str) -> bool:
         """A PodGroup was edited, and is to be asked about again; whether any were kept for it."""

@@ -129,6 +129,11 @@ class Gang:
         return self.settings.minimum is not None or bool(self.settings.bundle_minimums)
 
     @property
+    def owner(self) -> str:
+        """What its pods name as the owner that defines it; "" where something else does."""
+        return next((each.owner for each in self.memberships.values() if each.owner), "")
+
+    @property
     def needs_nobody(self) -> bool:
         """Whether its minimum is none, as by the basic policy of Kubernetes' PodGroup."""
         return self.is_defined and not self.total_minimum

@@ -19,6 +19,8 @@ def blocking_reason(group: GangGroup) -> str:
         names = ", ".join(group.missing_partners)
         return f"{group.display_name} waits for {names}, which must exist and name it"
     for gang in group.gangs:
+        if not gang.is_defined and (owner := gang.owner):
+            return f"gang {gang.name} waits to be defined: its owner {owner} has not been read"
         if not gang.is_defined:
             return f"gang {gang.name} waits to be defined: it has neither a PodGroup nor {GANG_MIN}"
         if gang.blocked:

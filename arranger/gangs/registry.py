@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from arranger.api.gang_membership import GangMembership
 from arranger.api.types.core import Pod
-from arranger.api.types.pod_groups import POD_GROUPS, AnyPodGroup, GangObject
+from arranger.api.types.pod_groups import GANG_DEFINERS, AnyPodGroup, GangObject, WorkloadGroup
 from arranger.gangs.gang import Gang, MemberState
 from arranger.gangs.group import GangGroup
 from arranger.gangs.group_index import GroupIndex
@@ -161,6 +161,11 @@ class GangRegistry:
     def knows(self, pod_group: AnyPodGroup) -> bool:
         """Whether a PodGroup was there before."""
         return (type(pod_group), pod_group.key) in self._pod_groups
+
+    def workload_group(self, name: str) -> WorkloadGroup | None:
+        """What an owner says of a gang."""
+        found = self._pod_groups.get((WorkloadGroup, name))
+        return found if isinstance(found, WorkloadGroup) else None
 
     def on_pod_group_updated(self, pod_group: AnyPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
@@ -353,7 +358,7 @@ class GangRegistry:
 
     def _find_pod_group(self, gang: Gang) -> AnyPodGroup | None:
         """The first PodGroup of the gang's name whose type a member names, or that any may."""
-        for pod_group_type in POD_GROUPS:
+        for pod_group_type in GANG_DEFINERS:
             found = self._pod_groups.get((pod_group_type, gang.name))
             if found and (gang.pod_group_types[pod_group_type] or gang.pod_group_types[None]):
                 return found

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from arranger.api.resource_requests import Amounts
+from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.framework.preemption import Limit
 
 
@@ -76,3 +77,11 @@ class Charge(NamedTuple):
     amounts: Amounts
     service: str
     preemptable: bool
+
+
+class PodGroups(Protocol):
+    """Knows the PodGroups of pods."""
+
+    def pod_group_of(self, uid: str) -> AnyPodGroup | None:
+        """The PodGroup of a pod, if it has one."""
+        ...

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Set
 from itertools import chain
-from typing import Protocol
 
 import numpy as np
 
@@ -30,8 +29,8 @@ from arranger.api.types.queue import Queue
 from arranger.cluster import BoolArray, Cluster, NodeTable, PodInfo
 from arranger.framework.preemption import Limit
 from arranger.quota.card_column import CardColumn
-from arranger.quota.cards import NO_CARDS, Cards, cards_of
-from arranger.quota.charges import Charge, ChargedLimit, QuotaShortage
+from arranger.quota.cards import NO_CARDS, Cards, cards_of, is_card_resource
+from arranger.quota.charges import Charge, ChargedLimit, PodGroups, QuotaShortage
 from arranger.quota.guarantees import Guarantees
 from arranger.quota.pod_owners import PodOwners
 from arranger.quota.queue_spec import (
@@ -41,14 +40,6 @@ from arranger.quota.queue_spec import (
     read_queue,
     why_no_pods,
 )
-
-
-class PodGroups(Protocol):
-    """Knows the PodGroups of pods."""
-
-    def pod_group_of(self, uid: str) -> AnyPodGroup | None:
-        """The PodGroup of a pod, if it has one."""
-        ...
 
 
 class QuotaLedger:
@@ -287,13 +278,23 @@ class QuotaLedger:
         """The limits of which there may be more when nodes have more."""
         return set(self._guarantees.limits_of(ROOT_QUEUE, self._guarantees.resources))
 
+    def limits_for(self, queue: str, demand: Amounts) -> Iterator[ChargedLimit]:
+        """The limits that count for pods of a queue that want so much in all, of whatever cards."""
+        free = self.exempt_card_pods and any(map(is_card_resource, demand))
+        limits = self._limits(queue, demand, (), ("cpu", "memory") if free else ())
+        return (each for each in limits if each.binds)
+
     def _charged_limits(
         self, pod: PodInfo, demand: Amounts, cards: Cards
     ) -> Iterator[ChargedLimit]:
         """The limits that count for a pod, from its queue upwards; then those beside guarantees."""
-        queue = self.queue_name(pod)
         of_cards = set(cards.values())
         exempt = ("cpu", "memory") if self.exempt_card_pods and of_cards & demand.keys() else ()
+        return self._limits(self.queue_name(pod), demand, of_cards, exempt)
+
+    def _limits(
+        self, queue: str, demand: Amounts, of_cards: Collection[str], exempt: Collection[str]
+    ) -> Iterator[ChargedLimit]:
         for state in self.path_self_to_root(queue):
             for name, n in demand.items():
                 if name not in of_cards:
@@ -301,9 +302,8 @@ class QuotaLedger:
                 else:
                     limit = None if state.card_quota is None else state.card_quota.get(name, 0)
                 if limit is not None:
-                    yield ChargedLimit(
-                        (state.name, name), state.name, name, n, state.used[name], limit
-                    )
+                    key, used = (state.name, name), state.used[name]
+                    yield ChargedLimit(key, state.name, name, n, used, limit)
         for name in self._guarantees.resources & demand.keys() - set(exempt):
             total = self.cluster_total
             if name not in total:

@@ -69,8 +69,8 @@ class ClusterHarness:
         async with ControlPlane(controllers=True, api_server_flags=api_server_flags) as plane:
             await install_rbac(plane)
             await plane.apply(bundled_crds())
-            files = ("manifests/30-config.yaml", "manifests/60-controllers-rbac.yaml")
-            await plane.apply(manifests(*files))
+            files = ("30-config", "60-controllers-rbac", "80-admission")
+            await plane.apply(manifests(*(f"manifests/{file}.yaml" for file in files)))
             for path in served:
                 await plane.until_served(path)
             await plane.post_all("/api/v1/nodes", nodes)

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from arranger.api.types.core import NamespacedObject, Struct
+from arranger.api.types.core import NamespacedObject, OwnerReference, ResourceList, Struct
 
 
 class PodGroupSpec(Struct):
@@ -15,6 +15,7 @@ class PodGroupSpec(Struct):
 
     min_member: int | None = None
     min_task_member: dict[str, int] = msgspec.field(default_factory=dict)
+    min_resources: ResourceList = msgspec.field(default_factory=dict)
     schedule_timeout_seconds: int | None = None
     queue: str = ""
     priority_class_name: str = ""
@@ -51,6 +52,18 @@ class VolcanoPodGroup(PodGroup):
     """Of ``scheduling.volcano.sh``."""
 
     api_version: ClassVar[str] = "scheduling.volcano.sh/v1beta1"
+
+
+class WorkloadGroup(PodGroup):
+    """What an owner of pods says about their gang; no object of the API server.
+
+    Attributes:
+        owner: the owner, a PyTorchJob for example.
+    """
+
+    owner: OwnerReference = msgspec.field(default_factory=OwnerReference)
+
+    api_version: ClassVar[str] = "workload"
 
 
 class GangSchedulingPolicy(Struct):
@@ -151,15 +164,20 @@ class GangObject(NamespacedObject):
         Empty for a gang that a PodGroup defines, which still says so itself. A bundle without a
         name is left out: it cannot be distinguished from the minimum over all bundles.
         """
-        if not self.spec.source or self.spec.source in _POD_GROUP_API_GROUPS:
+        if not self.spec.source or self.spec.source in _DEFINED_ELSEWHERE:
             return {}
         return {bundle.name: bundle.min_member for bundle in self.spec.bundles if bundle.name}
 
 
-AnyPodGroup = SigsPodGroup | CommunityPodGroup | VolcanoPodGroup | NativePodGroup
+#: What may define a gang: a PodGroup, or what an owner says.
+AnyPodGroup = SigsPodGroup | CommunityPodGroup | VolcanoPodGroup | NativePodGroup | WorkloadGroup
 
-#: In order of precedence: the first that exists under a gang's name defines the gang.
+#: PodGroups of the API server, in order of precedence: the first that exists under a gang's name
+#: defines the gang.
 POD_GROUPS: Final = (SigsPodGroup, CommunityPodGroup, VolcanoPodGroup, NativePodGroup)
 
-#: Their API groups, which ``spec.source`` of a Gang names.
-_POD_GROUP_API_GROUPS: Final = frozenset(kind.api_version.partition("/")[0] for kind in POD_GROUPS)
+#: The same, and what owners say.
+GANG_DEFINERS: Final[tuple[type[AnyPodGroup], ...]] = (*POD_GROUPS, WorkloadGroup)
+
+#: What ``spec.source`` of a Gang says of gangs that their pods do not define.
+_DEFINED_ELSEWHERE: Final = frozenset(each.api_version.partition("/")[0] for each in GANG_DEFINERS)

@@ -56,5 +56,13 @@ class Owner(Struct):
     metadata: ObjectMeta
 
 
+class Workload(Struct):
+    """An owner whose pods are a gang; what is read of it says the configuration."""
+
+    metadata: ObjectMeta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
 #: What pods may be owned by.
-AnyOwner = Owner | ReplicaSet | StatefulSet | ReplicationController
+AnyOwner = Owner | Workload | ReplicaSet | StatefulSet | ReplicationController

@@ -21,6 +21,7 @@ from arranger.api.types.pod_groups import (
     GangObject,
     NativePodGroup,
     VolcanoPodGroup,
+    WorkloadGroup,
 )
 from arranger.controllers.gang.members import (
     GangSummary,
@@ -272,6 +273,9 @@ class GangCache:
     ) -> ObjectChange | None:
         observed = self._observed.get(key)
         if GANG_GROUP not in self._status_fields:
+            return None
+        if observed is not None and observed.spec.get("source") == WorkloadGroup.api_version:
+            # Of pods that are a gang because of their owner, which only the scheduler reads.
             return None
         if gang is None:
             ours = observed is not None and self._is_managed_by_us(observed)

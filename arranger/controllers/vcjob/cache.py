@@ -35,6 +35,7 @@ class _Record:
     pod_groups: dict[str, ObservedPodGroup] = field(default_factory=dict)
     created: dict[str, str] = field(default_factory=dict)
     refusal: str | None = None
+    announced: frozenset[str] = frozenset()
 
     @property
     def empty(self) -> bool:
@@ -191,6 +192,14 @@ class JobCache:
         """All that a job needs was created (""), or this is what the server had against it."""
         if record := self._records.get(job.metadata.uid):
             record.refusal = refusal
+
+    def announce(self, job: VolcanoJob, notes: frozenset[str]) -> frozenset[str]:
+        """What is going to happen to a job; returns what was not so the last time."""
+        record = self._records.get(job.metadata.uid)
+        if record is None:
+            return frozenset()
+        new, record.announced = notes - record.announced, notes
+        return new
 
     def snapshot(self, name: str, now: datetime) -> JobSnapshot | None:
         """One job as it is known now; None where there is none of that name."""

@@ -93,6 +93,32 @@ def decide(snapshot: JobSnapshot) -> tuple[Decision | None, datetime | None]:
     return together, requeue_at
 
 
+def delayed_actions(snapshot: JobSnapshot) -> frozenset[str]:
+    """What policies with a timeout are going to do unless their causes pass, as notes of Events."""
+    found: set[str] = set()
+    tasks = snapshot.spec.tasks
+    lists = (snapshot.spec.policies, *(task.policies for task in tasks))
+    if not any(policy.timeout for policies in lists for policy in policies):
+        return frozenset()
+    for cause in causes(snapshot):
+        policy = _policy(snapshot, cause)
+        if policy is None or policy.action in _NO_ACTION:
+            continue
+        due = _due_at(policy, cause)
+        if due is not None and due > snapshot.now:
+            after = _format_duration(parse_duration(policy.timeout))
+            found.add(f"Execute action {policy.action} after {after}")
+    return frozenset(found)
+
+
+def _format_duration(seconds: float) -> str:
+    """As Go prints it: ``1h30m0s``, ``1.5s``."""
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    text = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{text}{rest:g}s"
+
+
 def causes(snapshot: JobSnapshot) -> Iterator[Cause]:
     """All causes, evictions first, because other pods may have failed in consequence."""
     pods = snapshot.current

@@ -27,9 +27,9 @@ from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.manifests import pod_of
 from arranger.controllers.vcjob.owned_objects import OwnedManifest
 from arranger.controllers.vcjob.plan import JobPlan, command_events, plan
-from arranger.controllers.vcjob.policies import pod_name
+from arranger.controllers.vcjob.policies import delayed_actions, pod_name
 from arranger.controllers.vcjob.snapshot import JobSnapshot
-from arranger.controllers.vcjob.state_machine import REFUSED
+from arranger.controllers.vcjob.state_machine import REFUSED, WORKING_PHASES
 
 log = structlog.get_logger(__name__)
 
@@ -81,12 +81,20 @@ class JobReconciler:
             snapshot = self.cache.snapshot(name, self.now())
             if snapshot is None:
                 return Result.DONE
+        self._announce(snapshot)
         planned = plan(replace(snapshot, command=command))
         if planned.is_empty:
             return self._all_created(snapshot, _wait(snapshot, planned))
         if planned.status:
             return await self._write_status(snapshot, planned)
         return await self._execute(snapshot, planned)
+
+    def _announce(self, snapshot: JobSnapshot) -> None:
+        """Tell once what policies do when their timeouts are over."""
+        works = snapshot.job.status.state.phase in WORKING_PHASES
+        notes = delayed_actions(snapshot) if works else frozenset()
+        for note in sorted(self.cache.announce(snapshot.job, notes)):
+            self.events.record(_ref(snapshot.job), event_reasons.EXECUTE_ACTION, note)
 
     async def _delete_command(
         self, command: Command, snapshot: JobSnapshot | None

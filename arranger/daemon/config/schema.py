@@ -14,9 +14,11 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from arranger.daemon.config.extenders import ExtenderConfig, check_extenders
 from arranger.daemon.config.section import ConfigSection
+from arranger.daemon.config.workloads import WorkloadConfig, merged_workloads, workload_kinds
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.framework.runtime.config_errors import config_errors
+from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.kube.client.kubeconfig_check import file_error
 from arranger.quota.preemption_policy import QuotaConfig
 
@@ -114,6 +116,13 @@ class GangConfig(ConfigSection):
     free for it; pods of its priority go there only if their `activeDeadlineSeconds` ends before
     the nodes are free.
     """
+    #: Changes to the shipped kinds, and others.
+    workloads: list[WorkloadConfig] = []
+
+    @model_validator(mode="after")
+    def _check_workloads(self) -> GangConfig:
+        merged_workloads(self.workloads)
+        return self
 
 
 class QueueConfig(ConfigSection):
@@ -249,6 +258,10 @@ class Config(ConfigSection):
             eviction_cool_down=queues.eviction_cool_down_seconds,
             card_request_timeout=queues.card_request_timeout_seconds,
         )
+
+    def workload_kinds(self) -> tuple[WorkloadKind, ...]:
+        """The kinds whose pods are gangs because of what owns them."""
+        return workload_kinds(self.gangs.workloads)
 
     def gang_policy(self) -> GangPolicy:
         """What holds for gangs that do not say otherwise."""

@@ -96,7 +96,7 @@ class GangManager:
         if (gang := self._registry.gang_of(member.uid)) is not None:
             self._context.outbox.extend(pod_events.gang_scheduled(gang))
         for name in satisfied:
-            self._quota.release(name)
+            self._quota.on_satisfied(name)
         if satisfied:
             entity = self._entities.of_gang_of(member.uid)
             if entity is not None and all(gang.satisfied for gang in entity.gang_group.gangs):
@@ -113,7 +113,7 @@ class GangManager:
         """A group that was tried lacks nobody; whether those that wait are lone pods now."""
         changed = self._registry.mark_tried(group)
         for name in changed:
-            self._quota.release(name)
+            self._quota.on_satisfied(name)
         self.on_gangs_changed(changed, now)
         return bool(changed)
 

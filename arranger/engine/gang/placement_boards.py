@@ -47,6 +47,10 @@ class SearchEffort:
         self.bounded |= self.left < 0
         return self.left >= 0
 
+    def leave_untried(self) -> None:
+        """There are more ways than are tried."""
+        self.bounded = True
+
     def look_at(self, rows: int) -> bool:
         """Whether so many more rows may be looked at, which are counted."""
         self.looks -= rows
@@ -185,7 +189,8 @@ class RealBoard:
         free = table.allocatable[columns][:, rows] - table.requested[columns][:, rows]
         left = (free / np.maximum(amounts, 1)[:, None]).sum(axis=0)
         order: list[int] = rows[np.argsort(left, kind="stable")].tolist()
-        self.effort.bounded |= len(order) > MAX_ROWS
+        if len(order) > MAX_ROWS:
+            self.effort.leave_untried()
         return order[:MAX_ROWS]
 
     def put(self, member: QueuedPod, row: int) -> bool:

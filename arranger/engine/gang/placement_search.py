@@ -59,7 +59,7 @@ class PlacementSearcher:
         if not board.has_room_for_each(group, counts):
             return False
         if untried:
-            effort.bounded = True
+            effort.leave_untried()
             return False
         return len(board.possible_rows) > MAX_COUNTED_ROWS or (
             _Search(group, members, counts, board).run() or effort.looks < 0
@@ -92,7 +92,8 @@ class PlacementSearcher:
                 return board.placed
             all_tried = not board.effort.bounded
             exhausted |= all_tried and (kind is _AnyOrderSearch or not in_any_order)
-        effort.bounded |= not exhausted
+        if not exhausted:
+            effort.leave_untried()
         return None
 
     def _depends_on_order(self, members: Sequence[QueuedPod]) -> bool:

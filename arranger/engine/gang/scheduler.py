@@ -53,10 +53,12 @@ class GangScheduler:
         Asked at each attempt, since these come in the order of the queue, and queues come and go.
         """
         group = entity.gang_group
-        reason = self._quota.admit(group, partial(self._queue.sort_key, entity))
-        if not reason:
+        taker = entity.representative.pod
+        refusal = self._quota.admit(group, partial(self._queue.sort_key, entity), taker)
+        entity.lacks = frozenset() if refusal is None else refusal.lacks
+        if refusal is None:
             return True
-        text = f"{group.display_name} waits: {reason}"
+        text = f"{group.display_name} waits: {refusal.text}"
         # The plugin's queueing hints say what may help.
         plugin = entity.profile.quota_plugin
         self._queue.gate(entity, Status(Code.UNSCHEDULABLE, (text,), plugin))

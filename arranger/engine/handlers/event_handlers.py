@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from arranger.api.quantity import QuantityError
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.api.types.pod_groups import AnyPodGroup, GangObject
+from arranger.api.types.pod_groups import POD_GROUPS, AnyPodGroup, GangObject
 from arranger.api.types.queue import Queue
 from arranger.cluster.object_store import StoredObject, equal_but_version
 from arranger.engine import pod_events
@@ -77,7 +77,7 @@ class EventHandlers:
             PodDisruptionBudget: self.on_disruption_budget_updated,
             Queue: self.on_queue_updated,
             GangObject: self._gangs.restore_gang,
-            **dict.fromkeys(get_args(AnyPodGroup), self._gangs.restore_pod_group),
+            **dict.fromkeys(POD_GROUPS, self._gangs.restore_pod_group),
             Pod: self.pods.on_updated,
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup
+from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup, WorkloadGroup
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.gang.gang_objects import GangObjects
@@ -61,12 +61,24 @@ class GangHandlers:
             changed = changed | {gang.name}
             if self._quota.withdraw(group.key):
                 self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
+        if edited:
+            self._quota.watch(group)
         update_priorities(self._context, self._nominator, self._registry, group)
         self.on_gangs_changed(changed, now)
         if edited and (was_known or self._has_placed_pods(group.key)):
             self._queue.wake(quota_change("PodGroup"), now)
         if gang is not None and gang.problems and gang.problems != before:
             self._context.outbox.append(pod_events.invalid_pod_group(group, gang.problems))
+
+    def on_workload_group_updated(self, group: WorkloadGroup, now: float) -> None:
+        """An owner says otherwise of a gang; most often only its minimum, and nothing of queues."""
+        before = self._registry.workload_group(group.key)
+        if before is None or _rules_of(before) == _rules_of(group):
+            if before is None and self._has_placed_pods(group.key):
+                self._ledger.mark_stale()
+            self.on_gangs_changed(self._registry.on_pod_group_updated(group), now)
+        else:
+            self.on_pod_group_updated(group, now)
 
     def on_pod_group_deleted(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup was deleted."""
@@ -105,3 +117,8 @@ class GangHandlers:
         """Gangs have other members or settings; at the start they are looked at once, after it."""
         if names and not self._initial.being_handed_on:
             self._gang_scheduler.on_gangs_changed(names, now)
+
+
+def _rules_of(group: PodGroup) -> tuple[object, ...]:
+    """What a group says that decides its queue, and who of it may be evicted."""
+    return group.spec.queue, group.metadata.annotations

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from arranger.api.gang_membership import gang_membership
+from arranger.api.gang_membership import GangMembership
 from arranger.api.quantity import QuantityError
 from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import Pod
@@ -19,6 +19,7 @@ from arranger.engine.gang.hold_recovery import HoldRecovery
 from arranger.engine.gang.priority import effective_priority
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects
+from arranger.engine.handlers.workload_gangs import WorkloadGangs
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
@@ -62,6 +63,7 @@ class PodHandlers:
     _gang_objects: GangObjects
     _hold_recovery: HoldRecovery
     _gangs: GangHandlers
+    _workloads: WorkloadGangs
     uids: dict[str, str] = field(default_factory=dict, init=False)
     #: Pods of the initial lists, until all objects of these are known.
     _unqueued: list[QueuedPod] = field(default_factory=list, init=False)
@@ -107,21 +109,41 @@ class PodHandlers:
             gang = self._registry.gang_of(uid)
             self._remove_pod(uid, now)
             self._gangs.on_gangs_changed(self._registry.on_pod_deleted(uid), now)
+            self._workloads.forget_pod(uid)
             if gang is not None:
                 self._gang_objects.on_member_lost(gang)
                 if gang.name not in self._registry.gangs:
                     self._gangs.release_admission(gang.name, now)
+
+    def regroup(self, claims: Iterable[tuple[Pod, GangMembership | None]], now: float) -> None:
+        """What owns pods says otherwise than before: they may be in other gangs, or in none."""
+        changed = self._workloads.define(())
+        moved: list[QueuedPod] = []
+        for pod, claim in claims:
+            uid = pod.metadata.uid
+            gang = self._registry.gang_of(uid)
+            if claim == (gang.memberships[uid] if gang is not None else None):
+                continue
+            changed |= self._registry.on_pod_updated(pod, claim)
+            if (member := self._context.pods.get(uid)) is not None:
+                moved.append(member)
+        queued = [member for member in moved if member.phase is Phase.QUEUED]
+        entities = [self._requeuer.entity_for(member, now) for member in queued]
+        for entity in {id(entity): entity for entity in entities}.values():
+            self._requeuer.enqueue(entity, now)
+        self._gangs.on_gangs_changed(changed, now)
 
     def _update_gang_membership(self, pod: Pod) -> set[str]:
         """Take the pod up in its gang; returns the gangs that this changes."""
         uid = pod.metadata.uid
         gang = self._registry.gang_of(uid)
         before = gang.memberships[uid] if gang is not None else None
-        claim = gang_membership(pod)
+        claim = self._workloads.membership_of(pod)
         if claim is None and before is None:
             return set()
+        defined = self._workloads.define((claim.gang,) if claim is not None else ())
         counted = gang is not None and gang.counts_towards_minimum(uid)
-        changed = self._registry.on_pod_updated(pod, claim)
+        changed = self._registry.on_pod_updated(pod, claim) | defined
         if gang is not None and counted and not gang.counts_towards_minimum(uid):
             self._gang_objects.on_member_lost(gang)
         problems = claim.problems if claim is not None else ()
@@ -166,7 +188,8 @@ class PodHandlers:
                 return  # bound by an earlier run of ours or by others; this event is older
             member = QueuedPod(info, self._profiles[info.pod.spec.scheduler_name], now)
             self._context.pods[info.uid] = member
-            self._context.outbox.extend(pod_events.invalid_annotations(member))
+            in_gang = self._registry.gang_of(info.uid) is not None
+            self._context.outbox.extend(pod_events.invalid_annotations(member, in_gang=in_gang))
             if self._initial.being_handed_on:
                 self._unqueued.append(member)
             else:
@@ -190,8 +213,11 @@ class PodHandlers:
             member.update(info)
             self._requeuer.enqueue(home, now)
         if earlier.pod.metadata.annotations != info.pod.metadata.annotations:
-            published = invalid_values(earlier.pod, member.profile.by_name)
-            self._context.outbox.extend(pod_events.invalid_annotations(member, published))
+            in_gang = self._registry.gang_of(info.uid) is not None
+            published = invalid_values(earlier.pod, member.profile.by_name, in_gang=in_gang)
+            self._context.outbox.extend(
+                pod_events.invalid_annotations(member, published, in_gang=in_gang)
+            )
         self._nominator.update(member)
         self._follow_nomination(member, earlier.pod, now)
 

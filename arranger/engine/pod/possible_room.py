@@ -101,6 +101,8 @@ class FreedRoom:
         """Whether a pod might fit on the node, and its gang into what there is; with evictions."""
         context, can_preempt = self._context, self._policy.can_preempt
         entity = self._entity_of(waiting)
+        if entity is not None and entity.lacks:
+            return self.frees_quota(waiting)
         if entity is not None and entity.never and self._left is None:
             return True  # that it can never fit may not be true any more
         own = {} if entity is None else entity.members  # what is nominated is there for itself
@@ -118,6 +120,8 @@ class FreedRoom:
         """Whether the node, or the pod that has left it, counts towards limits of a waiting one,
         and that might be within them now."""
         quota, entity = self._policy.quota, self._entity_of(waiting)
+        if entity is not None and entity.lacks:
+            return self._relieves(entity.lacks, quota)
         if quota is None or not (relieved := self._relieved_limits(quota)):
             return False
         if entity is not None and entity.state is QueueState.GATED:
@@ -133,6 +137,14 @@ class FreedRoom:
             or len(self._nominations) > 0
             or self._room.may_evict(waiting)
         )
+
+    def _relieves(self, lacks: Set[Limit], quota: QuotaLimits | None) -> bool:
+        """Whether there may be more for PodGroups that are not admitted for lack of this."""
+        if any(
+            not queue and (not self._left or name in self._left.requests) for queue, name in lacks
+        ):
+            return True
+        return quota is not None and not lacks.isdisjoint(self._relieved_limits(quota))
 
     def _relieved_limits(self, quota: QuotaLimits) -> Set[Limit]:
         if self._known_limits is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic
@@ -98,6 +98,7 @@ class Reflector(Generic[T]):
         metrics: gets ``watch_events`` {resource}, ``watch_bad_objects`` {resource} and
             ``watch_restarts`` {resource, why}.
         problems: hears whether the resource can be read.
+        on_absent: called each time that the server has said that it does not serve the resource.
     """
 
     transport: Transport
@@ -111,6 +112,7 @@ class Reflector(Generic[T]):
     metadata_only: bool = False
     metrics: MetricsRecorder = NULL_METRICS
     problems: ProblemReporter = IGNORE_PROBLEMS
+    on_absent: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self._name = resource_name(self.path)
@@ -347,6 +349,7 @@ class Reflector(Generic[T]):
             self.problems.absent(self._name)
             self.sink.replaced([], "")
             self.synced.set()
+        self.on_absent()
 
     def _record_restart(self, why: str, detail: str) -> None:
         self.last_error = detail or why

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,8 @@ KUBEFLOW = "/apis/kubeflow.org/v1/namespaces/default"
 COMMUNITY = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
 VOLCANO = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 KINDS = ("pytorchjobs", "mpijobs", "tfjobs", "xgboostjobs", "paddlejobs")
+#: Longer than the scheduler needs to notice that a kind is served now.
+PATIENCE = 60.0
 MERGE = "application/merge-patch+json"
 ROLE = "training.kubeflow.org/replica-type"
 JOB = "training.kubeflow.org/job-name"
@@ -40,7 +43,8 @@ class Way:
     Attributes:
         scheduler: whom pods are for.
         flags: of the operator.
-        groups: where it makes PodGroups.
+        groups: where it makes PodGroups; "" if it makes none, and pods say themselves who
+            schedules them.
     """
 
     scheduler: str
@@ -53,6 +57,7 @@ WAYS = {
         "arranger", ("--gang-scheduler-name=arranger",), COMMUNITY
     ),
     "PodGroups of Volcano": Way("volcano", ("--gang-scheduler-name=volcano",), VOLCANO),
+    "no PodGroups": Way("arranger", (), ""),
 }
 
 
@@ -60,7 +65,7 @@ WAYS = {
 class KubeflowHarness(ClusterHarness):
     """A cluster with the operator, without nodes."""
 
-    way: Way | None = None
+    way: Way = WAYS["no PodGroups"]
 
     async def add_node(self, name: str, cpu: int) -> None:
         node = a_node(name, cpu=str(cpu))
@@ -69,6 +74,9 @@ class KubeflowHarness(ClusterHarness):
         await self.plane.post("/api/v1/nodes", node)
 
     async def create(self, job: Object) -> None:
+        if not self.way.groups:
+            for role in _roles(job).values():
+                role["template"]["spec"]["schedulerName"] = self.way.scheduler
         await self.plane.post(f"{KUBEFLOW}/{job['kind'].lower()}s", job)
 
     async def pods(self, job: str) -> list[Object]:
@@ -91,23 +99,29 @@ class KubeflowHarness(ClusterHarness):
             return found == roles
 
         try:
-            await until(reached)
+            await until(reached, within=PATIENCE)
         except TimeoutError:
             raise AssertionError(f"{job} runs {found}\n{await self._told()}") from None
 
-    async def until_waiting(self, job: str, count: int, why: str) -> None:
-        """Until so many pods of a job have no node, and all of them say why."""
+    async def until_waiting(self, job: Object, *why: str, pods: int = 0) -> None:
+        """Until all pods of a job say why their gang waits, or so many of them by themselves."""
+        name, kind = job["metadata"]["name"], job["kind"].lower()
+        count = pods or sum(role["replicas"] for role in _roles(job).values())
+        gang = f"gang default/{name}: " if self.way.groups else f"gang default/{kind}-{name}-"
         told: list[str] = []
 
         async def reached() -> bool:
             self.assert_alive()
-            told[:] = [_why(p) for p in await self.pods(job) if "nodeName" not in p["spec"]]
-            return len(told) == count and all(why in each for each in told)
+            told[:] = [_why(p) for p in await self.pods(name) if "nodeName" not in p["spec"]]
+            whole = pods or all(gang in each for each in told)
+            return bool(
+                len(told) == count and whole and all(w in each for w in why for each in told)
+            )
 
         try:
-            await until(reached)
+            await until(reached, within=PATIENCE)
         except TimeoutError:
-            raise AssertionError(f"{job} waits: {told}\n{await self._told()}") from None
+            raise AssertionError(f"{name} waits: {told}\n{await self._told()}") from None
 
     async def until_condition(self, kind: str, name: str, condition: str) -> None:
         """Until the operator says something of a job."""
@@ -130,9 +144,14 @@ class KubeflowHarness(ClusterHarness):
 
     async def groups(self) -> dict[str, int]:
         """PodGroup → its minimum."""
-        assert self.way is not None
+        if not self.way.groups:
+            return {}
         items = (await self.plane.get(self.way.groups))["items"]
         return {each["metadata"]["name"]: each["spec"]["minMember"] for each in items}
+
+    async def has_groups(self, **expected: int) -> bool:
+        """Whether there are these PodGroups and no others, or none if none are made."""
+        return await self.groups() == (expected if self.way.groups else {})
 
     async def clear(self) -> None:
         """Take away all jobs and nodes; what the scheduler holds must go with them."""
@@ -183,43 +202,43 @@ async def test_a_job_runs_whole_to_its_end_and_the_next_waits_whole_for_its_room
     await harness.create(a_pytorch_job("first", workers=3))
     await harness.until_running("first", master=1, worker=3)
     await harness.until_condition("pytorchjobs", "first", "Running")
-    await harness.create(a_pytorch_job("second", workers=3))
-    await harness.until_waiting("second", 4, "gang default/second: 4 of 4 arrived, 3 placeable")
-    assert await harness.groups() == {"first": 4, "second": 4}
+    second = a_pytorch_job("second", workers=3)
+    await harness.create(second)
+    await harness.until_waiting(second, "4 of 4 arrived", "3 placeable")
+    assert await harness.has_groups(first=4, second=4)
 
     await harness.end("first", "master")
     await harness.until_condition("pytorchjobs", "first", "Succeeded")
     await harness.until_running("second", master=1, worker=3)
     await harness.until_running("first")
 
-    async def one_group() -> bool:
-        return await harness.groups() == {"second": 4}
-
-    await until(one_group, what="the end of the first job's PodGroup")
+    await until(lambda: harness.has_groups(second=4), what="the end of the first job's PodGroup")
     # Three of the node's CPUs are free and no more.
-    await harness.plane.post(PODS, a_pod("beside", cpu="3", scheduler=_scheduler(harness)))
+    await harness.plane.post(PODS, a_pod("beside", cpu="3", scheduler=harness.way.scheduler))
     await until(lambda: _is_bound(harness, "beside"), what="the pod beside the second job")
 
 
 async def test_a_minimum_that_is_less_than_the_whole_is_enough(harness: KubeflowHarness) -> None:
     await harness.add_node("n1", cpu=1)
-    await harness.create(a_pytorch_job("elastic", workers=3, minimum=2))
-    await harness.until_waiting("elastic", 4, "0/1 nodes are available")
-    assert await harness.groups() == {"elastic": 2}
+    job = a_pytorch_job("elastic", workers=3, minimum=2)
+    await harness.create(job)
+    await harness.until_waiting(job, "0/1 nodes are available")
+    assert await harness.has_groups(elastic=2)
     await harness.add_node("n2", cpu=2)
 
     async def three_run() -> bool:
         return sum((await harness.running("elastic")).values()) == 3
 
     await until(three_run, what="three of four pods")
-    await harness.until_waiting("elastic", 1, "0/2 nodes are available")
+    await harness.until_waiting(job, "0/2 nodes are available", pods=1)
 
 
 async def test_the_launcher_of_an_mpi_job_waits_for_its_workers(harness: KubeflowHarness) -> None:
     await harness.add_node("n1", cpu=2)
-    await harness.create(a_mpi_job("mpi", workers=2))
-    await harness.until_waiting("mpi", 3, "gang default/mpi: 3 of 3 arrived, 2 placeable")
-    assert await harness.groups() == {"mpi": 3}
+    job = a_mpi_job("mpi", workers=2)
+    await harness.create(job)
+    await harness.until_waiting(job, "3 of 3 arrived", "2 placeable")
+    assert await harness.has_groups(mpi=3)
     await harness.add_node("n2", cpu=1)
     await harness.until_running("mpi", launcher=1, worker=2)
     await harness.until_condition("mpijobs", "mpi", "Running")
@@ -238,9 +257,9 @@ async def test_jobs_of_other_frameworks_start_whole_too(harness: KubeflowHarness
     ]
     for job in jobs:
         await harness.create(job)
-    for name in ("tf", "xgb", "paddle"):
-        await harness.until_waiting(name, 3, f"gang default/{name}: 3 of 3 arrived, 2 placeable")
-    assert await harness.groups() == {"tf": 3, "xgb": 3, "paddle": 3}
+    for job in jobs:
+        await harness.until_waiting(job, "3 of 3 arrived", "2 placeable")
+    assert await harness.has_groups(tf=3, xgb=3, paddle=3)
     await harness.add_node("n2", cpu=7)
     await harness.until_running("tf", ps=1, worker=2)
     for name in ("xgb", "paddle"):
@@ -249,12 +268,13 @@ async def test_jobs_of_other_frameworks_start_whole_too(harness: KubeflowHarness
 
 async def test_a_job_that_is_preempted_comes_back_whole(harness: KubeflowHarness) -> None:
     await harness.add_node("n1", cpu=4)
-    await harness.create(a_pytorch_job("low", workers=3, priority="low"))
+    low = a_pytorch_job("low", workers=3, priority="low")
+    await harness.create(low)
     await harness.until_running("low", master=1, worker=3)
     await harness.create(a_pytorch_job("high", workers=1, priority="high"))
     await harness.until_running("high", master=1, worker=1)
     # The operator has made its pods anew; two of them would fit, and the gang does not.
-    await harness.until_waiting("low", 4, "gang default/low: 4 of 4 arrived, 2 placeable")
+    await harness.until_waiting(low, "4 of 4 arrived", "2 placeable")
     await harness.end("high", "master")
     await harness.until_condition("pytorchjobs", "high", "Succeeded")
     await harness.until_running("low", master=1, worker=3)
@@ -284,7 +304,9 @@ def _job(kind: str, name: str, container: str, roles: dict[str, int], priority: 
     asked = {"requests": {"cpu": "1", "memory": "64Mi"}}
     pod = {"containers": [{"name": container, "image": "x", "resources": asked}]}
     template = {"spec": pod | ({"priorityClassName": priority} if priority else {})}
-    specs = {role: {"replicas": count, "template": template} for role, count in roles.items()}
+    specs = {
+        role: {"replicas": count, "template": deepcopy(template)} for role, count in roles.items()
+    }
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": kind,
@@ -296,9 +318,10 @@ def _job(kind: str, name: str, container: str, roles: dict[str, int], priority: 
     }
 
 
-def _scheduler(harness: KubeflowHarness) -> str:
-    assert harness.way is not None
-    return harness.way.scheduler
+def _roles(job: Object) -> Object:
+    """Role → how many pods it has, and what they are made from."""
+    (field,) = (name for name in job["spec"] if name.endswith("ReplicaSpecs"))
+    return dict(job["spec"][field])
 
 
 async def _is_bound(harness: KubeflowHarness, pod: str) -> bool:

@@ -59,8 +59,9 @@ def config_file(folder: Path) -> Path:
 def lookup_rights() -> set[Right]:
     """What the daemon's reflectors need: taken from the paths they read."""
     found = set()
-    workloads = (f"/apis/{resource}" for resource in Config().queues.owner_resources)
-    for path in (*COLLECTION_PATHS.values(), *workloads):
+    owners = (f"/apis/{resource}" for resource in Config().queues.owner_resources)
+    workloads = (path for kind in Config().workload_kinds() for path in kind.paths)
+    for path in (*COLLECTION_PATHS.values(), *owners, *workloads):
         parts = path.strip("/").split("/")
         group = parts[1] if parts[0] == "apis" else ""
         found |= {(group, parts[-1], verb) for verb in ("list", "watch")}

@@ -32,6 +32,8 @@ class ExampleHarness:
         self.cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(1))
         load_manifests(self.cluster, [])
         self.config = Config()
+        #: Set by the first wait: until then the configuration may be another.
+        self._begun = asyncio.Event()
 
     def node(self, name: str, *, cards: int = 0, card: str = "", **offers: str) -> None:
         """A node of 32 CPU, or what is said."""
@@ -88,6 +90,7 @@ class ExampleHarness:
 
     async def until(self, holds: Callable[[], bool], *, within: float = 900.0) -> None:
         """Let virtual time pass until something holds."""
+        self._begun.set()
         deadline = asyncio.get_running_loop().time() + within
         while not holds():
             assert asyncio.get_running_loop().time() < deadline, self.running()
@@ -100,7 +103,8 @@ class ExampleHarness:
         assert self.running() == expected
 
     async def work(self) -> None:
-        """Scheduler, kubelets and controllers, until cancelled."""
+        """Scheduler, kubelets and controllers, from the first wait until cancelled."""
+        await self._begun.wait()
         election = LeaderElectionConfig(leader_elect=False)
         config = self.config.model_copy(update={"leader_election": election})
         scheduler = Scheduler(

@@ -23,6 +23,7 @@ HERE = {
     *("queues/queues.yaml", "queues/training.yaml", "queues/inference.yaml"),
     *("queues/hierarchy.yaml", "queues/config.yaml"),
     *("jobs/training.yaml", "jobs/parameter-server.yaml"),
+    *("workloads/config.yaml", "workloads/job.yaml"),
 }
 TYJOBS = sorted(file.name for file in (REPO / "examples/tyjobs").iterdir())
 
@@ -53,6 +54,16 @@ async def test_a_gang_starts_whole_or_not_at_all(
     await examples.until_running({})
     examples.node("more", cpu="1")
     await examples.until_running(members)
+
+
+async def test_a_job_is_a_gang_by_what_it_says_itself(examples: ExampleHarness) -> None:
+    examples.configure("workloads/config.yaml")
+    examples.node("small", cpu="1700m")
+    examples.apply("workloads/job.yaml")
+    await examples.until(lambda: len(examples.pods()) == 4)
+    await examples.until_running({})
+    examples.node("more", cpu="1")
+    await examples.until_running({"bert": 4})
 
 
 # --- queues ------------------------------------------------------------------------------

@@ -223,6 +223,7 @@ async def test_a_job_that_waits_too_long_is_aborted(sim: JobHarness) -> None:
     async with sim.at_work():
         await asyncio.sleep(590)
         assert sim.phase("j") == "Pending"
+        assert sim.events_about("j")["ExecuteAction"] == "Execute action AbortJob after 10m0s"
         await sim.until_phase("j", "Aborted")
         assert sim.pods_of_job("j") == {}
 

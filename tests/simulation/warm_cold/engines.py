@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, get_args
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -22,9 +22,9 @@ from arranger.api.effects import (
 from arranger.api.extenders import Extender
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.api.types.pod_groups import AnyPodGroup, GangObject, NativePodGroup, PodGroup
+from arranger.api.types.pod_groups import POD_GROUPS, GangObject, NativePodGroup, PodGroup
 from arranger.api.types.queue import Queue
-from arranger.api.types.workloads import AnyOwner, Owner
+from arranger.api.types.workloads import AnyOwner, Owner, Workload
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.config.schema import Config, GangConfig, LeaderElectionConfig
 from arranger.embedded.virtual_time import EPOCH
@@ -34,7 +34,7 @@ from arranger.engine.handlers.initial_objects import WatchedObject
 from arranger.plugins import default_profile
 from tests.builders import Manifest
 
-_POD_GROUPS = {kind.api_version: kind for kind in get_args(AnyPodGroup)}
+_POD_GROUPS = {kind.api_version: kind for kind in POD_GROUPS}
 _KINDS: dict[str, type[Any]] = {
     **STORED_KINDS,
     "Node": Node,
@@ -44,13 +44,24 @@ _KINDS: dict[str, type[Any]] = {
     "Gang": GangObject,
     **dict.fromkeys(("Deployment", "DaemonSet", "Job", "TYJob"), Owner),
 }
+#: The kinds of owners that make gangs in these worlds.
+WORKLOADS = ("PyTorchJob",)
 #: As in a process; no gang is starved while we look, since the time of that is not in the API.
 CONFIG = Config(
     leader_election=LeaderElectionConfig(resource_namespace="kube-system"),
     gangs=GangConfig(starvation_after_seconds=1e6),
 )
+
+
+class ShownWorkload(NamedTuple):
+    """An owner whose pods are a gang."""
+
+    kind: str
+    workload: Workload
+
+
 #: What can be shown to an engine.
-Shown = WatchedObject | Owner
+Shown = WatchedObject | Owner | ShownWorkload
 
 
 def an_engine(config: Config = CONFIG, extenders: Sequence[Extender] = ()) -> Engine:
@@ -61,6 +72,7 @@ def an_engine(config: Config = CONFIG, extenders: Sequence[Extender] = ()) -> En
         queue_config=config.scheduling_queue_config(),
         gang_policy=config.gang_policy(),
         quota_config=config.quota_config(),
+        workload_kinds=config.workload_kinds(),
         to_unix_time=lambda now: began + now,
         extenders=extenders,
     )
@@ -68,7 +80,16 @@ def an_engine(config: Config = CONFIG, extenders: Sequence[Extender] = ()) -> En
 
 def typed(manifests: Iterable[Manifest]) -> list[Shown]:
     """The objects as watches show them."""
-    return [msgspec.convert(each, _kind_of(each)) for each in manifests]
+    return [shown(each) for each in manifests]
+
+
+def shown(manifest: Manifest) -> Shown:
+    """An object as a watch shows it."""
+    if manifest["kind"] in WORKLOADS:
+        workload = msgspec.json.decode(msgspec.json.encode(manifest), type=Workload)
+        return ShownWorkload(manifest["kind"], workload)
+    found: Shown = msgspec.convert(manifest, _kind_of(manifest))
+    return found
 
 
 def _kind_of(manifest: Manifest) -> type[Any]:
@@ -85,6 +106,10 @@ def tell(engine: Engine, objects: Iterable[Shown], now: float = 0.0) -> None:
         match obj:
             case Owner():
                 pass
+            case ShownWorkload():
+                kinds = engine.workload_handlers.kinds
+                kind = next(each for each in kinds if each.kind == obj.kind)
+                engine.workload_handlers.on_updated(kind, obj.workload, now)
             case Node():
                 handlers.on_node_updated(obj, now)
             case Pod():

@@ -22,7 +22,8 @@ from tests.simulation.harnesses.preemption import PreemptionHarness
 from tests.simulation.harnesses.simulation import MERGE, Object
 from tests.simulation.harnesses.tyjobs import TYJobHarness
 from tests.simulation.harnesses.volumes import VolumeHarness
-from tests.simulation.warm_cold.engines import CONFIG, Shown
+from tests.simulation.harnesses.workloads import SHIPPED, definition_of
+from tests.simulation.warm_cold.engines import CONFIG, WORKLOADS, Shown, shown
 from tests.simulation.warm_cold.worlds import WorldBuilder
 
 VOLCANO = "scheduling.volcano.sh"
@@ -47,6 +48,8 @@ class Lives:
         self._rng = random.Random(seed)
         self._sim = _Harness(seed)
         self._sim.cluster.create(native_pod_groups())
+        for kind in WORKLOADS:
+            self._sim.cluster.create(definition_of(kind))
         builder = WorldBuilder(seed, past=False)
         self._world = builder.build()
         self._important = builder.important_pods(3)
@@ -119,6 +122,7 @@ class Lives:
             (0.05, self._a_pod_is_edited),
             (0.05, self._a_node_changes),
             (0.05, self._an_owner_is_edited),
+            (0.05, self._a_workload_is_edited),
         ]
         chance = self._rng.random()
         for share, happens in events:
@@ -177,6 +181,19 @@ class Lives:
             path = "/apis/apps/v1/namespaces/default/deployments/web"
             self._sim.request("PATCH", path, edit, MERGE)
 
+    def _a_workload_is_edited(self) -> None:
+        if not (owners := self._workloads("PyTorchJob")):
+            return
+        entry, owner = SHIPPED["PyTorchJob"], self._rng.choice(owners)
+        edits: list[Object] = [
+            {"spec": {"runPolicy": {"schedulingPolicy": {"minAvailable": 1}}}},
+            {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "q0"}}}},
+            {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1}}}},
+            {"metadata": {"annotations": {"arranger.io/gang-by-owner": "false"}}},
+        ]
+        path = f"/apis/{entry.api_version}/namespaces/default/{entry.resource}/{_name(owner)}"
+        self._sim.request("PATCH", path, self._rng.choice(edits), MERGE)
+
     # --- looking -----------------------------------------------------------------------------
 
     def _pods(self) -> list[Object]:
@@ -191,7 +208,15 @@ class Lives:
             answer = self._sim.cluster.handle(Request("GET", path))
             if answer.status == 200:
                 found += [msgspec.convert(item, kind) for item in answer.body["items"]]
+        for workload in WORKLOADS:
+            found += [shown({**each, "kind": workload}) for each in self._workloads(workload)]
         return found
+
+    def _workloads(self, kind: str) -> list[Object]:
+        entry = SHIPPED[kind]
+        path = f"/apis/{entry.api_version}/{entry.resource}"
+        items: list[Object] = self._sim.cluster.handle(Request("GET", path)).body["items"]
+        return items
 
 
 def _name(obj: Object) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from arranger.daemon.config.schema import QueueConfig
+from arranger.daemon.config.schema import Config, QueueConfig
 from arranger.daemon.informers import COLLECTION_PATHS
 from tests.builders import PodBuilder, a_node, a_pod, a_pod_group
 from tests.faults.injector import Delay, RequestMatcher
@@ -20,7 +20,11 @@ from tests.simulation.harnesses.simulation import VIRTUAL_TIME, SimulationHarnes
 pytestmark = VIRTUAL_TIME
 
 #: Everything that decisions may depend on.
-READ = [*COLLECTION_PATHS.values(), *(f"/apis/{each}" for each in QueueConfig().owner_resources)]
+READ = [
+    *COLLECTION_PATHS.values(),
+    *(f"/apis/{each}" for each in QueueConfig().owner_resources),
+    *(kind.paths[0] for kind in Config().workload_kinds()),
+]
 #: Seconds within which a kind is found that is served now.
 FOUND_WITHIN = 400.0
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from tests import devices, storage
 from tests.builders import Manifest, PodBuilder, a_pod, a_pod_group
+from tests.builders.workloads import controlled, replicas
 from tests.queueing import GPU
 from tests.simulation.harnesses.preemption import slow_to_terminate
 from tests.simulation.warm_cold.surroundings import CARDS, Surroundings, World
@@ -46,6 +47,7 @@ class WorldBuilder(Surroundings):
         self._surround()
         makers = [self._add_lone_pods, self._add_gang, self._add_gang, self._add_pod_group]
         makers += [self._add_pod_group, self._add_pair_of_gangs, self._add_job, self._add_budget]
+        makers += [self._add_workload]
         for n in range(rng.randint(4, 12)):
             rng.choice(makers)(f"w{n}")
         return self._world
@@ -225,6 +227,32 @@ class WorldBuilder(Surroundings):
         else:
             members = [pod.in_gang(name, least) for pod in members]
         self._add_members([pod.annotated(notes) for pod in members])
+
+    def _add_workload(self, name: str) -> None:
+        """A PyTorchJob, whose pods are a gang without saying so."""
+        rng, members = self._rng, self._members(name)
+        workers = len(members) - 1
+        owner = replicas("PyTorchJob", name, Master=1, Worker=max(0, workers))
+        policy: dict[str, Any] = {}
+        if rng.random() < 0.4:
+            policy["minAvailable"] = self._least(members)
+        if self._queues and rng.random() < 0.5:
+            policy["queue"] = rng.choice(self._queues)
+        spec: dict[str, Any] = {"runPolicy": {"schedulingPolicy": policy}} if policy else {}
+        if rng.random() < 0.3:
+            spec["elasticPolicy"] = {"minReplicas": max(1, workers - 1)}
+        owner = owner.with_spec(**spec)
+        if rng.random() < 0.2:
+            owner = owner.annotated({"gang.scheduling.koordinator.sh/mode": "NonStrict"})
+        self._late(owner.manifest())
+        made = owner.manifest()["metadata"]
+        for n, pod in enumerate(members):
+            role = "worker" if n else "master"
+            pod = pod.labelled({"training.kubeflow.org/replica-type": role})
+            meta = {**pod.manifest()["metadata"], "ownerReferences": []}
+            pod = PodBuilder({**pod.manifest(), "metadata": meta})
+            members[n] = controlled(pod, "kubeflow.org/v1", "PyTorchJob", name, made["uid"])
+        self._add_members(members)
 
     def _add_members(self, members: list[PodBuilder]) -> None:
         """All wait, all run, or some of each."""

@@ -195,7 +195,7 @@ REACHES: dict[str, dict[str, tuple[object, str]]] = {
     },
 }
 #: What the daemon watches, and what is for the controllers: no rules.
-WATCHED = {"ownerResources", "commandNamespaces"}
+WATCHED = {"ownerResources", "commandNamespaces", "workloads"}
 
 
 @pytest.mark.parametrize("section", REACHES)

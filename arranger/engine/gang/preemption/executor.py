@@ -50,13 +50,14 @@ class GangPreemptionExecutor:
     def preempt_for(self, entity: QueuedEntity, now: float) -> bool:
         """Make room for a group that does not fit; returns whether anybody is evicted.
 
-        Not while its last victims are still terminating, and the less often the more evictions have
-        been in vain. Victims of a time before our start may be its own. Without a plan the members
-        lose the nominations that they have.
+        Not while its last victims are still terminating, or those of others on whose nodes it is
+        nominated, if it fits then; and the less often the more evictions have been in vain. Victims
+        of a time before our start may be its own. Without a plan the members lose the nominations
+        that they have.
         """
         entity.victims &= self._nominator.terminating_victims
         entity.victims |= self._inherited_victims(entity)
-        if entity.victims or now < entity.evict_after:
+        if entity.victims or now < entity.evict_after or self._room_is_coming(entity):
             return False
         plan = self._planner.plan(entity)
         self._context.record_gang_plan(found=bool(plan.victims), proven=plan.proven)
@@ -81,6 +82,17 @@ class GangPreemptionExecutor:
             entity.victims.add(victim.uid)
         self._context.outbox.append(pod_events.preempting(first, plan.victims))
         return True
+
+    def _room_is_coming(self, entity: QueuedEntity) -> bool:
+        """Whether the group fits once those have left that are leaving its nominated nodes.
+
+        Others of its priority may be nominated there, too, for room that the victims of these still
+        take: all of them fit in the end, and none before.
+        """
+        cluster, leaving = self._context.cluster, self._nominator.terminating_victims
+        nodes = sorted(set(self.nominations_of(entity).values()))
+        pods = [pod for node in nodes for pod in cluster.pods_on(node) if pod.uid in leaving]
+        return bool(pods) and self._planner.fits_without(entity, pods)
 
     def _inherited_victims(self, entity: QueuedEntity) -> set[str]:
         cluster, preemptor = self._context.cluster, entity.representative.pod

@@ -79,6 +79,29 @@ class GangPreemptionPlanner:
         plan = self._best(entity, pods, search) if pods else PreemptionPlan()
         return replace(plan, time_protected=candidates.time_protected)
 
+    def fits_without(self, entity: QueuedEntity, leaving: Sequence[PodInfo]) -> bool:
+        """Whether all that the group needs fits once these have left."""
+        effort = SearchEffort(MAX_EFFORT, looks=200_000)
+        with self._cycle.dry_run(entity):
+            return any(
+                self._group(entity, row_mask, effort).fits_without(leaving)
+                for row_mask in self._row_masks(entity, leaving)
+            )
+
+    def _group(
+        self, entity: QueuedEntity, row_mask: RowMask | None, effort: SearchEffort
+    ) -> DryPlacement:
+        return DryPlacement(
+            self._cluster,
+            self._nominator,
+            self._pod_cycle,
+            self._cycle,
+            self._policy,
+            entity,
+            row_mask,
+            effort,
+        )
+
     def _best(
         self, entity: QueuedEntity, pods: Sequence[PodInfo], search: PlanSearch
     ) -> PreemptionPlan:
@@ -86,16 +109,7 @@ class GangPreemptionPlanner:
         best, plan, effort = VictimSet(), PreemptionPlan(), SearchEffort(MAX_EFFORT, looks=200_000)
         with self._cycle.dry_run(entity):
             for row_mask in self._row_masks(entity, pods):
-                group = DryPlacement(
-                    self._cluster,
-                    self._nominator,
-                    self._pod_cycle,
-                    self._cycle,
-                    self._policy,
-                    entity,
-                    row_mask,
-                    effort,
-                )
+                group = self._group(entity, row_mask, effort)
                 if not group.fits_without(pods):
                     continue
                 small = search.is_small(pods)

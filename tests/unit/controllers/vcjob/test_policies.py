@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from arranger.controllers.vcjob.controlled_resources import ControlledResources
-from arranger.controllers.vcjob.policies import Decision, decide
+from arranger.controllers.vcjob.policies import Decision, decide, delayed_actions
 from tests.unit.controllers.vcjob.snapshots import NOW, a_pod_of, a_task, job_snapshot, on
 
 Object = dict[str, Any]
@@ -275,6 +275,21 @@ def test_a_pod_that_was_restarted_leaves_the_gang_in_pieces_once_it_finds_no_pla
         )
     )
     assert (decision is not None) is told
+
+
+@pytest.mark.parametrize(
+    ("timeout", "pods", "told"),
+    [
+        ("2m", {"w/0": "Pending"}, {"Execute action AbortJob after 2m0s"}),
+        ("1h30m", {"w/0": "Pending", "w/1": "Pending"}, {"Execute action AbortJob after 1h30m0s"}),
+        ("1s", {"w/0": "Pending"}, set()),
+        ("2m", {"w/0": RUN, "w/1": RUN}, set()),
+    ],
+    ids=["it waits", "all wait", "it is time", "nobody waits"],
+)
+def test_what_is_going_to_happen(timeout: str, pods: dict[str, str], told: set[str]) -> None:
+    policy = on("PodPending", "AbortJob", timeout=timeout)
+    assert delayed_actions(job_snapshot(policy, pods=pods)) == told
 
 
 def test_a_pod_cannot_be_restarted_for_what_its_task_has_done() -> None:

@@ -80,3 +80,34 @@ def test_members_that_lose_the_nodes_they_held_to_others_are_woken_by_room() -> 
     harness.settle_all(harness.effects)
     harness.observe(a_node("o"), a_node("p"))
     assert bound(harness.advance_to(60)) == {"w-0", "w-1", "w-2"}
+
+
+def test_a_gang_whose_victims_have_gone_waits_for_those_of_another_on_its_node() -> None:
+    """Both fit then; until then the room of the other, which is as important, is not there."""
+    harness = EngineHarness(default_profile())
+    harness.observe(a_node("m").offers(cpu=2), a_node("n").offers(cpu=4))
+    harness.observe(a_pod("slow").needs(cpu=2).on("m"), a_pod("fast").needs(cpu=2).on("n"))
+    harness.observe(*(a_pod(name).needs(cpu=1).with_priority(5).on("n") for name in ("x", "y")))
+
+    def come(gang: str, count: int) -> None:
+        pods = (a_pod(f"{gang}-{n}").needs(cpu=1).with_priority(9) for n in range(count))
+        harness.observe(*(pod.in_gang(gang, count) for pod in pods))
+        harness.run()
+
+    def evicted() -> set[str]:
+        return {delete.pod.name for delete in of_kind(DeletePod, harness.effects)}
+
+    come("g", 4)
+    assert evicted() == {"slow", "fast"}
+    harness.observe_deleted(a_pod("fast"), a_pod("x"))
+    harness.advance_to(5)
+    come("h", 2)
+    assert evicted() == {"slow", "fast", "y"}
+    harness.observe(*(a_pod(f"low-{n}").needs(cpu=1) for n in range(4)))
+    harness.advance_to(40)
+    harness.observe_deleted(a_pod("slow"))
+    harness.advance_to(60)
+    harness.observe_deleted(a_pod("y"))
+    harness.advance_to(100)
+    assert bound(harness.effects) == {*(f"g-{n}" for n in range(4)), "h-0", "h-1"}
+    assert evicted() == {"slow", "fast", "y"}, "nobody leaves for the same gang again"

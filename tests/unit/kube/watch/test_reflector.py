@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from arranger.api.types.core import ObjectMeta
-from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.decoder import Decoder, UndecodableObject
 from arranger.kube.watch.reflector import Reflector
 from arranger.kube.watch.sink import is_newer
 from tests.unit.kube.scripted_transport import (
@@ -35,6 +35,11 @@ class Recorder:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.state: dict[str, int] = {}
+        #: How often it was told that the server does not serve the resource.
+        self.absent = 0
+
+    def on_absent(self) -> None:
+        self.absent += 1
 
     def replaced(self, objects: list[Thing], resource_version: str, undecodable: Any = ()) -> None:
         self.state = {o.metadata.name: o.size for o in objects}
@@ -100,6 +105,7 @@ async def reflect(
         sink,
         rng=random.Random(4),
         other_paths=other_paths,
+        on_absent=sink.on_absent,
     )
     running = asyncio.create_task(reflector.run())
     await asyncio.sleep(seconds)
@@ -290,6 +296,7 @@ async def test_a_resource_not_served_counts_as_empty_until_it_appears() -> None:
     transport = ScriptedTransport(streams=[failure(404), failure(404), SYNCED])
     sink, reflector = await reflect(transport, 59)
     assert sink.told == ["=@"]
+    assert sink.absent == 2, "each time that it was asked"
     assert reflector.synced.is_set()
     assert reflector.not_served
     transport = ScriptedTransport(
@@ -299,6 +306,27 @@ async def test_a_resource_not_served_counts_as_empty_until_it_appears() -> None:
     assert sink.told == ["=@", "=a,b@10", "=@", "=a,b@10"]
     assert not reflector.not_served
     assert gaps(transport)[:2] == [30.0, 30.0]
+
+
+#: As deep as an API server lets objects be.
+DEEP = b'{"a":' * 9990 + b"1" + b"}" * 9990
+
+
+def _deep(name: str, version: int) -> bytes:
+    head = b'{"metadata":{"name":"%s","uid":"uid-%s","resourceVersion":"%d"},"spec":%s}'
+    return head % (name.encode(), name.encode(), version, DEEP)
+
+
+def test_an_object_nested_too_deep_spoils_no_other() -> None:
+    decoder = Decoder(Thing)
+    told = decoder.decode_event(b'{"type":"ADDED","object":%s}' % _deep("deep", 11))
+    assert isinstance(told, UndecodableObject)
+    assert (told.metadata.name, told.metadata.resource_version) == ("deep", "11")
+    items = b",".join([msgspec.json.encode(thing("a", 3)), _deep("deep", 11)])
+    body = b'{"metadata":{"resourceVersion":"12"},"items":[%s]}' % items
+    meta, good, bad = decoder.decode_page(body)
+    assert (meta.resource_version, [each.metadata.name for each in good]) == ("12", ["a"])
+    assert [each.metadata.name for each in bad] == ["deep"]
 
 
 OLD_AND_NEW: dict[str, tuple[list[Any], list[str], list[str]]] = {

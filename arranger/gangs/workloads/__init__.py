@@ -1,0 +1,1 @@
+"""Pods that are gangs because of what owns them: PyTorchJobs, JobSets, RayClusters and others."""
