@@ -14,6 +14,7 @@ from arranger.api.annotations import (
     BUNDLE_GANG,
     BUNDLE_TIMEOUT,
     CARD_NAME,
+    CLOSED_BY_PARENT,
     GANG_NAME,
     GANG_TIMEOUT,
     JOB_PRIORITY,
@@ -51,6 +52,23 @@ def desired_state(queue: Queue) -> str:
     if text not in ("", "Open", "Closed"):
         raise ValueError(f"{text!r} is neither Open nor Closed")
     return text
+
+
+def is_closed(queue: Queue) -> bool:
+    """Whether a queue takes no work, whatever the queues are that it is part of.
+
+    What its owner wants counts; without a word of his the state that is written, for others may
+    have closed the queue, unless it was written because of a queue above.
+
+    Raises:
+        ValueError: the annotation with the state has another value.
+    """
+    if queue.name == ROOT_QUEUE:
+        return False
+    if desired := desired_state(queue):
+        return desired == "Closed"
+    by_parent = queue.metadata.annotations.get(CLOSED_BY_PARENT) == "true"
+    return queue.status.state in ("Closed", "Closing") and not by_parent
 
 
 def parse_cards(text: str) -> Amounts:
@@ -105,10 +123,11 @@ def service_type(pod: Pod, stated: str, by_owner: Mapping[str, str]) -> str:
     return by_owner.get(owners[0].kind, "") if owners else ""
 
 
-def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
+def invalid_values(pod: Pod, policies: Container[str], *, in_gang: bool = False) -> tuple[str, ...]:
     """The ignored values of a pod's annotations about queues, cards and placement, as sentences.
 
-    ``policies`` are the placement policies of its profile. Annotations about the pod's gang are
+    ``policies`` are the placement policies of its profile; ``in_gang``: it is in a gang, perhaps
+    because of its owner. Annotations about the pod's gang are
     checked by :func:`~arranger.api.gang_membership.gang_membership`; here, that it has one.
     """
     annotations = pod.metadata.annotations
@@ -133,7 +152,7 @@ def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
     if preemptable and preemptable.lower() not in ("true", "1", "t", "false", "0", "f"):
         text = f"{preemptable!r} is neither 'true' nor 'false', and counts as no"
         problems.append(f"{PREEMPTABLE}: {text}")
-    if GANG_NAME not in annotations and BUNDLE_GANG not in annotations:
+    if not in_gang and GANG_NAME not in annotations and BUNDLE_GANG not in annotations:
         for key in annotations:  # few are about gangs, and each pod is asked
             if key.startswith("gang."):
                 problems += _settings_without_gang(pod)

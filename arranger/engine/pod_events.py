@@ -145,9 +145,11 @@ def is_being_evicted(pod: Pod) -> bool:
     )
 
 
-def invalid_annotations(member: QueuedPod, published: Sequence[str] = ()) -> list[Effect]:
+def invalid_annotations(
+    member: QueuedPod, published: Sequence[str] = (), *, in_gang: bool = False
+) -> list[Effect]:
     """What is ignored of a waiting pod's annotations, unless that was ``published`` already."""
-    problems = invalid_values(member.pod.pod, member.profile.by_name)
+    problems = invalid_values(member.pod.pod, member.profile.by_name, in_gang=in_gang)
     if not problems or problems == published:
         return []
     return [_warning(member, event_reasons.INVALID_ANNOTATION, _ignored(problems))]

@@ -77,6 +77,20 @@ def an_owner(kind: str, name: str = "train", **spec: Any) -> WorkloadBuilder:
     )
 
 
+def a_job_set(*, order: str = "", **jobs: tuple[int, int]) -> WorkloadBuilder:
+    """A JobSet of replicated Jobs: name → (replicas, parallelism)."""
+    listed = [
+        {
+            "name": name,
+            "replicas": count,
+            "template": {"spec": {"parallelism": pods, "completions": pods}},
+        }
+        for name, (count, pods) in jobs.items()
+    ]
+    policy = {"startupPolicy": {"startupPolicyOrder": order}} if order else {}
+    return an_owner("JobSet", replicatedJobs=listed, **policy)
+
+
 def uid_of(name: str) -> str:
     """A uid that begins with the letters of a name, as far as they may be in one."""
     letters = "".join(letter for letter in name if letter in "0123456789abcdef")

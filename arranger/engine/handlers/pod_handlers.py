@@ -188,7 +188,8 @@ class PodHandlers:
                 return  # bound by an earlier run of ours or by others; this event is older
             member = QueuedPod(info, self._profiles[info.pod.spec.scheduler_name], now)
             self._context.pods[info.uid] = member
-            self._context.outbox.extend(pod_events.invalid_annotations(member))
+            in_gang = self._registry.gang_of(info.uid) is not None
+            self._context.outbox.extend(pod_events.invalid_annotations(member, in_gang=in_gang))
             if self._initial.being_handed_on:
                 self._unqueued.append(member)
             else:
@@ -212,8 +213,11 @@ class PodHandlers:
             member.update(info)
             self._requeuer.enqueue(home, now)
         if earlier.pod.metadata.annotations != info.pod.metadata.annotations:
-            published = invalid_values(earlier.pod, member.profile.by_name)
-            self._context.outbox.extend(pod_events.invalid_annotations(member, published))
+            in_gang = self._registry.gang_of(info.uid) is not None
+            published = invalid_values(earlier.pod, member.profile.by_name, in_gang=in_gang)
+            self._context.outbox.extend(
+                pod_events.invalid_annotations(member, published, in_gang=in_gang)
+            )
         self._nominator.update(member)
         self._follow_nomination(member, earlier.pod, now)
 

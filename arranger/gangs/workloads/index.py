@@ -85,6 +85,15 @@ class _KnownOwner:
         born, made = self.metadata.creation_timestamp, pod.creation_timestamp
         return born is None or made is None or made >= born
 
+    @property
+    def shape(self) -> tuple[object, ...] | None:
+        """What decides which gang a pod is in; None where its pods decide that, too."""
+        said = self.definition
+        if said is None:
+            return None
+        roles = tuple(role for role, _ in said.roles) if said.per_role else ()
+        return self.reference.uid, self.switched_off, said.is_gang, said.per_role, roles
+
     def definition_for(self, kind: WorkloadKind, pod: Pod) -> GangDefinition:
         """What it says of the gang of a pod."""
         if self.definition is not None:
@@ -103,13 +112,12 @@ class WorkloadIndex:
         self.kinds: tuple[WorkloadKind, ...] = tuple(kinds)
         #: (API group, kind) of a pod's controller → the kind, where it is listed itself.
         self._direct = {(kind.group, kind.kind): kind for kind in self.kinds}
+        self._direct_kinds = {kind.kind for kind in self.kinds}
         #: Kind of a pod's controller → those that may own it by a label.
         self._through: dict[str, list[WorkloadKind]] = {}
         for kind in self.kinds:
             for controller in kind.through:
                 self._through.setdefault(controller, []).append(kind)
-        #: Kinds of controllers whose pods a listed kind may own.
-        self._controllers = {kind.kind for kind in self.kinds} | self._through.keys()
         self._owners: dict[OwnerKey, _KnownOwner] = {}
         #: Kinds that the server did not serve when it was last asked.
         self._absent: set[WorkloadKind] = set()
@@ -137,8 +145,12 @@ class WorkloadIndex:
     def concerns(self, meta: ObjectMeta) -> bool:
         """Whether a listed kind may own a pod, or has owned it; for most pods this is all."""
         for owner in meta.owner_references:
-            if owner.controller and owner.kind in self._controllers:
-                return True
+            if owner.controller:
+                if owner.kind in self._direct_kinds:
+                    return True
+                for kind in self._through.get(owner.kind, ()):
+                    if kind.label in meta.labels:
+                        return True
         return meta.uid in self._pods
 
     def membership_of(self, pod: Pod, *, listed: bool = False) -> GangMembership | None:
@@ -185,17 +197,22 @@ class WorkloadIndex:
         names, self._undefined = self._undefined, {}
         return [name for name in names if name not in self._groups]
 
-    # --- owners and kinds: each returns the pods that may be in another gang now ------------
+    # --- owners and kinds: each returns the pods that are to be looked at again -------------
 
     def set_owner(self, kind: WorkloadKind, owner: Workload) -> list[Pod]:
         """An owner appeared or was edited."""
         meta = owner.metadata
         key = OwnerKey(kind, meta.namespace, meta.name)
-        known = _read_owner(kind, owner)
-        if self._owners.get(key) == known:
+        before, known = self._owners.get(key), _read_owner(kind, owner)
+        if before == known:
             return []
         self._owners[key] = known
-        return self._pods_with(key)
+        if before is None or known.shape is None or before.shape != known.shape:
+            return self._pods_with(key)
+        # Only numbers have changed, as with each pod of a Job that ends: one of each gang will do.
+        uids = self._pods_of_owner.get(key, ())
+        one_each = {self._gang_of_pod[uid]: uid for uid in uids if uid in self._gang_of_pod}
+        return [self._pods[uid] for uid in one_each.values()]
 
     def remove_owner(self, kind: WorkloadKind, owner: Workload) -> list[Pod]:
         """An owner was deleted."""

@@ -27,6 +27,7 @@ from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import DependsOn, Plugin, QueueSortInput, SpecOnlyPlugin
 from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.framework.status import CycleState, Status
+from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.quota.preemption_policy import QuotaConfig
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder
 from tests.unit.engine.gang_server import GangServer, GangWrite
@@ -75,11 +76,13 @@ class EngineHarness:
         queues: QuotaConfig | None = None,
         extenders: Sequence[Extender] = (),
         parallel: int = 1,
+        workloads: Sequence[WorkloadKind] = (),
     ) -> None:
         self.engine = Engine(
             profiles,
             gang_policy=gangs,
             quota_config=queues,
+            workload_kinds=workloads,
             extenders=extenders,
             parallel_extender_calls=parallel,
         )

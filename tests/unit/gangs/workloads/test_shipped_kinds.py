@@ -14,6 +14,7 @@ from arranger.gangs.workloads.index import WorkloadIndex
 from tests.builders import PodBuilder
 from tests.builders.workloads import (
     WorkloadBuilder,
+    a_job_set,
     an_owner,
     job_pods,
     job_set_pods,
@@ -51,20 +52,6 @@ POLICY = {"minAvailable": 3, "queue": "research", "scheduleTimeoutSeconds": 90}
 
 def with_policy(owner: WorkloadBuilder, **policy: object) -> WorkloadBuilder:
     return owner.with_spec(runPolicy={"schedulingPolicy": policy})
-
-
-def a_job_set(*, order: str = "", **jobs: tuple[int, int]) -> WorkloadBuilder:
-    """A JobSet of replicated Jobs: name → (replicas, parallelism)."""
-    listed = [
-        {
-            "name": name,
-            "replicas": count,
-            "template": {"spec": {"parallelism": pods, "completions": pods}},
-        }
-        for name, (count, pods) in jobs.items()
-    ]
-    policy = {"startupPolicy": {"startupPolicyOrder": order}} if order else {}
-    return an_owner("JobSet", replicatedJobs=listed, **policy)
 
 
 def a_ray_cluster(*groups: dict[str, object], **spec: object) -> WorkloadBuilder:
