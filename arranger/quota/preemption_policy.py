@@ -3,9 +3,9 @@
 See ``docs/design/queues.md``.
 
 Inside a queue a pod of higher priority may evict one of lower priority. Across queues inference
-pods may evict training pods of lower priority, and pods that say no service type one another, by
-what their queues deserve (:mod:`arranger.quota.reclaim`). That is all: training pods evict nobody in
-other queues, and inference pods no inference pods.
+pods may evict training pods of lower priority; and where nobody says the service types of pods,
+they may evict one another by what their queues deserve (:mod:`arranger.quota.reclaim`). That is
+all.
 """
 
 from __future__ import annotations
