@@ -110,6 +110,8 @@ CARD_NAME: Final = _VOLCANO + "card.name"
 SERVICE_TYPE: Final = _VOLCANO + "service.type"
 #: On a Queue: ``Open`` or ``Closed``, what its owner wants it to be.
 QUEUE_STATE: Final = "arranger.io/queue-state"
+#: On a Queue: ``true`` while it is closed only because a queue that it is part of is.
+CLOSED_BY_PARENT: Final = _VOLCANO + "closed-by-parent"
 #: On a node (label): the group that queues name in ``spec.affinity``.
 NODE_GROUP: Final = _VOLCANO + "nodegroup-name"
 #: On a pod or PodGroup: ``false`` keeps it from being evicted, as long as there are queues. On a

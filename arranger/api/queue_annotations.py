@@ -14,6 +14,7 @@ from arranger.api.annotations import (
     BUNDLE_GANG,
     BUNDLE_TIMEOUT,
     CARD_NAME,
+    CLOSED_BY_PARENT,
     GANG_NAME,
     GANG_TIMEOUT,
     JOB_PRIORITY,
@@ -51,6 +52,23 @@ def desired_state(queue: Queue) -> str:
     if text not in ("", "Open", "Closed"):
         raise ValueError(f"{text!r} is neither Open nor Closed")
     return text
+
+
+def is_closed(queue: Queue) -> bool:
+    """Whether a queue takes no work, whatever the queues are that it is part of.
+
+    What its owner wants counts; without a word of his the state that is written, for others may
+    have closed the queue, unless it was written because of a queue above.
+
+    Raises:
+        ValueError: the annotation with the state has another value.
+    """
+    if queue.name == ROOT_QUEUE:
+        return False
+    if desired := desired_state(queue):
+        return desired == "Closed"
+    by_parent = queue.metadata.annotations.get(CLOSED_BY_PARENT) == "true"
+    return queue.status.state in ("Closed", "Closing") and not by_parent
 
 
 def parse_cards(text: str) -> Amounts:

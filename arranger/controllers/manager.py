@@ -107,14 +107,15 @@ def _controllers(
 ) -> tuple[Tasks, list[asyncio.Event]]:
     """Put the controllers together; what has to run beside kopf, and what comes once all of that
     has been listed."""
-    gangs = GangController(transport, options)
+    # Queues belong to no namespace: who does not see all pods cannot count what they use.
+    queues = None if options.namespaces else QueueController(transport, options)
+    admission = {} if queues is None else {"why_not_admitted": queues.admission.why_not}
+    gangs = GangController(transport, options, **admission)
     jobs, tyjobs = JobController(transport, options), TYJobController(transport, options)
     controllers: list[GangController | JobController | TYJobController | QueueController]
     controllers = [gangs, jobs, tyjobs]
     pod_handlers, command_handlers = [gangs.pods], [jobs.commands]
-    # Queues belong to no namespace: who does not see all pods cannot count what they use.
-    if not options.namespaces:
-        queues = QueueController(transport, options)
+    if queues is not None:
         controllers.append(queues)
         pod_handlers.append(queues.pods)
         command_handlers.append(queues.commands)
@@ -125,7 +126,8 @@ def _controllers(
     for controller in controllers:
         controller.register(registry)
     # A gang whose pods have not been read yet looks like one that has lost them.
-    started = (controller.tasks(caches_synced=pods.synced) for controller in controllers)
+    read = [*pods.synced, *(queues.synced if queues is not None else ())]
+    started = (controller.tasks(caches_synced=read) for controller in controllers)
     synced = [*pods.synced, *(event for each in controllers for event in each.synced)]
     return [*pods.tasks(), *commands.tasks(), *chain.from_iterable(started)], synced
 

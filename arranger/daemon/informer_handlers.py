@@ -6,7 +6,7 @@ The way of a pod: ``Reflector._handle_line`` → ``Informer.applied`` →
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
@@ -17,6 +17,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.engine.handlers.event_handlers import EventHandlers
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
 from arranger.gangs.workloads.kinds import WorkloadKind
+from arranger.kube.watch.decoder import UndecodableObject
 from arranger.kube.watch.informer import Informer
 
 T = TypeVar("T")
@@ -87,11 +88,16 @@ class WorkloadSink:
     informer: Informer[Workload]
     now: Callable[[], float]
 
-    def replaced(self, objects: list[Workload], resource_version: str) -> None:
+    def replaced(
+        self,
+        objects: list[Workload],
+        resource_version: str,
+        undecodable: Sequence[UndecodableObject] = (),
+    ) -> None:
         """These are all owners there are; without a version the kind is not served."""
         if resource_version:
             self.handlers.on_served(self.kind, self.now(), served=True)
-        self.informer.replaced(objects, resource_version)
+        self.informer.replaced(objects, resource_version, undecodable)
 
     def absent(self) -> None:
         """The server has said that it does not serve the kind: pods wait for no owner of it."""
@@ -102,7 +108,7 @@ class WorkloadSink:
         """An owner was added or modified."""
         self.informer.applied(obj)
 
-    def deleted(self, obj: Workload) -> None:
+    def deleted(self, obj: Workload | UndecodableObject) -> None:
         """An owner was deleted."""
         self.informer.deleted(obj)
 

@@ -71,12 +71,14 @@ class Charge(NamedTuple):
         queue: the queue charged.
         service: ``inference``, ``training`` or "" for a pod that is neither.
         preemptable: whether it may be evicted at all.
+        says_service: whether somebody says the service; else it follows from the kind of its owner.
     """
 
     queue: str
     amounts: Amounts
     service: str
     preemptable: bool
+    says_service: bool
 
 
 class PodGroups(Protocol):

@@ -362,12 +362,11 @@ class QuotaLedger:
 
     def charge(self, pod: PodInfo, cards: Cards = NO_CARDS) -> Charge:
         """What a pod would be charged on a node with these cards."""
-        return Charge(
-            self.queue_name(pod),
-            self.charges_for(pod, cards),
-            self.service_of(pod),
-            self.is_preemptable(pod),
-        )
+        stated = self.annotation(pod, SERVICE_TYPE)
+        service = service_type(pod.pod, stated, self._service_by_owner)
+        charged, may_go = self.charges_for(pod, cards), self.is_preemptable(pod)
+        said = bool(stated and service)
+        return Charge(self.queue_name(pod), charged, service, may_go, said)
 
     def _recount(self, cluster: Cluster) -> None:
         self._charges.clear()

@@ -3,9 +3,9 @@
 See ``docs/design/queues.md``.
 
 Inside a queue a pod of higher priority may evict one of lower priority. Across queues inference
-pods may evict training pods of lower priority, and pods without a service type one another, by what
-their queues deserve (:mod:`arranger.quota.reclaim`). That is all: training pods evict nobody in
-other queues, and inference pods no inference pods.
+pods may evict training pods of lower priority; and where nobody says the service types of pods,
+they may evict one another by what their queues deserve (:mod:`arranger.quota.reclaim`). That is
+all.
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ class QueuePreemptionPolicy:
         if not self._ledger.active:
             return None
         charge, open_ = self._preemptor_facts(pod)
-        if self._ledger.has_dues and not charge.service:
-            return charge.queue, "", open_, frozenset(charge.amounts.items())
+        if self._ledger.has_dues and not charge.says_service:
+            return charge.queue, charge.service, open_, frozenset(charge.amounts.items())
         return charge.queue, charge.service, open_
 
     def preemptor_state(self, pod: PodInfo) -> Hashable:
@@ -166,7 +166,7 @@ class QueuePreemptionPolicy:
         if not self._ledger.has_dues:
             return None
         charge, _ = self._preemptor_facts(pod)
-        return None if charge.service else self._reclaim.state(self._demand_of(pod, charge))
+        return None if charge.says_service else self._reclaim.state(self._demand_of(pod, charge))
 
     def for_group(self, members: Sequence[PodInfo], needed: int) -> QueuePreemptionPolicy:
         """The policy for members of a gang, so many of which want nodes at once.
@@ -231,17 +231,24 @@ class QueuePreemptionPolicy:
             return lower and self._config.preempt_within_queue
         if not open_:
             return False
-        if not (mine.service or theirs.service):
-            if not ledger.has_dues:
-                return False
-            return self._reclaim.may_reclaim(self._demand_of(preemptor, mine), victim, theirs)
+        if self._takes_by_service(preemptor, mine, victim, theirs):
+            return True
+        if mine.says_service or theirs.says_service or not ledger.has_dues:
+            return False
+        return self._reclaim.may_reclaim(self._demand_of(preemptor, mine), victim, theirs)
+
+    def _takes_by_service(
+        self, preemptor: PodInfo, mine: Charge, victim: PodInfo, theirs: Charge
+    ) -> bool:
+        """Whether a pod may take from another queue because of their service types."""
         if not (mine.service == "inference" and theirs.service == "training"):
             return False
         # Pods without any priority are judged by their service types alone.
+        lower = victim.priority < preemptor.priority
         none = preemptor.priority == victim.priority == 0
         if self._config.respect_priority and not (lower or none):
             return False
-        state = ledger.queue_quota(theirs.queue)
+        state = self._ledger.queue_quota(theirs.queue)
         return state is not None and state.reclaimable
 
     def _preemptor_facts(self, pod: PodInfo) -> tuple[Charge, bool]:
@@ -298,15 +305,19 @@ class QueuePreemptionPolicy:
         own = frozenset[str]().union(*map(ledger.queues_of, takers))
         if not self._leaves_guarantees(taken, leaving.values(), own):
             return False
-        return all(
-            self._reclaim.leaves_enough(
-                self._demand_of(taker, mine),
-                [theirs for theirs in taken if theirs.queue != mine.queue and not theirs.service],
-                leaving.values(),
-            )
-            for taker in takers
-            if not (mine := ledger.charge(taker)).service
-        )
+        for taker in takers:
+            mine = ledger.charge(taker)
+            reclaimed = [
+                theirs
+                for pod in victims
+                if (theirs := leaving.get(pod.uid)) is not None
+                and theirs.queue != mine.queue
+                and not self._takes_by_service(taker, mine, pod, theirs)
+            ]
+            demand = self._demand_of(taker, mine)
+            if not self._reclaim.leaves_enough(demand, reclaimed, leaving.values()):
+                return False
+        return True
 
     def _leaves_guarantees(
         self, taken: Iterable[Charge], leaving: Iterable[Charge], own: Collection[str]

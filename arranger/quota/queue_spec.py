@@ -9,7 +9,7 @@ from typing import Final
 
 from arranger.api.annotations import CARD_QUOTA, QUEUE_STATE
 from arranger.api.quantity import QuantityError
-from arranger.api.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE, desired_state, parse_cards
+from arranger.api.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE, is_closed, parse_cards
 from arranger.api.resource_requests import Amounts, parse_resource_list
 from arranger.api.types.queue import Queue
 from arranger.quota.cards import Cards
@@ -98,11 +98,10 @@ def read_queue(queue: Queue) -> QueueQuota:
             state.problems.append(f"{CARD_QUOTA}: {error}")
     try:
         # The requested state counts at once, whether or not a controller keeps the status.
-        state.is_open = (desired_state(queue) or queue.status.state) not in ("Closed", "Closing")
+        state.is_open = not is_closed(queue)
     except ValueError as error:
         state.is_open = queue.status.state not in ("Closed", "Closing")
         state.problems.append(f"{QUEUE_STATE}: {error}")
-    state.is_open |= queue.name == ROOT_QUEUE
     return state
 
 

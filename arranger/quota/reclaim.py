@@ -1,9 +1,9 @@
 """Which queue may take room back from which, by what they deserve (docs/design/queues.md).
 
-As the reclaim of Volcano's capacity plugin, for pods whose service type nobody says. A queue takes
-only while it has no more than it deserves of anything that the taker asks for. It takes from queues
-that have more than they deserve, and leaves them at least that. Priorities do not count between
-queues.
+As the reclaim of Volcano's capacity plugin, between pods whose service type nobody says. A queue
+takes only while it has no more than it deserves of anything that the taker asks for. It takes from
+queues that have more than they deserve, and leaves them at least that. Priorities do not count
+between queues.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class DeservedReclaim:
 
     def kind_of(self, victim: PodInfo, charge: Charge) -> Hashable:
         """Of victims of one queue and kind all or none may be taken."""
-        if charge.service or not self._ledger.has_dues:
+        if charge.says_service or not self._ledger.has_dues:
             return None
         return _is_critical(victim), frozenset(charge.amounts)
 
@@ -137,7 +137,7 @@ class DeservedReclaim:
         ledger = self._ledger
         taker = ledger.charge(pod)
         demand = Demand(taker.queue, taker.amounts)
-        if taker.service or not any(self.dues(demand)):
+        if taker.says_service or not any(self.dues(demand)):
             return False
         own = ledger.queues_of(pod)
         for name, uses in after.items():

@@ -53,7 +53,7 @@ class Store:
         self.pods: dict[str, Pod] = {}
         self.full_states = 0
 
-    def replaced(self, objects: list[Pod], resource_version: str) -> None:
+    def replaced(self, objects: list[Pod], resource_version: str, undecodable: Any = ()) -> None:
         self.pods = {pod.metadata.name: pod for pod in objects}
         self.full_states += 1
 

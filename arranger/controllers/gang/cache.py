@@ -6,7 +6,7 @@ clock. Its gangs are those of :class:`~arranger.gangs.registry.GangRegistry`, th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from arranger.controllers.gang.members import (
     summarize_member,
 )
 from arranger.controllers.gang.status import (
+    NOT_ADMITTED,
     community_status,
     gang_status,
     native_status,
@@ -46,6 +47,7 @@ GANG_GROUP, _, GANG_VERSION = GANG_API_VERSION.partition("/")
 POD_GROUP_KINDS: Final[Mapping[str, type[AnyPodGroup]]] = {
     kind.api_version.partition("/")[0]: kind for kind in POD_GROUPS
 }
+VOLCANO_GROUP: Final = VolcanoPodGroup.api_version.partition("/")[0]
 NATIVE_GROUP: Final = NativePodGroup.api_version.partition("/")[0]
 
 
@@ -99,6 +101,7 @@ class GangCache:
     Args:
         schedulers: whose pods are ours, by ``spec.schedulerName``; the first one signs Gangs.
         gang_wait_time: the scheduler's, seconds, for gangs that ask for none.
+        why_not_admitted: why a PodGroup of Volcano may not have pods yet; "" if it may.
 
     Attributes:
         tombstones: Gangs and PodGroups that went since the reconcile of their gang began, which no
@@ -108,10 +111,15 @@ class GangCache:
     """
 
     def __init__(
-        self, schedulers: Iterable[str] = ("arranger",), *, gang_wait_time: float = 600.0
+        self,
+        schedulers: Iterable[str] = ("arranger",),
+        *,
+        gang_wait_time: float = 600.0,
+        why_not_admitted: Callable[[VolcanoPodGroup], str] = lambda _: "",
     ) -> None:
         self._schedulers = tuple(schedulers)
         self._gang_wait_time = gang_wait_time
+        self._why_not_admitted = why_not_admitted
         self.registry = GangRegistry()
         self.tombstones = Tombstones()
         #: Gang → uid → member.
@@ -227,6 +235,11 @@ class GangCache:
         if name not in self._members:
             self._without_pods.discard(name)
 
+    def waits_for_admission(self, name: str) -> bool:
+        """Whether the PodGroup of a gang is to be looked at again though nothing happens to it."""
+        observed = self._observed.get(GangObjectKey(VOLCANO_GROUP, name))
+        return observed is not None and _waits_for_admission(observed)
+
     def _summarize(self, name: str, gang: Gang | None) -> GangSummary:
         members = self._members.get(name, {}).values()
         if gang is None:
@@ -250,7 +263,8 @@ class GangCache:
         if kind is NativePodGroup:
             status = native_status(summary, before=before, version=observed.version, now=now)
         elif kind is VolcanoPodGroup:
-            status = volcano_status(summary, before=before, now=now)
+            refusal = "" if summary.total.members else self._why_not_admitted(_pod_group(observed))
+            status = volcano_status(summary, before=before, now=now, refusal=refusal)
         else:
             coarse = kind is CommunityPodGroup
             status = community_status(summary, before=before, coarse_phases=coarse)
@@ -266,7 +280,7 @@ class GangCache:
             return False
         gang = self._observed.get(GangObjectKey(GANG_GROUP, key.name))
         left = key.name in self._without_pods or (gang is not None and self._is_managed_by_us(gang))
-        return left or not observed.status.get("phase")
+        return left or not observed.status.get("phase") or _waits_for_admission(observed)
 
     def _gang_change(
         self, key: GangObjectKey, gang: Gang | None, summary: GangSummary
@@ -305,3 +319,14 @@ class GangCache:
         fields = self._status_fields.get(group)
         patch = merge_patch(current, desired)
         return patch if fields is None else {k: v for k, v in patch.items() if k in fields}
+
+
+def _pod_group(observed: ObservedObject) -> VolcanoPodGroup:
+    whole = {"spec": observed.spec, "status": observed.status}
+    group = msgspec.convert({"metadata": {"name": ""}, **whole}, VolcanoPodGroup, strict=False)
+    group.metadata = observed.metadata
+    return group
+
+
+def _waits_for_admission(group: ObservedObject) -> bool:
+    return any(c.get("reason") == NOT_ADMITTED for c in group.status.get("conditions") or ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from arranger.api.types.core import Pod
-from arranger.api.types.pod_groups import NativePodGroup
+from arranger.api.types.pod_groups import NativePodGroup, VolcanoPodGroup
 from arranger.controllers.gang.cache import (
     GANG_GROUP,
     GANG_VERSION,
@@ -54,6 +54,9 @@ _WATCHED_VERSIONS: Final = {
 class GangController:
     """Keeps Gangs and PodGroups true to the pods.
 
+    Args:
+        why_not_admitted: why a PodGroup of Volcano may not have pods yet; "" if it may.
+
     Attributes:
         cache: what is known.
         work_queue: the gangs that are due.
@@ -63,8 +66,18 @@ class GangController:
             pods are gone.
     """
 
-    def __init__(self, transport: Transport, options: ControllerOptions) -> None:
-        self.cache = cache = GangCache(options.schedulers, gang_wait_time=options.gang_wait_time)
+    def __init__(
+        self,
+        transport: Transport,
+        options: ControllerOptions,
+        *,
+        why_not_admitted: Callable[[VolcanoPodGroup], str] = lambda _: "",
+    ) -> None:
+        self.cache = cache = GangCache(
+            options.schedulers,
+            gang_wait_time=options.gang_wait_time,
+            why_not_admitted=why_not_admitted,
+        )
         self.work_queue = WorkQueue(options, "gang")
         self.pods = CacheHandler[Pod](
             cache.on_pod_updated,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 import msgspec
 import structlog
@@ -24,6 +25,9 @@ from arranger.gangs.gang_object import gang_manifest, gangs_path
 
 log = structlog.get_logger(__name__)
 
+#: Seconds until a PodGroup that is not admitted is looked at again.
+ADMISSION_RETRY: Final = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class GangReconciler:
@@ -34,12 +38,12 @@ class GangReconciler:
     work_queue: WorkQueue
     now: Callable[[], datetime]
 
-    async def reconcile(self, name: str) -> Result:
+    async def reconcile(self, name: str) -> Result | float:
         """Write what is to be written about one gang."""
         with self.cache.tombstones.kept(name):
             return await self._reconcile(name)
 
-    async def _reconcile(self, name: str) -> Result:
+    async def _reconcile(self, name: str) -> Result | float:
         for change in self.cache.changes(name, second_time(self.now())):
             try:
                 await self._write(change)
@@ -55,7 +59,7 @@ class GangReconciler:
                 if not error.invalid:
                     return Result.BACKOFF
         self.cache.mark_written(name)
-        return Result.DONE
+        return ADMISSION_RETRY if self.cache.waits_for_admission(name) else Result.DONE
 
     async def _write(self, change: ObjectChange) -> None:
         observed = change.observed

@@ -24,6 +24,9 @@ INQUEUE: Final = "Inqueue"
 UNKNOWN: Final = "Unknown"
 COMPLETED: Final = "Completed"
 
+#: Reason of a PodGroup without pods that is Pending.
+NOT_ADMITTED: Final = "NotAdmitted"
+
 #: Phases that stay when the pods are cleaned up.
 _TERMINAL_PHASES: Final = frozenset({FINISHED, FAILED, COMPLETED})
 #: scheduler-plugins has fewer phases: Scheduling stands for all between Pending and Running.
@@ -132,9 +135,18 @@ def community_status(
     }
 
 
-def volcano_status(gang: GangSummary, *, before: Mapping[str, Any], now: str) -> Object:
-    """``status`` of Volcano's PodGroup, by the rules of its scheduler's session."""
+def volcano_status(
+    gang: GangSummary, *, before: Mapping[str, Any], now: str, refusal: str = ""
+) -> Object:
+    """``status`` of Volcano's PodGroup, by the rules of its scheduler's session.
+
+    Args:
+        refusal: why it is not admitted, if it has no pods; "" if it is.
+    """
     phase = _volcano_phase(gang, before.get("phase", ""))
+    refusal = "" if gang.total.members or phase != INQUEUE else refusal
+    if refusal:
+        phase = PENDING
     total = _with_removed(gang, gang.total, before)
     conditions = list(before.get("conditions") or ())
     condition, over = None, {"Scheduled", "Unschedulable"}
@@ -142,6 +154,8 @@ def volcano_status(gang: GangSummary, *, before: Mapping[str, Any], now: str) ->
         condition = ("Scheduled", "True", "tasks in gang are ready to be scheduled", "")
     elif gang.message:
         condition = ("Unschedulable", "True", "NotEnoughResources", gang.message)
+    elif refusal:
+        condition = ("Unschedulable", "True", NOT_ADMITTED, refusal)
     elif phase == UNKNOWN:
         condition = ("Unschedulable", "True", "NotEnoughResources", _unready(gang))
     if condition is not None:
@@ -178,7 +192,8 @@ def _volcano_phase(gang: GangSummary, before: str) -> str:
     it to the end. Differences: an end outlives the pods, a role that lacks members is not made up
     for by another, and an empty gang is not Completed.
 
-    A gang without pods is Inqueue, and stays so, because operators make the pods only then.
+    A gang without pods is Inqueue, unless it is not admitted, because operators make the pods only
+    then; and it stays so.
     """
     if _has_ended(gang, before):
         return before

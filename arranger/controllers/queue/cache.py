@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -17,18 +18,20 @@ from arranger.api.annotations import QUEUE_NAME
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
 from arranger.api.queue_annotations import DEFAULT_QUEUE
-from arranger.api.resource_requests import Amounts, pod_requests
+from arranger.api.resource_requests import Amounts, parse_resource_list, pod_requests
 from arranger.api.types.core import Node, ObjectMeta, Pod, Struct
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import QUEUE_API_VERSION, Queue, QueueSpec, QueueStatus
 from arranger.controllers.runtime.objects import is_stale
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
+from arranger.quota.min_resources import requested_minimum
 from arranger.quota.queue_spec import (
     QueueQuota,
     charges_for,
     path_self_to_root,
     read_queue,
     validate,
+    why_no_pods,
 )
 
 WAITING: Final = "waiting"
@@ -109,6 +112,8 @@ class QueueCache:
     Attributes:
         served: whether the definition of Queues is installed.
         status_fields: the fields that it has in ``status``; None for any.
+        pod_groups: ``namespace/name`` → PodGroup.
+        total_requests: what all bound pods ask for.
     """
 
     def __init__(self, schedulers: Iterable[str] = ("arranger",)) -> None:
@@ -117,11 +122,13 @@ class QueueCache:
         self.status_fields: frozenset[str] | None = None
         self.observed: dict[str, ObservedQueue] = {}
         self.states: dict[str, QueueQuota] = {}
+        self.pod_groups: dict[str, VolcanoPodGroup] = {}
+        self.total_requests: Counter[str] = Counter()
         self._node_cards: dict[str, Cards] = {}
+        self._allocatable: dict[str, Amounts] = {}
         self._pods: dict[str, PodEntry] = {}
         self._pods_on_node: dict[str, set[str]] = {}
         self._pods_of_pod_group: dict[str, set[str]] = {}
-        self._pod_groups: dict[str, VolcanoPodGroup] = {}
         #: Queue → what its own pods use, those of its children not counted.
         self._usage: dict[str, Usage] = {}
         #: Queue → workload → state → pods; and queue → PodGroups.
@@ -156,10 +163,13 @@ class QueueCache:
 
     def on_node_updated(self, node: Node) -> set[str]:
         """A node was added or edited."""
+        with suppress(QuantityError):
+            self._allocatable[node.metadata.name] = parse_resource_list(node.status.allocatable)
         return self._set_node_cards(node.metadata.name, cards_of(node))
 
     def on_node_deleted(self, name: str) -> set[str]:
         """A node was deleted."""
+        self._allocatable.pop(name, None)
         return self._set_node_cards(name, NO_CARDS)
 
     def _set_node_cards(self, node: str, cards: Cards) -> set[str]:
@@ -180,15 +190,15 @@ class QueueCache:
         return self._set_pod_group(name, None)
 
     def _set_pod_group(self, name: str, group: VolcanoPodGroup | None) -> set[str]:
-        before = self._pod_groups.pop(name, None)
+        before = self.pod_groups.pop(name, None)
         names: set[str] = set()
         if before is not None:
-            self._pod_groups_in_queue[_queue_of(before)].discard(name)
-            names.add(_queue_of(before))
+            self._pod_groups_in_queue[queue_of(before)].discard(name)
+            names.add(queue_of(before))
         if group is not None:
-            self._pod_groups[name] = group
-            self._pod_groups_in_queue.setdefault(_queue_of(group), set()).add(name)
-            names.add(_queue_of(group))
+            self.pod_groups[name] = group
+            self._pod_groups_in_queue.setdefault(queue_of(group), set()).add(name)
+            names.add(queue_of(group))
         # A queue is Closing as long as one below it has work.
         concerned = {queue for each in names for queue in self._with_ancestors(each)}
         same_queue = len(names) == 1 and before is not None and group is not None
@@ -214,6 +224,8 @@ class QueueCache:
         _discard(self._pods_on_node, entry.pod.spec.node_name, uid)
         _discard(self._pods_of_pod_group, entry.pod_group, uid)
         self._usage[entry.queue].add(entry.usage, -1)
+        if entry.state == BOUND:
+            self.total_requests.subtract(entry.requests)
         if entry.ours:
             workloads = self._workloads[entry.queue]
             workloads[entry.workload][entry.state] -= 1
@@ -223,10 +235,11 @@ class QueueCache:
 
     def _add_pod(self, entry: PodEntry) -> set[str]:
         uid, node = entry.pod.metadata.uid, entry.pod.spec.node_name
-        group = self._pod_groups.get(entry.pod_group)
-        inherited = _queue_of(group) if group is not None else DEFAULT_QUEUE
+        group = self.pod_groups.get(entry.pod_group)
+        inherited = queue_of(group) if group is not None else DEFAULT_QUEUE
         entry = replace(entry, queue=entry.declared_queue or inherited, usage=Usage())
         if entry.state == BOUND:
+            self.total_requests.update(entry.requests)
             cards = self._node_cards.get(node, NO_CARDS)
             names = set(cards.values())
             for name, n in charges_for(entry.requests, cards).items():
@@ -281,17 +294,49 @@ class QueueCache:
             total.add(self._usage.get(queue, Usage()))
         return Usage(+total.resources, +total.cards)
 
+    def allocatable(self, resource: str) -> int:
+        """What all nodes have together."""
+        return sum(amounts.get(resource, 0) for amounts in self._allocatable.values())
+
+    def path_self_to_root(self, name: str) -> list[QueueQuota]:
+        """A queue and its ancestors; nothing if there is no such queue."""
+        path = list(path_self_to_root(self.states, name))
+        return path or [QueueQuota(DEFAULT_QUEUE)] * (name == DEFAULT_QUEUE)
+
+    def why_no_pods(self, name: str) -> str:
+        """Why a queue takes no pods; "" if it does, as where there are no queues at all."""
+        if not self.states:
+            return ""
+        children = sum(q.parent == name for q in self.states.values() if q.name != name)
+        return why_no_pods(name, self.path_self_to_root(name), children)
+
+    def promised(self, group: VolcanoPodGroup) -> Amounts:
+        """What a PodGroup is still to get of its ``minResources``.
+
+        All, while it is Inqueue and has no pods; and if it runs, what its pods do not ask for.
+        """
+        pods = [self._pods[uid] for uid in self._pods_of_pod_group.get(group.key, ())]
+        wanted = requested_minimum(group)
+        if group.status.phase == "Inqueue" and not pods:
+            return wanted
+        if group.status.phase != "Running":
+            return {}
+        held: Counter[str] = Counter()
+        for entry in pods:
+            held.update(entry.requests if entry.state == BOUND else {})
+        return {name: max(0, n - held[name]) for name, n in wanted.items()}
+
     def phase_counts(self, name: str) -> Counter[str]:
         """Phase → groups of a queue; a pod of no gang is a group of its own.
 
         Of a PodGroup of Volcano's its phase counts, of all else what its pods do.
         """
         found = Counter(
-            self._pod_groups[group].status.phase or "Pending"
+            self.pod_groups[group].status.phase or "Pending"
             for group in self._pod_groups_in_queue.get(name, ())
         )
         for workload, pods in self._workloads.get(name, {}).items():
-            if workload not in self._pod_groups:
+            if workload not in self.pod_groups:
                 phases = ((BOUND, "Running"), (WAITING, "Pending"), (ENDED, "Completed"))
                 found[next(phase for state, phase in phases if pods[state])] += 1
         return found
@@ -318,7 +363,8 @@ class QueueCache:
         return found
 
 
-def _queue_of(group: VolcanoPodGroup) -> str:
+def queue_of(group: VolcanoPodGroup) -> str:
+    """The queue that a PodGroup names, or the default one."""
     return group.spec.queue or DEFAULT_QUEUE
 
 

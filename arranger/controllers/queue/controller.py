@@ -11,6 +11,7 @@ from arranger.api.types.command import Command
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import QUEUE_API_VERSION
+from arranger.controllers.queue.admission import PodGroupAdmission
 from arranger.controllers.queue.cache import ObservedQueue, QueueCache
 from arranger.controllers.queue.commands import commanded_queue
 from arranger.controllers.queue.reconciler import QueueReconciler
@@ -41,10 +42,12 @@ class QueueController:
         work_queue: the queues that are due.
         pods: has to be told of the pods of all namespaces, for queues belong to none.
         commands: has to be told of all Commands.
+        admission: whether PodGroups may have pods.
     """
 
     def __init__(self, transport: Transport, options: ControllerOptions) -> None:
         self.cache = cache = QueueCache(options.schedulers)
+        self.admission = PodGroupAdmission(cache)
         self.work_queue = WorkQueue(options, "queue")
         self._events = EventBroadcaster(transport, options, "queues")
         enqueue = self.work_queue.enqueue

@@ -10,13 +10,14 @@ import msgspec
 import structlog
 
 from arranger.api import event_reasons
+from arranger.api.annotations import CLOSED_BY_PARENT
 from arranger.api.effects import ObjectReference
 from arranger.api.timestamps import second_time
 from arranger.api.types.command import Command
 from arranger.api.types.queue import QUEUE_API_VERSION
 from arranger.controllers.queue.cache import QUEUES_PATH, ObservedQueue, QueueCache
 from arranger.controllers.queue.commands import obey
-from arranger.controllers.queue.status import queue_status
+from arranger.controllers.queue.status import OPEN, closed_by_parent, queue_status
 from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.objects import Object, merge_patch
@@ -83,8 +84,29 @@ class QueueReconciler:
         return True
 
     async def _write_status(self, name: str) -> Result:
+        if name not in self.cache.observed or not self.cache.served:
+            return Result.DONE
+        mark = closed_by_parent(self.cache, name)
+        if mark == "true" and (result := await self._mark(name, mark)) is not Result.DONE:
+            return result or Result.DONE
+        result = await self._write_status_of(name)
+        observed = self.cache.observed.get(name)
+        opened = observed is not None and observed.status.get("state") == OPEN
+        if mark == "false" and opened and result is Result.DONE:
+            return await self._mark(name, mark) or Result.DONE
+        return result
+
+    async def _mark(self, name: str, by_parent: str) -> Result | None:
+        """Note whether a queue is closed only because of one above it."""
+        observed = self.cache.observed.get(name)
+        if observed is None:
+            return Result.DONE
+        change = {"metadata": {"annotations": {CLOSED_BY_PARENT: by_parent}}}
+        return await self._patch(observed, "", change, versioned=True)
+
+    async def _write_status_of(self, name: str) -> Result:
         observed, fields = self.cache.observed.get(name), self.cache.status_fields
-        if observed is None or not self.cache.served:
+        if observed is None:
             return Result.DONE
         desired = queue_status(self.cache, name, second_time(self.now()))
         if fields is not None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from arranger.api.queue_annotations import desired_state
+from arranger.api.annotations import CLOSED_BY_PARENT
 from arranger.api.resource_requests import format_quantity, format_resource_list
-from arranger.controllers.queue.cache import ObservedQueue, QueueCache, Usage
+from arranger.controllers.queue.cache import QueueCache, Usage
 from arranger.controllers.runtime.objects import Object, with_condition
-from arranger.quota.queue_spec import QueueQuota
+from arranger.quota.queue_spec import QueueQuota, path_self_to_root
 
 OPEN: Final = "Open"
 CLOSING: Final = "Closing"
@@ -52,21 +52,26 @@ _PHASES: Final = ("Unknown", "Pending", "Running", "Inqueue", "Completed")
 def state_of(cache: QueueCache, name: str) -> str:
     """Whether a queue takes work.
 
-    The annotation of its owner counts; without one the state that is written stays, for others may
-    have closed the queue. A queue to be closed is Closing until its work has ended, then Closed.
+    It does not if it is closed, or one that it is part of. To be closed, it is Closing until its
+    work has ended, then Closed.
     """
-    before = str(cache.observed[name].status.get("state") or "")
-    if not _should_be_closed(cache.observed[name], before):
+    if all(state.is_open for state in path_self_to_root(cache.states, name)):
         return OPEN
+    before = cache.observed[name].status.get("state")
     return CLOSING if before != CLOSED and cache.has_work(name) else CLOSED
 
 
-def _should_be_closed(queue: ObservedQueue, before: str) -> bool:
-    try:
-        desired = desired_state(queue.to_queue())
-    except ValueError:
-        desired = ""
-    return desired == CLOSED or (not desired and before in (CLOSING, CLOSED))
+def closed_by_parent(cache: QueueCache, name: str) -> str:
+    """What the mark of a queue must be changed to that is closed only by one above it; "" if right.
+
+    It is set before the state is written, and taken back after: so the queue opens with the others,
+    whenever a controller dies.
+    """
+    marked = cache.observed[name].metadata.annotations.get(CLOSED_BY_PARENT) == "true"
+    itself, *above = path_self_to_root(cache.states, name)
+    if all(state.is_open for state in above):
+        return "false" if marked else ""
+    return "true" if itself.is_open and not marked else ""
 
 
 def _cards(state: QueueQuota, used: Usage) -> Object | None:

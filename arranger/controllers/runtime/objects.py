@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from arranger.api.types.core import ObjectMeta
-from arranger.kube.watch.reflector import is_newer
+from arranger.kube.watch.sink import is_newer
 
 #: An object of the API or a part of one, as its JSON is.
 Object = dict[str, Any]

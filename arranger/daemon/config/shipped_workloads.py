@@ -127,6 +127,7 @@ SHIPPED_WORKLOADS: Final[tuple[Mapping[str, Any], ...]] = (
         "apiVersion": "ray.io/v1",
         "kind": "RayCluster",
         "resource": "rayclusters",
+        "otherVersions": ["v1alpha1"],
         "roles": [
             {"name": '"headgroup"', "minimum": "1"},
             {

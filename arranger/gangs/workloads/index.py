@@ -85,6 +85,15 @@ class _KnownOwner:
         born, made = self.metadata.creation_timestamp, pod.creation_timestamp
         return born is None or made is None or made >= born
 
+    @property
+    def shape(self) -> tuple[object, ...] | None:
+        """What decides which gang a pod is in; None where its pods decide that, too."""
+        said = self.definition
+        if said is None:
+            return None
+        roles = tuple(role for role, _ in said.roles) if said.per_role else ()
+        return self.reference.uid, self.switched_off, said.is_gang, said.per_role, roles
+
     def definition_for(self, kind: WorkloadKind, pod: Pod) -> GangDefinition:
         """What it says of the gang of a pod."""
         if self.definition is not None:
@@ -188,17 +197,22 @@ class WorkloadIndex:
         names, self._undefined = self._undefined, {}
         return [name for name in names if name not in self._groups]
 
-    # --- owners and kinds: each returns the pods that may be in another gang now ------------
+    # --- owners and kinds: each returns the pods that are to be looked at again -------------
 
     def set_owner(self, kind: WorkloadKind, owner: Workload) -> list[Pod]:
         """An owner appeared or was edited."""
         meta = owner.metadata
         key = OwnerKey(kind, meta.namespace, meta.name)
-        known = _read_owner(kind, owner)
-        if self._owners.get(key) == known:
+        before, known = self._owners.get(key), _read_owner(kind, owner)
+        if before == known:
             return []
         self._owners[key] = known
-        return self._pods_with(key)
+        if before is None or known.shape is None or before.shape != known.shape:
+            return self._pods_with(key)
+        # Only numbers have changed, as with each pod of a Job that ends: one of each gang will do.
+        uids = self._pods_of_owner.get(key, ())
+        one_each = {self._gang_of_pod[uid]: uid for uid in uids if uid in self._gang_of_pod}
+        return [self._pods[uid] for uid in one_each.values()]
 
     def remove_owner(self, kind: WorkloadKind, owner: Workload) -> list[Pod]:
         """An owner was deleted."""

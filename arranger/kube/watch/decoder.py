@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, Final, Generic, Protocol, TypeVar
+from contextlib import suppress
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
+
+from arranger.kube.watch.nesting import CUT, TOO_DEEP, cut_deep_parts
 
 
 class KubeObject(Protocol):
@@ -70,11 +70,6 @@ class Page(msgspec.Struct, Generic[_T]):
     items: list[_T] | None = None
 
 
-#: What decoding may raise; the second for an object that is nested too deep.
-_UNDECODABLE: Final = (msgspec.DecodeError, RecursionError)
-#: Levels that must be passed over in a list with such an object; the API server allows 10,000.
-_DEEPEST: Final = 12_000
-
 _raw_event = msgspec.json.Decoder(RawWatchEvent)
 _partial = msgspec.json.Decoder(PartialObjectMetadata)
 _raw_page = msgspec.json.Decoder(Page[msgspec.Raw])
@@ -82,29 +77,24 @@ _raw_page = msgspec.json.Decoder(Page[msgspec.Raw])
 
 def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
     """The metadata in ``raw``; empty where even that cannot be decoded."""
-    try:
-        with _deep_recursion():
+    with suppress(msgspec.DecodeError):
+        try:
             return _partial.decode(raw).metadata
-    except _UNDECODABLE:
-        return PartialMetadata()
-
-
-@contextmanager
-def _deep_recursion() -> Iterator[None]:
-    """Pass over what is nested too deep to be decoded; for a moment, as each level takes stack."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _DEEPEST))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
+        except RecursionError:
+            return _partial.decode(cut_deep_parts(bytes(raw))).metadata
+    return PartialMetadata()
 
 
 class UndecodableObject(msgspec.Struct):
-    """An object that could not be decoded: its metadata, as far as known, and why."""
+    """An object that could not be decoded: its metadata, as far as known, and why.
 
-    meta: PartialMetadata
+    Attributes:
+        event: the type of the event with which it came; "" in a list.
+    """
+
+    metadata: PartialMetadata
     error: str
+    event: str = ""
 
 
 class Decoder(Generic[T]):
@@ -128,16 +118,17 @@ class Decoder(Generic[T]):
             event = self._event.decode(line)
             if event.type not in ("ERROR", "BOOKMARK"):
                 return event
-        except _UNDECODABLE as error:
+        except msgspec.DecodeError as error:
             wrong = str(error)
+        except RecursionError:
+            wrong, line = TOO_DEEP, cut_deep_parts(line)
         try:
-            with _deep_recursion():
-                raw = _raw_event.decode(line)
-        except _UNDECODABLE:
+            raw = _decode_envelope(line)
+        except msgspec.DecodeError:
             return UndecodableObject(PartialMetadata(), wrong)
         if raw.type in ("ERROR", "BOOKMARK"):
             return raw
-        return UndecodableObject(decode_metadata(raw.object), wrong)
+        return UndecodableObject(decode_metadata(raw.object), wrong, raw.type)
 
     def decode_page(self, body: bytes) -> tuple[ListMeta, list[T], list[UndecodableObject]]:
         """One page of a list, and what of it could not be decoded.
@@ -145,16 +136,24 @@ class Decoder(Generic[T]):
         Raises:
             msgspec.DecodeError: the body is not a list at all.
         """
-        with suppress(*_UNDECODABLE):
+        with suppress(msgspec.DecodeError, RecursionError):
             page = self._page.decode(body)
             return page.metadata, page.items or [], []
         good: list[T] = []
         bad: list[UndecodableObject] = []
-        with _deep_recursion():
-            raw = _raw_page.decode(body)
+        raw = _raw_page.decode(cut_deep_parts(body))
         for item in raw.items or []:
             try:
+                if CUT in bytes(item):
+                    raise msgspec.DecodeError(TOO_DEEP)
                 good.append(self._object.decode(item))
-            except _UNDECODABLE as error:
+            except msgspec.DecodeError as error:
                 bad.append(UndecodableObject(decode_metadata(item), str(error)))
         return raw.metadata, good, bad
+
+
+def _decode_envelope(line: bytes) -> RawWatchEvent:
+    try:
+        return _raw_event.decode(line)
+    except RecursionError:
+        return _raw_event.decode(cut_deep_parts(line))

@@ -9,11 +9,11 @@ of ours tells them apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from arranger.kube.watch.decoder import KubeObject, T
+from arranger.kube.watch.decoder import KubeObject, T, UndecodableObject
 
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -57,7 +57,7 @@ class Informer(Generic[T]):
 
     handler: ResourceEventHandler[T]
     _: KW_ONLY
-    key: Callable[[T], str] = namespaced_name
+    key: Callable[[T | UndecodableObject], str] = namespaced_name
     sort_by: Callable[[T], Any] | None = None
     transform: Callable[[T], T] = lambda obj: obj
     notify: Callable[[], None] = lambda: None
@@ -72,9 +72,14 @@ class Informer(Generic[T]):
         """
         self._objects.setdefault(self.key(obj), self.transform(obj))
 
-    def replaced(self, objects: list[T], resource_version: str) -> None:
-        """These are all objects there are."""
-        present = {self.key(obj) for obj in objects}
+    def replaced(
+        self,
+        objects: list[T],
+        resource_version: str,
+        undecodable: Sequence[UndecodableObject] = (),
+    ) -> None:
+        """These are all objects there are; of the undecodable ones the last known state stays."""
+        present = {*map(self.key, objects), *map(self.key, undecodable)}
         for key in [key for key in self._objects if key not in present]:
             self.handler.on_deleted(self._objects.pop(key))
         if self.sort_by is not None:
@@ -91,8 +96,10 @@ class Informer(Generic[T]):
         self.handler.on_updated(obj)
         self.notify()
 
-    def deleted(self, obj: T) -> None:
-        """An object was deleted."""
-        self._objects.pop(self.key(obj), None)
-        self.handler.on_deleted(obj)
+    def deleted(self, obj: T | UndecodableObject) -> None:
+        """An object was deleted; of an undecodable one the handler gets the last known state."""
+        known = self._objects.pop(self.key(obj), None)
+        last = known if isinstance(obj, UndecodableObject) else obj
+        if last is not None:
+            self.handler.on_deleted(last)
         self.notify()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -70,8 +71,13 @@ class RawObjectStore:
     def __contains__(self, name: object) -> bool:
         return name in self._objects
 
-    def replaced(self, objects: list[RawObject], resource_version: str) -> None:
-        """The full state, after a list."""
+    def replaced(
+        self,
+        objects: list[RawObject],
+        resource_version: str,
+        undecodable: Sequence[UndecodableObject] = (),
+    ) -> None:
+        """The full state, after a list; nothing in it is undecodable."""
         self._objects = {obj.metadata.name: obj.raw for obj in objects}
         self.synced = True
 
@@ -79,7 +85,7 @@ class RawObjectStore:
         """One object was added or edited."""
         self._objects[obj.metadata.name] = obj.raw
 
-    def deleted(self, obj: RawObject) -> None:
+    def deleted(self, obj: RawObject | UndecodableObject) -> None:
         """One object was deleted."""
         self._objects.pop(obj.metadata.name, None)
 

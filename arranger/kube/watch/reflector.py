@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final, Generic, Protocol
+from typing import Any, Final, Generic
 
 import msgspec
 import structlog
@@ -38,6 +38,7 @@ from arranger.kube.watch.decoder import (
     UndecodableObject,
     decode_metadata,
 )
+from arranger.kube.watch.sink import Sink, is_newer
 
 log = structlog.get_logger(__name__)
 
@@ -56,19 +57,6 @@ NOT_SERVED_RETRY: Final = 30.0
 MAX_STREAM_ERRORS: Final = 3
 #: Lines handled before other tasks may run (about 10 µs each).
 LINES_PER_YIELD: Final = 200
-
-
-class Sink(Protocol[T]):
-    """Takes in the state; called synchronously from the event loop."""
-
-    def replaced(self, objects: list[T], resource_version: str) -> None:
-        """This is the full state now: whatever else the sink knows is gone."""
-
-    def applied(self, obj: T) -> None:
-        """An object was added or modified."""
-
-    def deleted(self, obj: T) -> None:
-        """An object was deleted; ``obj`` is its last state."""
 
 
 class _ExpiredError(Exception):
@@ -175,7 +163,7 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         """Fetch the full state page by page, consistently (never from a stale cache)."""
-        objects: list[T] = []
+        objects, undecodable = list[T](), list[UndecodableObject]()
         query = {**self.query, "limit": str(PAGE_SIZE)}
         while True:
             accept = self._accept("PartialObjectMetadataList")
@@ -184,6 +172,7 @@ class Reflector(Generic[T]):
             if answer.status == 410 and "continue" in query:
                 # The continue token has expired: fetch all in one piece.
                 objects.clear()
+                undecodable.clear()
                 query = {**self.query}
                 continue
             if answer.status != 200:
@@ -196,10 +185,11 @@ class Reflector(Generic[T]):
                 raise self._failing("not a list: it has no resourceVersion")
             self._report_undecodable(bad)
             objects += good
+            undecodable += bad
             if not meta.continue_:
                 break
             query["continue"] = meta.continue_
-        self._replace(objects, meta.resource_version)
+        self._replace(objects, meta.resource_version, undecodable)
 
     async def _watch(self, *, initial: bool) -> None:
         """Follow one stream to its end; with ``initial`` it begins with the full state."""
@@ -254,7 +244,7 @@ class Reflector(Generic[T]):
 
     async def _read_initial_events(self, lines: Any) -> float:
         """Collect the full state until its bookmark; gives the time at which it was complete."""
-        found: dict[str, T] = {}
+        found: dict[str, T | UndecodableObject] = {}
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(INITIAL_EVENTS_TIMEOUT) as timeout:
@@ -267,6 +257,9 @@ class Reflector(Generic[T]):
                         await asyncio.sleep(0)
                     if isinstance(event, UndecodableObject):
                         self._report_undecodable([event])
+                        found[event.metadata.uid] = event
+                        if event.event == "DELETED":
+                            del found[event.metadata.uid]
                     elif isinstance(event, RawWatchEvent):
                         if event.type == "ERROR":
                             raise self._event_error(event)
@@ -275,7 +268,9 @@ class Reflector(Generic[T]):
                             raise _WatchListUnsupportedError(
                                 "a bookmark came before the initial events"
                             )
-                        self._replace(list(found.values()), meta.resource_version)
+                        bad = [o for o in found.values() if isinstance(o, UndecodableObject)]
+                        good = [o for o in found.values() if not isinstance(o, UndecodableObject)]
+                        self._replace(good, meta.resource_version, bad)
                         return loop.time()
                     elif event.type == "DELETED":
                         found.pop(event.object.metadata.uid, None)
@@ -292,39 +287,43 @@ class Reflector(Generic[T]):
 
     def _handle_line(self, line: bytes) -> None:
         event = self.decoder.decode_event(line)
-        if isinstance(event, UndecodableObject):
-            self._report_undecodable([event])
-            self._advance_version(event.meta.resource_version)
-            return
         if isinstance(event, RawWatchEvent):
             if event.type == "ERROR":
                 raise self._event_error(event)
             self._advance_version(decode_metadata(event.object).resource_version)
             return
-        obj, meta = event.object, event.object.metadata
-        version = meta.resource_version
-        known = self._versions.get(meta.uid)
+        obj: T | UndecodableObject
+        if isinstance(event, UndecodableObject):
+            self._report_undecodable([event])
+            kind, obj = event.event, event
+        else:
+            kind, obj = event.type, event.object
+        uid, version = obj.metadata.uid, obj.metadata.resource_version
+        known = self._versions.get(uid)
         if known is not None and not is_newer(version, known):
             self.metrics.increment("watch_stale_events", 1, resource=self.path)
             return
-        if event.type == "DELETED":
-            self._advance_version(version)
-            if known is not None:
-                del self._versions[meta.uid]
-                self.sink.deleted(obj)
-        elif event.type in ("ADDED", "MODIFIED"):
-            self._advance_version(version)
-            self._versions[meta.uid] = version
+        self._advance_version(version)
+        if kind == "DELETED" and known is not None:
+            del self._versions[uid]
+            self.sink.deleted(obj)
+        elif kind in ("ADDED", "MODIFIED") and not isinstance(obj, UndecodableObject):
+            self._versions[uid] = version
             self.sink.applied(obj)
 
-    def _replace(self, objects: list[T], version: str) -> None:
+    def _replace(
+        self, objects: list[T], version: str, undecodable: Sequence[UndecodableObject]
+    ) -> None:
         self.not_served = False
         self._not_served_paths = 0
         self.last_error = ""
+        before = self._versions
         self._versions = {o.metadata.uid: o.metadata.resource_version for o in objects}
+        for uid in {bad.metadata.uid for bad in undecodable} & before.keys():
+            self._versions[uid] = before[uid]  # its last known state stays
         self.resource_version = version
         self.problems.succeeded(self._name)
-        self.sink.replaced(objects, version)
+        self.sink.replaced(objects, version, undecodable)
         self.synced.set()
 
     def _advance_version(self, version: str) -> None:
@@ -360,7 +359,11 @@ class Reflector(Generic[T]):
     def _report_undecodable(self, bad: Iterable[UndecodableObject]) -> None:
         for item in bad:
             self.metrics.increment("watch_bad_objects", 1, resource=self.path)
-            found = {"namespace": item.meta.namespace, "name": item.meta.name, "error": item.error}
+            found = {
+                "namespace": item.metadata.namespace,
+                "name": item.metadata.name,
+                "error": item.error,
+            }
             log.warning("reflector.bad_object", resource=self.path, **found)
 
     def _count_events(self, amount: int) -> None:
@@ -386,14 +389,3 @@ class Reflector(Generic[T]):
 
     def _failing(self, what: str) -> _ServerUnavailableError:
         return _ServerUnavailableError(Problem(ProblemKind.FAILING, what, self._name))
-
-
-def is_newer(version: str, other: str) -> bool:
-    """Whether one resourceVersion is later than another of the same resource.
-
-    Since 1.35 apimachinery defines the order of decimal versions (by length, then by digits). Any
-    other form is opaque, and counts as later if it differs.
-    """
-    if version.isdecimal() and other.isdecimal():
-        return (len(version), version) > (len(other), other)
-    return version != other

@@ -191,6 +191,22 @@ async def test_one_that_is_replaced_goes_by_itself_and_the_whole_comes_back_whol
         await sim.until_settled(4)
 
 
+async def test_its_gang_object_is_made_and_goes_with_its_last_pod(sim: WorkloadHarness) -> None:
+    room(sim, "n0", 4)
+    async with sim.scheduler():
+        sim.submit(TRAIN)
+        sim.make(PODS)
+        await sim.until_settled(4)
+        await asyncio.sleep(10)
+        (gang,) = sim.cluster.objects("gangs", "arranger.io")
+        assert gang["spec"]["source"] == "workload"
+        assert gang["status"]["resourceSatisfied"] is True
+        sim.request("DELETE", sim._path(TRAIN))
+        for pod in sim.cluster.objects("pods"):
+            sim.delete("pod", pod["metadata"]["name"])
+        await sim.until(lambda: not sim.cluster.objects("gangs", "arranger.io"))
+
+
 # --- restarts --------------------------------------------------------------------------------
 
 

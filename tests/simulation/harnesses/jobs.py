@@ -216,7 +216,9 @@ class JobHarness(GangHarness):
         transport = InProcessTransport(self.cluster, hook=self.job_faults, user=name)
         options = ControllerOptions(debounce=0.1, rng=random.Random(1), now=virtual_now)
         controller = JobController(transport, options)
-        gangs, queues = GangController(transport, options), QueueController(transport, options)
+        queues = QueueController(transport, options)
+        admit = queues.admission.why_not
+        gangs = GangController(transport, options, why_not_admitted=admit)
         pods = MultiNamespaceInformer(
             transport, options, "/api/v1", "pods", Pod, gangs.pods, queues.pods
         )
@@ -262,7 +264,7 @@ class JobHarness(GangHarness):
                 asyncio.get_running_loop().call_later(0.01, show_next)
 
         async def run() -> None:
-            synced = pods.synced
+            synced = [*pods.synced, *queues.synced]
             parts = [*controller.tasks(), *gangs.tasks(caches_synced=synced), *pods.tasks()]
             parts += [*queues.tasks(caches_synced=synced), *commands.tasks()]
             async with asyncio.TaskGroup() as group:

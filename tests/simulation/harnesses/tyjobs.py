@@ -55,7 +55,9 @@ class _KopfStandIn:
     def __init__(self, controller: TYJobController) -> None:
         self._controller = controller
 
-    def replaced(self, objects: list[_AnyJob], resource_version: str) -> None:
+    def replaced(
+        self, objects: list[_AnyJob], resource_version: str, undecodable: Any = ()
+    ) -> None:
         for each in objects:
             self.applied(each)
 

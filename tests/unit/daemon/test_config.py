@@ -44,6 +44,26 @@ WRONG = {
         {"queues": {"cardRequestTimeoutSeconds": 0}},
         "queues.cardRequestTimeoutSeconds",
     ),
+    "a workload whose number cannot be read": (
+        {"gangs": {"workloads": [{"apiVersion": "x.io/v1", "kind": "X", "minimum": "spec."}]}},
+        r"gangs.workloads.0.minimum: .*'spec.' cannot be read",
+    ),
+    "a workload that reads what it cannot": (
+        {"gangs": {"workloads": [{"apiVersion": "x.io/v1", "kind": "X", "role": "spec.role"}]}},
+        "gangs.workloads.0.role: .*spec is none of pod",
+    ),
+    "a workload without its resource": (
+        {"gangs": {"workloads": [{"apiVersion": "x.io/v1", "kind": "X"}]}},
+        "gangs: .*X lacks its resource",
+    ),
+    "a workload twice": (
+        {"gangs": {"workloads": [{"apiVersion": "batch/v1", "kind": "Job"}] * 2}},
+        "a kind is there twice",
+    ),
+    "a label without those for whose pods it counts": (
+        {"gangs": {"workloads": [{"apiVersion": "ray.io/v1", "kind": "RayCluster", "label": "a"}]}},
+        "RayCluster needs both of label and through",
+    ),
     "another kind": ({"kind": "KubeSchedulerConfiguration"}, "kind"),
 }
 
@@ -196,6 +216,22 @@ REACHES: dict[str, dict[str, tuple[object, str]]] = {
 }
 #: What the daemon watches, and what is for the controllers: no rules.
 WATCHED = {"ownerResources", "commandNamespaces", "workloads"}
+
+
+def test_a_workload_that_is_shipped_keeps_what_is_not_changed_of_it() -> None:
+    changes = [
+        {"apiVersion": "batch/v1", "kind": "Job", "enabled": True},
+        {"apiVersion": "ray.io/v1", "kind": "RayCluster", "enabled": False},
+        {"apiVersion": "kubeflow.org/v2", "kind": "TFJob", "otherVersions": ["v1"]},
+        {"apiVersion": "x.io/v1", "kind": "X", "resource": "xs", "minimum": "spec.size"},
+    ]
+    config = Config.model_validate({"gangs": {"workloads": changes}})
+    kinds = {kind.kind: kind for kind in config.workload_kinds()}
+    shipped = {kind.kind for kind in Config().workload_kinds()}
+    assert kinds.keys() == shipped - {"RayCluster"} | {"Job", "X"}
+    assert kinds["Job"].minimum is not None
+    assert kinds["TFJob"].paths == ("/apis/kubeflow.org/v2/tfjobs", "/apis/kubeflow.org/v1/tfjobs")
+    assert len(kinds["TFJob"].roles) == 1
 
 
 @pytest.mark.parametrize("section", REACHES)

@@ -256,6 +256,15 @@ def test_the_user_s_word_counts_before_the_status(word: str, status: str, expect
     assert QuotaHarness(queue).ledger.queues["q"].is_open is expected
 
 
+def test_a_state_that_a_queue_has_because_of_its_parent_says_nothing() -> None:
+    queue = a_queue("q", parent="team", state="Closed")
+    queue.metadata.annotations["volcano.sh/closed-by-parent"] = "true"
+    ledger = QuotaHarness(queue, a_queue("team", state="Closed")).ledger
+    assert ledger.why_no_pods("q") == "Queue <team> is not open"
+    ledger.set_queue(a_queue("team", state="Open"))
+    assert ledger.why_no_pods("q") == ""
+
+
 def test_shares_are_of_what_is_due_or_else_of_the_limits_or_else_of_all_there_is() -> None:
     books = QuotaHarness(
         a_queue("due", deserved={"cpu": 4, "memory": "4Gi"}, capability={"cpu": 100}),

@@ -81,7 +81,7 @@ class GangPreemptionPlanner:
 
     def fits_without(self, entity: QueuedEntity, leaving: Sequence[PodInfo]) -> bool:
         """Whether all that the group needs fits once these have left."""
-        effort = SearchEffort(MAX_EFFORT, looks=200_000)
+        effort = _effort()
         with self._cycle.dry_run(entity):
             return any(
                 self._group(entity, row_mask, effort).fits_without(leaving)
@@ -106,7 +106,7 @@ class GangPreemptionPlanner:
         self, entity: QueuedEntity, pods: Sequence[PodInfo], search: PlanSearch
     ) -> PreemptionPlan:
         """The best plan of all domains, the first of equals; the first one where pods are many."""
-        best, plan, effort = VictimSet(), PreemptionPlan(), SearchEffort(MAX_EFFORT, looks=200_000)
+        best, plan, effort = VictimSet(), PreemptionPlan(), _effort()
         with self._cycle.dry_run(entity):
             for row_mask in self._row_masks(entity, pods):
                 group = self._group(entity, row_mask, effort)
@@ -118,6 +118,8 @@ class GangPreemptionPlanner:
                     plan = replace(plan, proven=plan.proven and found.proven)
                 elif found.cost < best.cost:
                     # On paper first, always: nobody leaves unless all members then have a place.
+                    # With an effort of its own, as that of the search may be used up.
+                    group = self._group(entity, row_mask, _effort())
                     destinations = group.without(found.victims)
                     if destinations is None:
                         plan = replace(plan, proven=False)
@@ -132,8 +134,14 @@ class GangPreemptionPlanner:
         self, entity: QueuedEntity, candidates: Sequence[PodInfo]
     ) -> Sequence[RowMask | None]:
         """Where the group could be if all candidates had left: domains, or anywhere (None)."""
+        if entity.gang_group.topology is None:
+            return [None]
         with self._cluster.simulate_without(candidates):
             return list(self._cycle.row_masks(entity))
+
+
+def _effort() -> SearchEffort:
+    return SearchEffort(MAX_EFFORT, looks=200_000)
 
 
 def _may_preempt(entity: QueuedEntity, members: Iterable[QueuedPod]) -> bool:

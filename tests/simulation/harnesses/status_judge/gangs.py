@@ -196,10 +196,16 @@ def _of_pod_group(group: str, view: GangView, pod_group: Object, now: datetime) 
     numbers = {name: of[name] for name in ("running", "succeeded", "failed")}
     if group == VOLCANO:
         phase = view.volcano_phase(status.get("phase", ""))
+        # Whether a queue admits what has no pods is judged where queues are.
+        refused = any(c.get("reason") == "NotAdmitted" for c in status.get("conditions") or ())
+        if refused and phase == "Inqueue" and not view.pods:
+            phase = "Pending"
         numbers["running"] = sum(task_status(pod) == "Running" for pod in view.pods)
         yield from _of_volcano_conditions(view, pod_group, phase, now)
     else:
         phase = view.phase(status.get("phase", ""))
+        if group == COMMUNITY and phase == "Scheduling" and len(view.pods) < view.least:
+            phase = "Pending"
         numbers["scheduled"] = of["bound"]
         removed = status.get("failed") != of["failed"]
         yield from _of_why(view, status, phase, removed)
@@ -212,9 +218,7 @@ def _of_pod_group(group: str, view: GangView, pod_group: Object, now: datetime) 
         yield from differ("occupiedBy", status.get("occupiedBy"), ",".join(sorted(owners)) or None)
         yield from absent(status, "conditions")
         if group == COMMUNITY:
-            few = phase == "Scheduling" and len(view.pods) < view.least
-            coarse = {"PreScheduling": "Scheduling", "Scheduled": "Scheduling"}
-            phase = "Pending" if few else coarse.get(phase, phase)
+            phase = {"PreScheduling": "Scheduling", "Scheduled": "Scheduling"}.get(phase, phase)
     yield from differ("phase", status.get("phase"), phase)
     yield from _of_counts(view, status, numbers)
 
@@ -239,6 +243,9 @@ def _of_volcano_conditions(
         must["Scheduled"] = ("True", "tasks in gang are ready to be scheduled", {""})
     elif any(view.messages()):
         must["Unschedulable"] = ("True", "NotEnoughResources", view.messages())
+    elif phase == "Pending" and not view.pods:
+        said = (pod_group.get("status") or {}).get("conditions") or [{}]
+        must["Unschedulable"] = ("True", "NotAdmitted", {said[0].get("message", "")})
     elif phase == "Unknown":
         ready = sum(task_status(pod) in READY for pod in view.pods)
         tasks = Counter(task_status(pod) for pod in view.pods)

@@ -26,6 +26,9 @@ from tests.simulation.harnesses.status_judge.views import (
 QUEUE = "scheduling.volcano.sh/queue-name"
 GPU = "nvidia.com/gpu"
 
+#: The annotation that says that a queue is closed only because one above it is.
+BY_PARENT = "volcano.sh/closed-by-parent"
+
 
 class _Cluster:
     """What of a cluster decides the status of its queues."""
@@ -55,6 +58,15 @@ class _Cluster:
         }:
             found |= more
         return found
+
+    def above(self, name: str) -> list[Object]:
+        """The queues that it is part of."""
+        found: list[str] = []
+        while (name := self.queues[name]["spec"].get("parent", "")) in self.queues:
+            if name in found:
+                break
+            found.append(name)
+        return [self.queues[each] for each in found]
 
     def used(self, names: set[str]) -> tuple[Counter[str], Counter[str]]:
         """What pods with a node request in these queues: resources in thousandths, and cards."""
@@ -135,7 +147,7 @@ def _of_queue(seen: _Cluster, name: str, queue: Object) -> Iterator[str]:
         }
         if status.get("cards") != must:
             yield f"cards is {status.get('cards')} and must be {must}"
-    yield from _of_state(seen, below, status, notes.get("arranger.io/queue-state"))
+    yield from _of_state(seen, below, name)
 
 
 def _of_usage(
@@ -178,11 +190,17 @@ def _of_conditions(seen: _Cluster, name: str, now: datetime) -> Iterator[str]:
     )
 
 
-def _of_state(seen: _Cluster, below: set[str], status: Object, asked: str | None) -> Iterator[str]:
-    """Closing while it or a queue below it has some work, then Closed."""
-    state = status.get("state")
-    closed = asked == "Closed" or (not asked and state in ("Closing", "Closed"))
-    if not closed:
+def _of_state(seen: _Cluster, below: set[str], name: str) -> Iterator[str]:
+    """Closing while it or a queue below it has some work, then Closed; and so with those below."""
+    queue = seen.queues[name]
+    state = (queue.get("status") or {}).get("state")
+    marked = (queue["metadata"].get("annotations") or {}).get(BY_PARENT) == "true"
+    itself, above = _is_closed(queue), any(map(_is_closed, seen.above(name)))
+    if marked and not above:
+        yield f"it is marked {BY_PARENT}, and nothing above it is closed"
+    if above and not itself and not marked:
+        yield f"it is closed by one above it, and not marked {BY_PARENT}"
+    if not (itself or above):
         if state != "Open":
             yield f"state is {state} and must be Open"
         return
@@ -190,3 +208,12 @@ def _of_state(seen: _Cluster, below: set[str], status: Object, asked: str | None
     work = work or bool(seen.used(below)[0])
     if state not in (("Closing", "Closed") if work else ("Closed",)):
         yield f"state is {state}, and there is {'work' if work else 'no work'}"
+
+
+def _is_closed(queue: Object) -> bool:
+    """Whether it is closed itself: as asked for, or as somebody has written for no other reason."""
+    notes = queue["metadata"].get("annotations") or {}
+    if asked := notes.get("arranger.io/queue-state"):
+        return bool(asked == "Closed")
+    state = (queue.get("status") or {}).get("state")
+    return state in ("Closing", "Closed") and notes.get(BY_PARENT) != "true"

@@ -185,6 +185,25 @@ def test_why_volcanos_phase_is_unknown(gang: GangSummary, message: str) -> None:
     assert (condition["type"], condition["message"]) == ("Unschedulable", message)
 
 
+def test_a_pod_group_that_is_not_admitted_is_pending_until_it_is() -> None:
+    status = volcano_status(a_gang(), before={}, now=NOW, refusal="the queue is full")
+    [condition] = status["conditions"]
+    told = condition["type"], condition["reason"], condition["message"]
+    assert (status["phase"], *told) == (
+        "Pending",
+        "Unschedulable",
+        "NotAdmitted",
+        "the queue is full",
+    )
+    status = volcano_status(a_gang(), before=status, now=NOW)
+    assert (status["phase"], status["conditions"]) == ("Inqueue", None)
+
+
+def test_what_has_pods_is_admitted_by_the_scheduler() -> None:
+    status = volcano_status(a_gang(waiting=4), before={}, now=NOW, refusal="the queue is full")
+    assert status["phase"] == "Inqueue"
+
+
 def test_scheduler_plugins_calls_a_gang_pending_that_has_lost_a_member() -> None:
     for coarse, phase in ((True, "Pending"), (False, "Scheduling")):
         found = community_status(

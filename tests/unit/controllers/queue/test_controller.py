@@ -136,6 +136,49 @@ async def test_a_card_that_is_used_no_more_is_shown_no_more(
         assert not harness.status()["allocated"]
 
 
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 5, 99])
+@pytest.mark.parametrize("how", [DropConnection.BEFORE, DropConnection.AFTER])
+async def test_queues_close_and_open_with_the_one_that_they_are_part_of(
+    how: DropConnection, number: int, harness: QueueControllerHarness
+) -> None:
+    """Also if a controller dies after any write; what was closed by itself stays closed."""
+    harness.cluster.create(a_queue_manifest("team"))
+    for name in ("a", "b", "shut"):
+        harness.cluster.create(a_queue_manifest(name, parent="team"))
+    harness.cluster.create(a_queue_manifest("below", parent="a"))
+    harness.edit(CLOSE, "shut")
+    harness.create(gpu_node(), training("t").in_queue("below").on("n"))
+
+    def states() -> dict[str, str]:
+        names = ("team", "a", "b", "below", "shut", "training")
+        return {name: harness.status(name).get("state", "") for name in names}
+
+    async def comes_to(change: dict[str, Any], expected: dict[str, str]) -> None:
+        harness.edit(change, "team")
+        with harness.faults.inject(WRITES, how, skip=number):
+            async with harness.controller():
+                await asyncio.sleep(5)
+        async with harness.controller():
+            await asyncio.sleep(30)
+            assert states() == expected
+
+    still = {"shut": "Closed", "training": "Open"}
+    opened = {**dict.fromkeys(("team", "a", "b", "below"), "Open"), **still}
+    async with harness.controller():
+        await asyncio.sleep(10)
+        assert states() == opened
+    closing = {**dict.fromkeys(("team", "a", "below"), "Closing"), "b": "Closed", **still}
+    await comes_to(CLOSE, closing)
+    await comes_to(OPEN, opened)
+    await comes_to(CLOSE, closing)
+    harness.end("t")
+    async with harness.controller():
+        await asyncio.sleep(10)
+        assert set(states().values()) == {"Closed", "Open"}
+        assert states()["below"] == "Closed"
+    await comes_to(OPEN, opened)
+
+
 async def test_a_queue_closes_when_its_work_has_ended_and_opens_again(
     harness: QueueControllerHarness,
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.queue.cache import ObservedQueue, QueueCache
-from arranger.controllers.queue.status import queue_status
+from arranger.controllers.queue.status import closed_by_parent, queue_status
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.queueing import CARD, GPU, a_queue_manifest, gpu_node, inference, training
 
@@ -21,8 +21,13 @@ STATE = "arranger.io/queue-state"
 _versions = itertools.count(1)
 
 
-def a_queue(name: str, status: Mapping[str, Any] | None = None, **more: Any) -> ObservedQueue:
-    manifest = a_queue_manifest(name, **more)
+def a_queue(
+    name: str,
+    status: Mapping[str, Any] | None = None,
+    notes: Mapping[str, str] | None = None,
+    **more: Any,
+) -> ObservedQueue:
+    manifest = a_queue_manifest(name, notes=notes, **more)
     manifest["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": str(next(_versions))}
     return msgspec.convert({**manifest, "status": dict(status or {})}, ObservedQueue)
 
@@ -393,3 +398,75 @@ def test_a_pod_that_says_it_is_of_another_gang_is_counted_with_that() -> None:
     assert status(book)["pending"] == 1
     book.on_pod_updated(pods[0].labelled({"scheduling.x-k8s.io/pod-group": "b"}).build())
     assert status(book)["pending"] == 2
+
+
+# --- in a tree -----------------------------------------------------------------------------------
+
+BY_PARENT = "volcano.sh/closed-by-parent"
+TEAM_CLOSED = a_queue("team", notes={STATE: "Closed"})
+
+#: Queues, and the state of ``training`` with what its mark is changed to ("" for nothing).
+IN_A_TREE: dict[str, tuple[list[ObservedQueue], str, str]] = {
+    "its parent is open": ([a_queue("team"), a_queue("training", parent="team")], "Open", ""),
+    "its parent is closed": ([TEAM_CLOSED, a_queue("training", parent="team")], "Closed", "true"),
+    "one above its parent is closed": (
+        [
+            *(a_queue("top", {"state": "Closed"}), a_queue("team", parent="top")),
+            a_queue("training", parent="team"),
+        ],
+        "Closed",
+        "true",
+    ),
+    "it was closed with its parent": (
+        [TEAM_CLOSED, a_queue("training", {"state": "Closed"}, {BY_PARENT: "true"}, parent="team")],
+        "Closed",
+        "",
+    ),
+    "its parent is open again": (
+        [a_queue("team"), a_queue("training", {"state": "Closed"}, {BY_PARENT: "true"})],
+        "Open",
+        "false",
+    ),
+    "it was closed before its parent": (
+        [TEAM_CLOSED, a_queue("training", {"state": "Closed"}, parent="team")],
+        "Closed",
+        "",
+    ),
+    "and stays so": ([a_queue("team"), a_queue("training", {"state": "Closed"})], "Closed", ""),
+    "its owner wants it open": (
+        [TEAM_CLOSED, a_queue("training", notes={STATE: "Open"}, parent="team")],
+        "Closed",
+        "true",
+    ),
+    "its owner closes it as well": (
+        [TEAM_CLOSED, a_queue("training", notes={STATE: "Closed"}, parent="team")],
+        "Closed",
+        "",
+    ),
+    "the root cannot be closed": (
+        [a_queue("root", {"state": "Closed"}), a_queue("training")],
+        "Open",
+        "",
+    ),
+    "queues in a circle": (
+        [a_queue("team", parent="training"), a_queue("training", parent="team")],
+        "Open",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(("queues", "state", "mark"), IN_A_TREE.values(), ids=IN_A_TREE)
+def test_a_queue_is_closed_with_the_one_that_it_is_part_of(
+    queues: list[ObservedQueue], state: str, mark: str
+) -> None:
+    book = a_book(*queues)
+    assert status(book)["state"] == state
+    assert closed_by_parent(book, "training") == mark
+
+
+def test_it_is_closing_while_it_has_work() -> None:
+    pod = training("p").on("n")
+    book = a_book(TEAM_CLOSED, a_queue("training", parent="team"), gpu_node(), pod)
+    assert status(book)["state"] == "Closing"
+    assert status(book, "team")["state"] == "Closing"

@@ -106,6 +106,17 @@ def test_settings_of_pods_are_not_told_to_be_without_a_gang(known: WorkloadEngin
     assert known.told(INVALID_ANNOTATION), "of a pod on its own they are"
 
 
+def test_an_edit_of_numbers_looks_at_one_pod_of_each_gang(known: WorkloadEngine) -> None:
+    known.see(TRAIN)
+    known.observe(*PODS)
+    index, kind = known.engine._workload_index, kind_of(TRAIN)
+    assert len(index.set_owner(kind, replicas("PyTorchJob", Worker=2).build())) == 1
+    known.see(replicas("PyTorchJob", Worker=1))
+    assert known.engine.registry.gangs[NAME].minimum == 1
+    off = TRAIN.annotated({"arranger.io/gang-by-owner": "false"})
+    assert len(index.set_owner(kind, off.build())) == 3
+
+
 def test_a_pod_that_names_its_gang_itself_is_in_that_one(known: WorkloadEngine) -> None:
     known.see(TRAIN)
     known.observe(*PODS[:2])

@@ -303,6 +303,32 @@ def test_inside_a_queue_the_important_take_although_it_has_no_more_than_it_is_gu
     assert counted(evicted(harness.run())) == {"a": 1}
 
 
+OWNERS = {"ReplicaSet": "inference", "Job": "training"}
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [("Job", "Job"), ("ReplicaSet", "ReplicaSet")])
+def test_a_service_type_that_only_follows_from_the_owner_is_no_obstacle(
+    mine: str, theirs: str
+) -> None:
+    harness = EngineHarness(default_profile(), queues=QuotaConfig(service_type_by_owner=OWNERS))
+    harness.start()
+    full_node(harness, *TWO, running=[p.owned_by(theirs, "o") for p in several("a", 8)])
+    harness.observe(*(pod.owned_by(mine, "p") for pod in several("b", 6)))
+    assert counted(evicted(harness.run()) | evicted(harness.advance_to(30))) == {"a": 4}
+
+
+def test_nor_does_what_queues_deserve_keep_inference_from_less_important_training() -> None:
+    harness = EngineHarness(default_profile(), queues=QuotaConfig(service_type_by_owner=OWNERS))
+    harness.start()
+    full_node(
+        harness,
+        *(deserving("a", 8), a_queue("b")),
+        running=[p.owned_by("Job", "o") for p in several("a", 8)],
+    )
+    harness.observe(of("b", "p", 1, HIGH).owned_by("ReplicaSet", "r"))
+    assert counted(evicted(harness.run())) == {"a": 1}
+
+
 def test_nobody_is_evicted_soon_after_a_start() -> None:
     harness = EngineHarness(default_profile(), queues=QuotaConfig(reclaim_min_runtime=60))
     harness.start()

@@ -10,7 +10,8 @@ import pytest
 
 from arranger.api.types.core import ObjectMeta
 from arranger.kube.watch.decoder import Decoder, UndecodableObject
-from arranger.kube.watch.reflector import Reflector, is_newer
+from arranger.kube.watch.reflector import Reflector
+from arranger.kube.watch.sink import is_newer
 from tests.unit.kube.scripted_transport import (
     REFUSED,
     RESET,
@@ -40,7 +41,7 @@ class Recorder:
     def on_absent(self) -> None:
         self.absent += 1
 
-    def replaced(self, objects: list[Thing], resource_version: str) -> None:
+    def replaced(self, objects: list[Thing], resource_version: str, undecodable: Any = ()) -> None:
         self.state = {o.metadata.name: o.size for o in objects}
         names = ",".join(sorted(self.state))
         self.told.append(f"={names}@{resource_version}")
@@ -320,12 +321,12 @@ def test_an_object_nested_too_deep_spoils_no_other() -> None:
     decoder = Decoder(Thing)
     told = decoder.decode_event(b'{"type":"ADDED","object":%s}' % _deep("deep", 11))
     assert isinstance(told, UndecodableObject)
-    assert (told.meta.name, told.meta.resource_version) == ("deep", "11")
+    assert (told.metadata.name, told.metadata.resource_version) == ("deep", "11")
     items = b",".join([msgspec.json.encode(thing("a", 3)), _deep("deep", 11)])
     body = b'{"metadata":{"resourceVersion":"12"},"items":[%s]}' % items
     meta, good, bad = decoder.decode_page(body)
     assert (meta.resource_version, [each.metadata.name for each in good]) == ("12", ["a"])
-    assert [each.meta.name for each in bad] == ["deep"]
+    assert [each.metadata.name for each in bad] == ["deep"]
 
 
 OLD_AND_NEW: dict[str, tuple[list[Any], list[str], list[str]]] = {

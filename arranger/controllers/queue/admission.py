@@ -1,0 +1,51 @@
+"""Whether a PodGroup that has no pods yet may have them: what Volcano's enqueue action asks.
+
+Operators make the pods of a PodGroup once it is Inqueue. The rule is the scheduler's, which asks
+again when there are pods (:mod:`arranger.quota.min_resources`); but nobody is evicted for pods that
+are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from arranger.api.resource_requests import Amounts
+from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.controllers.queue.cache import QueueCache, queue_of
+from arranger.quota.min_resources import Room, cluster_limit, requested_minimum, why_not_admitted
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupAdmission:
+    """Admits PodGroups beside what pods use, and what is promised to those that were admitted."""
+
+    _cache: QueueCache
+
+    def why_not(self, group: VolcanoPodGroup) -> str:
+        """Why a PodGroup is not admitted; "" if it is."""
+        cache, queue = self._cache, queue_of(group)
+        if why := cache.why_no_pods(queue):
+            return why
+        if group.status.phase == "Inqueue":
+            return ""
+        wanted = requested_minimum(group)
+        return why_not_admitted(wanted, self._rooms(group, wanted)) if wanted else ""
+
+    def _rooms(self, group: VolcanoPodGroup, wanted: Amounts) -> Iterator[Room]:
+        cache = self._cache
+        others = (other for key, other in cache.pod_groups.items() if key != group.key)
+        promised = [(queue_of(other), cache.promised(other)) for other in others]
+        for resource in wanted:
+            used = sum(amounts.get(resource, 0) for _, amounts in promised)
+            used += cache.total_requests[resource]
+            yield Room("", resource, used, cluster_limit(group, cache.allocatable(resource)))
+        for state in cache.path_self_to_root(queue_of(group)):
+            usage = cache.usage_of(state.name).resources
+            below = set(cache.with_descendants(state.name))
+            for resource in wanted.keys() & state.capability.keys():
+                used = sum(
+                    amounts.get(resource, 0) for queue, amounts in promised if queue in below
+                )
+                used += usage[resource]
+                yield Room(state.name, resource, used, state.capability[resource])

@@ -1,0 +1,37 @@
+"""Who takes in what a reflector reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from arranger.kube.watch.decoder import T, UndecodableObject
+
+
+class Sink(Protocol[T]):
+    """Takes in the state; called synchronously from the event loop."""
+
+    def replaced(
+        self,
+        objects: list[T],
+        resource_version: str,
+        undecodable: Sequence[UndecodableObject] = (),
+    ) -> None:
+        """This is the full state now: whatever else the sink knows is gone."""
+
+    def applied(self, obj: T) -> None:
+        """An object was added or modified."""
+
+    def deleted(self, obj: T | UndecodableObject) -> None:
+        """An object was deleted; ``obj`` is its last state."""
+
+
+def is_newer(version: str, other: str) -> bool:
+    """Whether one resourceVersion is later than another of the same resource.
+
+    Since 1.35 apimachinery defines the order of decimal versions (by length, then by digits). Any
+    other form is opaque, and counts as later if it differs.
+    """
+    if version.isdecimal() and other.isdecimal():
+        return (len(version), version) > (len(other), other)
+    return version != other
