@@ -7,7 +7,7 @@ The way of a pod: ``Reflector._handle_line`` → ``Informer.applied`` →
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
@@ -17,6 +17,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.engine.handlers.event_handlers import EventHandlers
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
 from arranger.gangs.workloads.kinds import WorkloadKind
+from arranger.kube.client.problems import Problem, ProblemKind, ProblemReporter
 from arranger.kube.watch.decoder import UndecodableObject
 from arranger.kube.watch.informer import Informer
 
@@ -81,12 +82,21 @@ class WorkloadSink:
         handlers: the engine's.
         informer: takes the owners in.
         now: the engine's clock, seconds.
+
+    Attributes:
+        forbidden: whether the right to read them is missing: others are not kept waiting for it.
     """
 
     kind: WorkloadKind
     handlers: WorkloadHandlers
     informer: Informer[Workload]
     now: Callable[[], float]
+    forbidden: bool = field(default=False, init=False)
+
+    @property
+    def synced(self) -> bool:
+        """Whether all has been read that may be read."""
+        return self.informer.synced or self.forbidden
 
     def replaced(
         self,
@@ -98,6 +108,12 @@ class WorkloadSink:
         if resource_version:
             self.handlers.on_served(self.kind, self.now(), served=True)
         self.informer.replaced(objects, resource_version, undecodable)
+
+    def failed(self, problem: Problem) -> None:
+        """The owners could not be read."""
+        before, self.forbidden = self.forbidden, problem.kind is ProblemKind.FORBIDDEN
+        if self.forbidden and not before:
+            self.informer.notify()
 
     def absent(self) -> None:
         """The server has said that it does not serve the kind: pods wait for no owner of it."""
@@ -111,6 +127,27 @@ class WorkloadSink:
     def deleted(self, obj: Workload | UndecodableObject) -> None:
         """An owner was deleted."""
         self.informer.deleted(obj)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadProblems:
+    """Tells a sink, too, that its owners cannot be read."""
+
+    sink: WorkloadSink
+    reporter: ProblemReporter
+
+    def failed(self, source: str, problem: Problem) -> None:
+        """See :class:`~arranger.kube.client.problems.ProblemReporter`."""
+        self.reporter.failed(source, problem)
+        self.sink.failed(problem)
+
+    def succeeded(self, source: str) -> None:
+        """See :class:`~arranger.kube.client.problems.ProblemReporter`."""
+        self.reporter.succeeded(source)
+
+    def absent(self, source: str) -> None:
+        """See :class:`~arranger.kube.client.problems.ProblemReporter`."""
+        self.reporter.absent(source)
 
 
 def both(

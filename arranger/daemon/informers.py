@@ -24,6 +24,7 @@ from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.informer_handlers import (
     PodHandler,
     TimedHandler,
+    WorkloadProblems,
     WorkloadSink,
     both,
     creation_time,
@@ -167,19 +168,18 @@ class Informers:
     @property
     def synced(self) -> bool:
         """Whether the whole state has been read."""
-        workloads = (sink.informer for sink in self._workloads)
-        informers = (*self._informers.values(), *self._owners.values(), *workloads)
-        return all(informer.synced for informer in informers)
+        informers = (*self._informers.values(), *self._owners.values())
+        return all(i.synced for i in informers) and all(sink.synced for sink in self._workloads)
 
     @property
     def unread(self) -> list[str]:
         """The resources that have not been read yet."""
-        read: list[tuple[str, Informer[Any]]] = [
+        read: list[tuple[str, Informer[Any] | WorkloadSink]] = [
             *((path, self._informers[kind]) for kind, path in COLLECTION_PATHS.items()),
             *self._owners.items(),
-            *((sink.kind.paths[0], sink.informer) for sink in self._workloads),
+            *((sink.kind.paths[0], sink) for sink in self._workloads),
         ]
-        return [resource_name(path) for path, informer in read if not informer.synced]
+        return [resource_name(path) for path, each in read if not each.synced]
 
     def reflectors(
         self,
@@ -213,6 +213,7 @@ class Informers:
                     other_paths=sink.kind.paths[1:],
                     metadata_only=sink.kind.metadata_only,
                     on_absent=sink.absent,
+                    problems=WorkloadProblems(sink, problems),
                 )
                 for sink in self._workloads
             ),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from tests.builders import PodBuilder, a_node
+from tests.builders import PodBuilder, a_node, a_pod
 from tests.builders.workloads import (
     WorkloadBuilder,
     an_owner,
@@ -19,7 +19,14 @@ from tests.builders.workloads import (
     replicas,
     spark_pods,
 )
-from tests.faults.injector import BINDINGS, WRITES, DropConnection, RequestMatcher, from_user
+from tests.faults.injector import (
+    BINDINGS,
+    WRITES,
+    DropConnection,
+    Reply,
+    RequestMatcher,
+    from_user,
+)
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 from tests.simulation.harnesses.workloads import WorkloadHarness
 
@@ -292,3 +299,17 @@ async def test_an_owner_that_makes_no_sense_is_told_so_and_the_rest_goes_on(
         await sim.until_settled(7)
         (note,) = sim.event_notes("odd", "InvalidGang")
         assert note == "Ignored: minimum of role worker: the number is larger than 1000000000"
+
+
+async def test_without_the_right_to_read_a_kind_only_its_pods_wait(sim: WorkloadHarness) -> None:
+    room(sim, "n0", 5)
+    forbidden = RequestMatcher(lambda call: call.path.endswith("/pytorchjobs"))
+    sim.faults.inject(forbidden, Reply(403, "Forbidden"))
+    async with sim.scheduler():
+        sim.submit(TRAIN)
+        sim.make([*PODS, a_pod("lone").needs(cpu=1)])
+        await asyncio.sleep(60)
+        assert sim.node_of("lone") == "n0"
+        assert "has not been read" in sim.message("train-master-0")
+        sim.faults.clear()
+        await sim.until_settled(5)
