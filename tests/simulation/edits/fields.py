@@ -78,9 +78,10 @@ def _defined() -> Iterator[Field]:
     for file in (REPO / "crds").glob("*.yaml"):
         definition = yaml.safe_load(file.read_text())
         (version,) = definition["spec"]["versions"]
-        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
-        kind = DEFINED[definition["metadata"]["name"]]
-        yield from ((kind, path) for path in _paths(spec, "spec"))
+        spec = version["schema"]["openAPIV3Schema"]["properties"].get("spec")
+        if spec is not None:  # a Command is obeyed once, and never edited
+            kind = DEFINED[definition["metadata"]["name"]]
+            yield from ((kind, path) for path in _paths(spec, "spec"))
 
 
 def _paths(schema: dict[str, Any], path: str) -> Iterator[str]:
