@@ -79,9 +79,10 @@ def _defined() -> Iterator[Field]:
         definition = yaml.safe_load(file.read_text())
         (version,) = definition["spec"]["versions"]
         spec = version["schema"]["openAPIV3Schema"]["properties"].get("spec")
-        if spec is not None:  # a Command is obeyed once, and never edited
-            kind = DEFINED[definition["metadata"]["name"]]
-            yield from ((kind, path) for path in _paths(spec, "spec"))
+        if spec is None:
+            continue  # a Command: it is carried out once, and gone
+        kind = DEFINED[definition["metadata"]["name"]]
+        yield from ((kind, path) for path in _paths(spec, "spec"))
 
 
 def _paths(schema: dict[str, Any], path: str) -> Iterator[str]:
