@@ -134,6 +134,8 @@ class GangPreemptionPlanner:
         self, entity: QueuedEntity, candidates: Sequence[PodInfo]
     ) -> Sequence[RowMask | None]:
         """Where the group could be if all candidates had left: domains, or anywhere (None)."""
+        if entity.gang_group.topology is None:
+            return [None]
         with self._cluster.simulate_without(candidates):
             return list(self._cycle.row_masks(entity))
 
