@@ -72,7 +72,8 @@ VOLCANO_GROUP_LONG: Final = "scheduling.volcano.sh/group-name"
 #: On a pod or PodGroup: ``required=<node label>`` or ``preferred=<node label>``, to keep the gang
 #: inside one domain of that label.
 TOPOLOGY: Final = "arranger.io/topology"
-#: On a pod, or on what owns it: ``false`` keeps the pods from being a gang because of their owner.
+#: On a pod: ``false`` keeps it from being in a gang because of what owns it; on the owner, all of
+#: its pods.
 GANG_BY_OWNER: Final = "arranger.io/gang-by-owner"
 #: On a pod: placement policies by which its node is chosen, separated by commas.
 PLACEMENT: Final = "arranger.io/placement"

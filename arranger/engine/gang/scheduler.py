@@ -58,7 +58,9 @@ class GangScheduler:
         entity.lacks = frozenset() if refusal is None else refusal.lacks
         if refusal is None:
             return True
+        held = self._holds.members_of(entity)
         text = f"{group.display_name} waits: {refusal.text}"
+        text = unsatisfiable_message(self._satisfiability.why_never(entity, held), text)
         # The plugin's queueing hints say what may help.
         plugin = entity.profile.quota_plugin
         self._queue.gate(entity, Status(Code.UNSCHEDULABLE, (text,), plugin))

@@ -88,12 +88,7 @@ async def test_the_limit_and_the_state_of_a_queue(kubectl: Kubectl) -> None:
 
 
 async def test_the_minimum_of_a_pod_group(kubectl: Kubectl) -> None:
-    group = {
-        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {"name": "pair"},
-        "spec": {"minMember": 3},
-    }
+    group = a_pod_group("pair", 3)
     resource = ("podgroups.scheduling.sigs.k8s.io", "pair")
     await kubectl("apply", "--server-side", "-f", "-", given=group)
     for name in ("pair-0", "pair-1"):
@@ -160,6 +155,37 @@ async def test_the_workers_and_the_end_of_a_tyjob(kubectl: Kubectl) -> None:
     await kubectl("delete", *job)
 
 
+async def test_the_steps_by_which_kueue_admits_a_job_and_takes_it_back(kubectl: Kubectl) -> None:
+    gate, where = "kueue.x-k8s.io/topology", {"kubernetes.io/hostname": "n1"}
+    await kubectl("create", "-f", "-", given=a_pod_group("admitted", 2))
+    await kubectl("create", "-f", "-", given=a_suspended_job("admitted", 2, gate))
+    await kubectl("wait", "job", "admitted", "--for=condition=Suspended", WITHIN)
+    assert "admitted" not in await kubectl("get", "pods")
+
+    admitted = {"spec": {"suspend": False, "template": {"spec": {"nodeSelector": where}}}}
+    await kubectl("patch", "job", "admitted", "--type=merge", "-p", json.dumps(admitted))
+    names = ("get", "pods", "-l=batch.kubernetes.io/job-name=admitted", "-o", "name")
+    await until_shown(kubectl, "SchedulingGated", "get", "pods")
+    ungated = json.dumps({"spec": {"schedulingGates": None, "nodeSelector": where}})
+
+    async def both_made() -> bool:
+        return len((await kubectl(*names)).split()) == 2
+
+    await until(both_made, what="two pods")
+    first, second = (await kubectl(*names)).split()
+    await kubectl("patch", first, "--type=merge", "-p", ungated)
+    await until_shown(kubectl, "waits for members: 1 of 2", "get", first, "-o", "yaml")
+    await kubectl("patch", second, "--type=merge", "-p", ungated)
+    for pod in (first, second):
+        await kubectl("wait", pod, "--for=jsonpath={.status.phase}=Running", WITHIN)
+
+    await kubectl("patch", "job", "admitted", "--type=merge", "-p", '{"spec": {"suspend": true}}')
+    await kubectl("wait", first, second, "--for=delete", WITHIN)
+    await kubectl("delete", "job", "admitted")
+    await kubectl("delete", "podgroups.scheduling.sigs.k8s.io", "admitted")
+    await kubectl("wait", "gang", "admitted", "--for=delete", WITHIN)
+
+
 async def test_a_program_follows_a_tyjob_that_it_has_made(cluster: ClusterHarness) -> None:
     api = connect(cluster.plane)
     try:
@@ -215,6 +241,39 @@ def a_queue(name: str, cpu: int) -> Object:
         "kind": "Queue",
         "metadata": {"name": name},
         "spec": {"capability": {"cpu": cpu}},
+    }
+
+
+def a_pod_group(name: str, least: int) -> Object:
+    return {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": least},
+    }
+
+
+def a_suspended_job(name: str, size: int, gate: str) -> Object:
+    """A Job of one CPU a pod, whose pods have a gate and are a gang."""
+    asked = {"requests": {"cpu": "1"}}
+    pod = {
+        "schedulerName": "arranger",
+        "restartPolicy": "Never",
+        "schedulingGates": [{"name": gate}],
+        "containers": [{"name": "main", "image": "pause", "resources": asked}],
+    }
+    labels = {"pod-group.scheduling.sigs.k8s.io": name}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "suspend": True,
+            "completions": size,
+            "parallelism": size,
+            "template": template,
+        },
     }
 
 

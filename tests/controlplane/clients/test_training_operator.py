@@ -190,7 +190,15 @@ async def at_work(request: pytest.FixtureRequest) -> AsyncIterator[KubeflowHarne
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def harness(at_work: KubeflowHarness) -> AsyncIterator[KubeflowHarness]:
-    """Without jobs and nodes before and after."""
+    """Without jobs before and after, and with no node for them.
+
+    The operator says in PodGroups what its jobs need at least. The cluster as a whole has that, so
+    that it is the room on nodes that they wait for.
+    """
+    taint = {"key": "other", "effect": "NoSchedule"}
+    await at_work.plane.post(
+        "/api/v1/nodes", a_node("others", cpu="64") | {"spec": {"taints": [taint]}}
+    )
     yield at_work
     await at_work.clear()
 
@@ -222,7 +230,7 @@ async def test_a_minimum_that_is_less_than_the_whole_is_enough(harness: Kubeflow
     await harness.add_node("n1", cpu=1)
     job = a_pytorch_job("elastic", workers=3, minimum=2)
     await harness.create(job)
-    await harness.until_waiting(job, "0/1 nodes are available")
+    await harness.until_waiting(job, "0/2 nodes are available")
     assert await harness.has_groups(elastic=2)
     await harness.add_node("n2", cpu=2)
 
@@ -230,7 +238,7 @@ async def test_a_minimum_that_is_less_than_the_whole_is_enough(harness: Kubeflow
         return sum((await harness.running("elastic")).values()) == 3
 
     await until(three_run, what="three of four pods")
-    await harness.until_waiting(job, "0/2 nodes are available", pods=1)
+    await harness.until_waiting(job, "0/3 nodes are available", pods=1)
 
 
 async def test_the_launcher_of_an_mpi_job_waits_for_its_workers(harness: KubeflowHarness) -> None:

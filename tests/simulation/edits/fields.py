@@ -78,7 +78,9 @@ def _defined() -> Iterator[Field]:
     for file in (REPO / "crds").glob("*.yaml"):
         definition = yaml.safe_load(file.read_text())
         (version,) = definition["spec"]["versions"]
-        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        spec = version["schema"]["openAPIV3Schema"]["properties"].get("spec")
+        if spec is None:
+            continue  # a Command: it is carried out once, and gone
         kind = DEFINED[definition["metadata"]["name"]]
         yield from ((kind, path) for path in _paths(spec, "spec"))
 

@@ -10,12 +10,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.simulation.edits import cluster, gangs, pods, queues, tyjobs, volcano_jobs
+from tests.simulation.edits import (
+    cluster,
+    gangs,
+    pods,
+    queues,
+    tyjobs,
+    volcano_jobs,
+    workloads,
+)
 from tests.simulation.edits.edit import NoMeaning, Outcome, Refused, TakesEffect
 from tests.simulation.edits.fields import every_field
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 
-TABLES = (cluster, gangs, pods, queues, tyjobs, volcano_jobs)
+TABLES = (cluster, gangs, pods, queues, tyjobs, volcano_jobs, workloads)
 ROWS = {row: edits for table in TABLES for row, edits in table.ROWS.items()}
 
 

@@ -166,6 +166,16 @@ def test_a_pod_group_that_is_too_large_evicts_nobody_and_its_pods_are_told(
     )
 
 
+def test_where_its_pods_could_never_be_placed_that_is_told_first(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=4))
+    tell(harness, a_group("g", 8, least=2))
+    harness.observe(*(member("g", n, 4) for n in range(2)))
+    effects = harness.run() + harness.advance_to(60)
+    (told,) = {e.note for e in of_kind(PublishEvent, effects) if e.reason == "FailedScheduling"}
+    assert told.startswith("Unsatisfiable: ")
+    assert "gang default/g waits: Insufficient cpu in the cluster for its minResources" in told
+
+
 def test_what_it_may_evict_counts_as_room(harness: EngineHarness) -> None:
     harness.observe(a_node("n").offers(cpu=8), a_queue("q", capability={"cpu": 8}))
     harness.observe(*(a_pod(f"l{n}").needs(cpu=4).in_queue("q").on("n") for n in range(2)))
