@@ -148,6 +148,11 @@ def test_in_worlds_that_were_found_at_random_the_best_leave(seed: int) -> None:
     assert Comparison(random_world(seed)).verdict == "best"
 
 
+def test_what_was_found_first_is_not_forgotten_when_the_effort_is_used_up() -> None:
+    """A search among surplus pods broke a gang, and the one among all could not go on."""
+    assert Comparison(random_world(40004819)).verdict in ("best", "not the best")
+
+
 @pytest.mark.parametrize("module", [world_module, brute_force])
 def test_the_judge_knows_nothing_of_the_scheduler(module: ModuleType) -> None:
     assert "import arranger" not in (text := inspect.getsource(module))

@@ -190,6 +190,24 @@ GROUP_TASKS: Final = Edits(
 )
 
 
+def _min_resources(version: str, member: dict[str, str]) -> Edits:
+    """A PodGroup that wants more than there is, until it wants less."""
+    head = {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": "g"}}
+    pod = a_pod("p").needs(cpu=1)
+    pod = pod.annotated(member) if version == _VOLCANO else pod.labelled(member)
+    return Edits(
+        opens(
+            create(
+                a_node("n1").offers(cpu=4),
+                {**head, "spec": {"minMember": 1, "minResources": {"cpu": 30}}},
+                pod,
+            ),
+            patch(group_path(version), {"spec": {"minResources": {"cpu": 4}}}),
+        ),
+        NoMeaning("its pods are there; what they lack is kept from other PodGroups from then on"),
+    )
+
+
 def _requests(cards: int) -> dict[str, str]:
     return {keys.CARD_REQUEST: f'{{"{CARD}": {cards}}}'}
 
@@ -329,6 +347,18 @@ ROWS: Final[dict[Field, Edits]] = {
     ("Queue", keys.QUEUE_STATE): both_ways(STATE, notes=CLOSED),
     ("PodGroup of scheduling.volcano.sh", "spec.queue"): GROUP_QUEUE,
     ("PodGroup of scheduling.volcano.sh", "spec.minTaskMember"): GROUP_TASKS,
+    ("PodGroup of scheduling.volcano.sh", "spec.minResources"): _min_resources(
+        _VOLCANO, {keys.VOLCANO_GROUP: "g"}
+    ),
+    ("PodGroup of scheduling.x-k8s.io", "spec.minResources"): _min_resources(
+        "scheduling.x-k8s.io/v1alpha1", {"scheduling.x-k8s.io/pod-group": "g"}
+    ),
+    ("PodGroup of scheduling.sigs.k8s.io", "spec.minResources"): _min_resources(
+        "scheduling.sigs.k8s.io/v1alpha1", {"pod-group.scheduling.sigs.k8s.io": "g"}
+    ),
+    ("Queue", keys.CLOSED_BY_PARENT): Edits.both(
+        NoMeaning("the controllers write it; who closes a queue himself sets its state")
+    ),
     ("PodGroup of scheduling.volcano.sh", "spec.priorityClassName"): Edits.both(
         NoMeaning("the pods' own priority counts; the controllers write both from the job's")
     ),

@@ -62,13 +62,15 @@ class PlanSearch:
         enough = list(pods) if violating else self._least_important(group, pods)
         assert enough is not None, "all are enough"
         surplus = [pod for pod in enough if not self._policy.groups_broken([pod])]
+        first = VictimSet()
         if not violating and len(surplus) < len(enough) and group.fits_without(surplus):
-            found = self._search(group, surplus)
-            if found.victims and not found.groups_broken:
-                return found
+            first = self._search(group, surplus)
+            if first.victims and not first.groups_broken:
+                return first
         found = self._search(group, enough)
         if not found.victims and len(enough) < len(pods):
             found = self._search(group, pods)
+        found = min(found, first, key=lambda each: each.cost)
         return found if found.victims or found.proven else self.good_of(group, pods)
 
     def _search(self, group: DryPlacement, pods: Sequence[PodInfo]) -> VictimSet:
