@@ -162,8 +162,11 @@ class KubeflowHarness(ClusterHarness):
         async def gone() -> bool:
             return not (await self.plane.get(PODS))["items"] and not await self.groups()
 
-        await until(gone, what="the end of all pods and PodGroups")
-        await self.plane.request("DELETE", "/api/v1/nodes")
+        # The garbage collector asks every half minute which kinds there are.
+        try:
+            await until(gone, within=120.0, what="the end of all pods and PodGroups")
+        finally:
+            await self.plane.request("DELETE", "/api/v1/nodes")
         held = await self.scheduler.examined()
         assert (held["placed"], held["gangs"], held["nominations"]) == (0, 0, 0), held
 
