@@ -24,7 +24,7 @@ from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.notifier import GangNotifier
-from arranger.engine.gang.placement_search import PlacementSearcher
+from arranger.engine.gang.placement.search import PlacementSearcher
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner

@@ -15,9 +15,9 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.gang.holds import GangHolds
-from arranger.engine.gang.placement_boards import Placements, SearchEffort
-from arranger.engine.gang.placement_search import PlacementSearcher
-from arranger.engine.gang.topology import placement_order, topology_row_masks
+from arranger.engine.gang.placement.boards import Placements, SearchEffort
+from arranger.engine.gang.placement.search import PlacementSearcher
+from arranger.engine.gang.placement.topology import placement_order, topology_row_masks
 from arranger.engine.pod.node_reservation import select_nodes
 from arranger.engine.pod.schedule_result import (
     CycleError,

@@ -17,7 +17,7 @@ from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
 from arranger.api.effects import DeletePod
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
-from arranger.engine.gang.placement_boards import SearchEffort
+from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.pod.schedule_result import Scheduled, Unschedulable
 from arranger.engine.queue.job_shares import JobShares
 

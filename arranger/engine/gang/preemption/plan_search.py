@@ -18,7 +18,7 @@ from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.preemption.candidates import PreemptionCandidates
 from arranger.engine.gang.preemption.dry_placement import DryPlacement
-from arranger.engine.gang.topology import age
+from arranger.engine.gang.placement.topology import age
 from arranger.framework.preemption import EvictionPolicy
 from arranger.preemption.victim_search import MAX_CANDIDATES, VictimSearch, VictimSet, cost_of
 

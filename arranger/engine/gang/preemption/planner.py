@@ -15,7 +15,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.links import GangLinks
-from arranger.engine.gang.placement_boards import SearchEffort
+from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.preemption.candidates import PreemptionCandidates, preemptors_of
 from arranger.engine.gang.preemption.dry_placement import Destinations, DryPlacement
 from arranger.engine.gang.preemption.plan_search import MAX_EFFORT, PlanSearch

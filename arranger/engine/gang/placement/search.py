@@ -14,7 +14,7 @@ from typing import Final
 
 from arranger.cluster.cluster import Cluster
 from arranger.engine.entity import QueuedPod
-from arranger.engine.gang.placement_boards import (
+from arranger.engine.gang.placement.boards import (
     MAX_COUNTED_ROWS,
     Board,
     NumbersBoard,

@@ -1,0 +1,1 @@
+"""Where the members of a gang group are placed: domains, and the search for ways that fit."""
