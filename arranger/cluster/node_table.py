@@ -8,7 +8,7 @@ row is logged, and cached evaluations follow the log to redo only the rows that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -338,13 +338,11 @@ class NodeTable:
                 self.port_rows.pop(row, None)
         self._log_change(RowChange.USAGE, row)
 
-    def _set_allocatable(self, row: int, offered: Mapping[str, int] | Amounts) -> None:
-        columns = {
-            self.resource_column(name): min(n, MAX_AMOUNT - 1) for name, n in offered.items()
-        }
+    def _set_allocatable(self, row: int, offered: Amounts) -> None:
         self.allocatable[:, row] = 0
-        for column, amount in columns.items():
-            self.allocatable[column, row] = amount
+        for name, amount in offered.items():
+            column = self.resource_column(name)  # which may replace the matrix
+            self.allocatable[column, row] = min(amount, MAX_AMOUNT - 1)
 
     def _forget_images(self, row: int) -> None:
         old = self.nodes[row]

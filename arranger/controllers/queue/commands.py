@@ -12,13 +12,12 @@ from typing import Final
 
 from arranger.api import event_reasons
 from arranger.api.annotations import QUEUE_STATE
+from arranger.api.queue_annotations import ROOT_QUEUE
 from arranger.api.types.command import Command
 from arranger.controllers.queue.cache import QueueCache
 from arranger.controllers.queue.status import CLOSED, CLOSING, OPEN
 from arranger.controllers.runtime.objects import Object
 
-#: The queue that all others are below; it takes no work, and is never closed.
-ROOT: Final = "root"
 _STATES: Final = {"OpenQueue": OPEN, "CloseQueue": CLOSED}
 
 
@@ -63,7 +62,7 @@ def obey(cache: QueueCache, command: Command) -> CommandOutcome | None:
         note = f"Command {command.metadata.name}: {action[:60]!r} is ignored; it may be "
         note += " or ".join(sorted(_STATES))
         return CommandOutcome(event_reasons.INVALID_ACTION, note, warning=True)
-    if wanted == CLOSED and name == ROOT:
+    if wanted == CLOSED and name == ROOT_QUEUE:
         return CommandOutcome(action, "Root queue cannot be closed", warning=True)
     parent = cache.observed.get(observed.spec.parent)
     if wanted == OPEN and parent is not None and parent.status.get("state") in (CLOSING, CLOSED):

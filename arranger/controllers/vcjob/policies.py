@@ -71,10 +71,7 @@ def decide(snapshot: JobSnapshot) -> tuple[Decision | None, datetime | None]:
     """
     found: list[tuple[Cause, JobAction]] = []
     requeue_at: datetime | None = None
-    for cause in causes(snapshot):
-        policy = _policy(snapshot, cause)
-        if policy is None or policy.action in _NO_ACTION:
-            continue
+    for cause, policy in _triggered(snapshot):
         due = _due_at(policy, cause)
         if due is not None and due > snapshot.now:
             requeue_at = due if requeue_at is None else min(requeue_at, due)
@@ -100,15 +97,20 @@ def delayed_actions(snapshot: JobSnapshot) -> frozenset[str]:
     lists = (snapshot.spec.policies, *(task.policies for task in tasks))
     if not any(policy.timeout for policies in lists for policy in policies):
         return frozenset()
-    for cause in causes(snapshot):
-        policy = _policy(snapshot, cause)
-        if policy is None or policy.action in _NO_ACTION:
-            continue
+    for cause, policy in _triggered(snapshot):
         due = _due_at(policy, cause)
         if due is not None and due > snapshot.now:
             after = _format_duration(parse_duration(policy.timeout))
             found.add(f"Execute action {policy.action} after {after}")
     return frozenset(found)
+
+
+def _triggered(snapshot: JobSnapshot) -> Iterator[tuple[Cause, LifecyclePolicy]]:
+    """The causes for which a policy asks for anything, at once or after its timeout."""
+    for cause in causes(snapshot):
+        policy = _policy(snapshot, cause)
+        if policy is not None and policy.action not in _NO_ACTION:
+            yield cause, policy
 
 
 def _format_duration(seconds: float) -> str:

@@ -121,9 +121,9 @@ class Decoder(Generic[T]):
         except msgspec.DecodeError as error:
             wrong = str(error)
         except RecursionError:
-            wrong, line = TOO_DEEP, cut_deep_parts(line)
+            wrong = TOO_DEEP
         try:
-            raw = _decode_envelope(line)
+            raw = _raw_event.decode(cut_deep_parts(line))
         except msgspec.DecodeError:
             return UndecodableObject(PartialMetadata(), wrong)
         if raw.type in ("ERROR", "BOOKMARK"):
@@ -150,10 +150,3 @@ class Decoder(Generic[T]):
             except msgspec.DecodeError as error:
                 bad.append(UndecodableObject(decode_metadata(item), str(error)))
         return raw.metadata, good, bad
-
-
-def _decode_envelope(line: bytes) -> RawWatchEvent:
-    try:
-        return _raw_event.decode(line)
-    except RecursionError:
-        return _raw_event.decode(cut_deep_parts(line))

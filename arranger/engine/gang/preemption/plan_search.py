@@ -16,9 +16,9 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.links import GangLinks
+from arranger.engine.gang.placement.topology import age
 from arranger.engine.gang.preemption.candidates import PreemptionCandidates
 from arranger.engine.gang.preemption.dry_placement import DryPlacement
-from arranger.engine.gang.placement.topology import age
 from arranger.framework.preemption import EvictionPolicy
 from arranger.preemption.victim_search import MAX_CANDIDATES, VictimSearch, VictimSet, cost_of
 
