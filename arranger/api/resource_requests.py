@@ -6,6 +6,7 @@ millicores, everything else in units (bytes, devices).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
 from typing import Final
@@ -138,6 +139,14 @@ def _may_be_pod_level(name: str) -> bool:
 def _resource_statuses(pod: Pod) -> dict[str, ContainerStatus]:
     reported = chain(pod.status.container_statuses, pod.status.init_container_statuses)
     return {s.name: s for s in reported if s.resources is not None}
+
+
+def add_amounts(total: Counter[str], more: Mapping[str, int], sign: int = 1) -> None:
+    """Add amounts to a sum, or with -1 subtract them; what comes to 0 is not kept."""
+    for name, amount in more.items():
+        total[name] += sign * amount
+        if not total[name]:
+            del total[name]
 
 
 def _add_to(total: Amounts, more: Mapping[str, int]) -> None:

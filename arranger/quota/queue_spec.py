@@ -136,6 +136,20 @@ def why_no_pods(name: str, path: Sequence[QueueQuota], children: int) -> str:
     return next((f"Queue <{each.name}> is not open" for each in path if not each.is_open), "")
 
 
+def path_or_default(queues: Mapping[str, QueueQuota], name: str) -> list[QueueQuota]:
+    """A queue and its ancestors; the default queue, without limits, need not have been made."""
+    path = list(path_self_to_root(queues, name))
+    return path or [QueueQuota(DEFAULT_QUEUE)] * (name == DEFAULT_QUEUE)
+
+
+def why_no_pods_in(queues: Mapping[str, QueueQuota], name: str) -> str:
+    """:func:`why_no_pods` of one of these queues; "" where there are none at all."""
+    if not queues:
+        return ""
+    children = sum(queue.parent == name for queue in queues.values() if queue.name != name)
+    return why_no_pods(name, path_or_default(queues, name), children)
+
+
 def charges_for(requests: Amounts, cards: Cards) -> Amounts:
     """What a pod with these requests is charged on a node with these cards."""
     asked = {name: n for name, n in requests.items() if n and name != _PODS}

@@ -33,19 +33,19 @@ class PodGroupAdmission:
         return why_not_admitted(wanted, self._rooms(group, wanted)) if wanted else ""
 
     def _rooms(self, group: VolcanoPodGroup, wanted: Amounts) -> Iterator[Room]:
-        cache = self._cache
-        others = (other for key, other in cache.pod_groups.items() if key != group.key)
-        promised = [(queue_of(other), cache.promised(other)) for other in others]
+        cache, promises = self._cache, self._cache.promises
+        own = promises.of(group.key)
         for resource in wanted:
-            used = sum(amounts.get(resource, 0) for _, amounts in promised)
-            used += cache.total_requests[resource]
-            yield Room("", resource, used, cluster_limit(group, cache.allocatable(resource)))
+            used = cache.total_requests[resource] + promises.total[resource] - own.get(resource, 0)
+            limit = cluster_limit(group, cache.total_allocatable[resource])
+            yield Room("", resource, used, limit)
         for state in cache.path_self_to_root(queue_of(group)):
+            limited = wanted.keys() & state.capability.keys()
+            if not limited:
+                continue
             usage = cache.usage_of(state.name).resources
-            below = set(cache.with_descendants(state.name))
-            for resource in wanted.keys() & state.capability.keys():
-                used = sum(
-                    amounts.get(resource, 0) for queue, amounts in promised if queue in below
-                )
-                used += usage[resource]
+            queues = list(cache.with_descendants(state.name))
+            for resource in limited:
+                promised = sum(promises.in_queue(queue, resource) for queue in queues)
+                used = usage[resource] + promised - own.get(resource, 0)
                 yield Room(state.name, resource, used, state.capability[resource])

@@ -18,20 +18,26 @@ from arranger.api.annotations import QUEUE_NAME
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
 from arranger.api.queue_annotations import DEFAULT_QUEUE
-from arranger.api.resource_requests import Amounts, parse_resource_list, pod_requests
+from arranger.api.resource_requests import (
+    Amounts,
+    add_amounts,
+    parse_resource_list,
+    pod_requests,
+)
 from arranger.api.types.core import Node, ObjectMeta, Pod, Struct
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import QUEUE_API_VERSION, Queue, QueueSpec, QueueStatus
+from arranger.controllers.queue.promises import Promises
 from arranger.controllers.runtime.objects import is_stale
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
-from arranger.quota.min_resources import requested_minimum
 from arranger.quota.queue_spec import (
     QueueQuota,
     charges_for,
+    path_or_default,
     path_self_to_root,
     read_queue,
     validate,
-    why_no_pods,
+    why_no_pods_in,
 )
 
 WAITING: Final = "waiting"
@@ -68,9 +74,8 @@ class Usage:
 
     def add(self, other: Usage, sign: int = 1) -> None:
         """Add what others use, or with -1 subtract it."""
-        for mine, theirs in ((self.resources, other.resources), (self.cards, other.cards)):
-            for name, n in theirs.items():
-                mine[name] += sign * n
+        add_amounts(self.resources, other.resources, sign)
+        add_amounts(self.cards, other.cards, sign)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,11 @@ class PodEntry:
     usage: Usage = field(default_factory=Usage)
 
     @property
+    def bound_requests(self) -> Amounts:
+        """What it asks for on its node."""
+        return self.requests if self.state == BOUND else {}
+
+    @property
     def charged_by(self) -> tuple[object, ...]:
         """What of the pod decides how it is charged and counted."""
         what = (self.declared_queue, self.pod_group, self.workload)
@@ -114,6 +124,8 @@ class QueueCache:
         status_fields: the fields that it has in ``status``; None for any.
         pod_groups: ``namespace/name`` → PodGroup.
         total_requests: what all bound pods ask for.
+        total_allocatable: what all nodes have together.
+        promises: what PodGroups are still to get.
     """
 
     def __init__(self, schedulers: Iterable[str] = ("arranger",)) -> None:
@@ -124,6 +136,8 @@ class QueueCache:
         self.states: dict[str, QueueQuota] = {}
         self.pod_groups: dict[str, VolcanoPodGroup] = {}
         self.total_requests: Counter[str] = Counter()
+        self.total_allocatable: Counter[str] = Counter()
+        self.promises = Promises()
         self._node_cards: dict[str, Cards] = {}
         self._allocatable: dict[str, Amounts] = {}
         self._pods: dict[str, PodEntry] = {}
@@ -164,13 +178,19 @@ class QueueCache:
     def on_node_updated(self, node: Node) -> set[str]:
         """A node was added or edited."""
         with suppress(QuantityError):
-            self._allocatable[node.metadata.name] = parse_resource_list(node.status.allocatable)
+            self._set_allocatable(node.metadata.name, parse_resource_list(node.status.allocatable))
         return self._set_node_cards(node.metadata.name, cards_of(node))
 
     def on_node_deleted(self, name: str) -> set[str]:
         """A node was deleted."""
-        self._allocatable.pop(name, None)
+        self._set_allocatable(name, {})
         return self._set_node_cards(name, NO_CARDS)
+
+    def _set_allocatable(self, node: str, amounts: Amounts) -> None:
+        add_amounts(self.total_allocatable, self._allocatable.pop(node, {}), -1)
+        add_amounts(self.total_allocatable, amounts)
+        if amounts:
+            self._allocatable[node] = amounts
 
     def _set_node_cards(self, node: str, cards: Cards) -> set[str]:
         if self._node_cards.get(node, NO_CARDS) == cards:
@@ -192,11 +212,13 @@ class QueueCache:
     def _set_pod_group(self, name: str, group: VolcanoPodGroup | None) -> set[str]:
         before = self.pod_groups.pop(name, None)
         names: set[str] = set()
+        self.promises.remove_group(name)
         if before is not None:
             self._pod_groups_in_queue[queue_of(before)].discard(name)
             names.add(queue_of(before))
         if group is not None:
             self.pod_groups[name] = group
+            self.promises.set_group(name, queue_of(group), group)
             self._pod_groups_in_queue.setdefault(queue_of(group), set()).add(name)
             names.add(queue_of(group))
         # A queue is Closing as long as one below it has work.
@@ -224,8 +246,9 @@ class QueueCache:
         _discard(self._pods_on_node, entry.pod.spec.node_name, uid)
         _discard(self._pods_of_pod_group, entry.pod_group, uid)
         self._usage[entry.queue].add(entry.usage, -1)
-        if entry.state == BOUND:
-            self.total_requests.subtract(entry.requests)
+        add_amounts(self.total_requests, entry.bound_requests, -1)
+        if entry.pod_group:
+            self.promises.add_pod(entry.pod_group, entry.bound_requests, -1)
         if entry.ours:
             workloads = self._workloads[entry.queue]
             workloads[entry.workload][entry.state] -= 1
@@ -239,7 +262,7 @@ class QueueCache:
         inherited = queue_of(group) if group is not None else DEFAULT_QUEUE
         entry = replace(entry, queue=entry.declared_queue or inherited, usage=Usage())
         if entry.state == BOUND:
-            self.total_requests.update(entry.requests)
+            add_amounts(self.total_requests, entry.requests)
             cards = self._node_cards.get(node, NO_CARDS)
             names = set(cards.values())
             for name, n in charges_for(entry.requests, cards).items():
@@ -247,6 +270,7 @@ class QueueCache:
             self._pods_on_node.setdefault(node, set()).add(uid)
         if entry.pod_group:
             self._pods_of_pod_group.setdefault(entry.pod_group, set()).add(uid)
+            self.promises.add_pod(entry.pod_group, entry.bound_requests)
         self._pods[uid] = entry
         self._usage.setdefault(entry.queue, Usage()).add(entry.usage)
         if entry.ours:
@@ -294,37 +318,13 @@ class QueueCache:
             total.add(self._usage.get(queue, Usage()))
         return Usage(+total.resources, +total.cards)
 
-    def allocatable(self, resource: str) -> int:
-        """What all nodes have together."""
-        return sum(amounts.get(resource, 0) for amounts in self._allocatable.values())
-
     def path_self_to_root(self, name: str) -> list[QueueQuota]:
         """A queue and its ancestors; nothing if there is no such queue."""
-        path = list(path_self_to_root(self.states, name))
-        return path or [QueueQuota(DEFAULT_QUEUE)] * (name == DEFAULT_QUEUE)
+        return path_or_default(self.states, name)
 
     def why_no_pods(self, name: str) -> str:
         """Why a queue takes no pods; "" if it does, as where there are no queues at all."""
-        if not self.states:
-            return ""
-        children = sum(q.parent == name for q in self.states.values() if q.name != name)
-        return why_no_pods(name, self.path_self_to_root(name), children)
-
-    def promised(self, group: VolcanoPodGroup) -> Amounts:
-        """What a PodGroup is still to get of its ``minResources``.
-
-        All, while it is Inqueue and has no pods; and if it runs, what its pods do not ask for.
-        """
-        pods = [self._pods[uid] for uid in self._pods_of_pod_group.get(group.key, ())]
-        wanted = requested_minimum(group)
-        if group.status.phase == "Inqueue" and not pods:
-            return wanted
-        if group.status.phase != "Running":
-            return {}
-        held: Counter[str] = Counter()
-        for entry in pods:
-            held.update(entry.requests if entry.state == BOUND else {})
-        return {name: max(0, n - held[name]) for name, n in wanted.items()}
+        return why_no_pods_in(self.states, name)
 
     def phase_counts(self, name: str) -> Counter[str]:
         """Phase → groups of a queue; a pod of no gang is a group of its own.

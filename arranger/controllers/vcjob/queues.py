@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from arranger.api.queue_annotations import DEFAULT_QUEUE
 from arranger.api.types.queue import Queue
-from arranger.quota.queue_spec import QueueQuota, path_self_to_root, read_queue, why_no_pods
+from arranger.quota.queue_spec import QueueQuota, read_queue, why_no_pods_in
 
 
 class JobQueues:
@@ -26,10 +25,4 @@ class JobQueues:
 
     def problem(self, name: str) -> str:
         """Why a queue takes no work, by the rules of the scheduler; "" if it does."""
-        if not self._queues:
-            return ""
-        path = list(path_self_to_root(self._queues, name))
-        if not path and name == DEFAULT_QUEUE:
-            path = [QueueQuota(DEFAULT_QUEUE)]
-        children = sum(q.parent == name for q in self._queues.values() if q.name != name)
-        return why_no_pods(name, path, children)
+        return why_no_pods_in(self._queues, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import msgspec
@@ -160,3 +161,50 @@ def test_room_comes_back_when_pods_and_nodes_change() -> None:
     assert admission.why_not(group)
     book.on_node_updated(a_node("n").offers(cpu=7).build())
     assert not admission.why_not(group)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_after_any_history_they_are_admitted_as_by_one_who_sees_only_its_end(seed: int) -> None:
+    rng = random.Random(seed)
+    queues = [a_queue("q", capability={"cpu": "9"}), a_queue("r"), a_queue("s", parent="r")]
+    book = a_book(*queues)
+    nodes: dict[str, Any] = {}
+    groups: dict[str, VolcanoPodGroup] = {}
+    pods: dict[str, Any] = {}
+    for _ in range(60):
+        name, gone = str(rng.randrange(4)), rng.random() < 0.3
+        match rng.choice(("node", "group", "pod", "pod")):
+            case "node" if gone and nodes.pop(name, None) is not None:
+                book.on_node_deleted(name)
+            case "node":
+                nodes[name] = a_node(name).offers(cpu=rng.randint(1, 6))
+                book.on_node_updated(nodes[name].build())
+            case "group" if gone and groups.pop(name, None) is not None:
+                book.on_pod_group_deleted(f"default/{name}")
+            case "group":
+                phase = rng.choice(("", "Pending", "Inqueue", "Running", "Completed"))
+                wants = {"cpu": str(rng.randint(1, 8)), **({"memory": "1"} if gone else {})}
+                queue = rng.choice(("", "q", "r", "s"))
+                groups[name] = a_group(name, phase, queue=queue, wants=wants)
+                book.on_pod_group_updated(groups[name])
+            case _ if gone and (pod := pods.pop(name, None)) is not None:
+                book.on_pod_deleted(pod.build().metadata.uid)
+            case _:
+                pod = a_pod(f"p-{name}").needs(cpu=rng.randint(1, 4))
+                pod = pod.on("0") if rng.random() < 0.6 else pod
+                pods[name] = pod.annotated({GROUP: str(rng.randrange(4))})
+                book.on_pod_updated(pods[name].build())
+    fresh = a_book(*queues, *nodes.values(), *groups.values(), *pods.values())
+    asking = [a_group("new", queue=q, wants={"cpu": str(n)}) for q in "qs" for n in range(1, 30)]
+    for group in (*asking, *groups.values()):
+        found = PodGroupAdmission(book).why_not(group)
+        assert found == PodGroupAdmission(fresh).why_not(group)
+    assert book.promises.total == fresh.promises.total
+    for entry in (*pods.values(),):
+        book.on_pod_deleted(entry.build().metadata.uid)
+    for name in groups:
+        book.on_pod_group_deleted(f"default/{name}")
+    for name in nodes:
+        book.on_node_deleted(name)
+    nothing = (book.total_requests, book.total_allocatable, book.promises.total)
+    assert nothing == ({}, {}, {}), "it remembers what is gone"

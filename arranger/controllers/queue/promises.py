@@ -1,0 +1,90 @@
+"""What PodGroups have been promised and do not use yet, kept current by each of their changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from arranger.api.resource_requests import Amounts, add_amounts
+from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.quota.min_resources import requested_minimum
+
+
+@dataclass(slots=True)
+class _Members:
+    """The pods of a PodGroup: how many there are, and what those ask for that have nodes."""
+
+    count: int = 0
+    held: Counter[str] = field(default_factory=Counter)
+
+
+class Promises:
+    """What PodGroups are still to get of their ``minResources``, one by one and by queue.
+
+    All, while one is Inqueue and has no pods; and if it runs, what its bound pods do not ask for.
+
+    Attributes:
+        total: of all PodGroups.
+    """
+
+    def __init__(self) -> None:
+        self.total: Counter[str] = Counter()
+        #: PodGroup → its queue, and what it wants and is promised.
+        self._groups: dict[str, tuple[str, VolcanoPodGroup]] = {}
+        self._promised: dict[str, Amounts] = {}
+        self._members: dict[str, _Members] = {}
+        self._by_queue: dict[str, Counter[str]] = {}
+
+    def of(self, group: str) -> Amounts:
+        """What one PodGroup is promised."""
+        return self._promised.get(group, {})
+
+    def in_queue(self, queue: str, resource: str) -> int:
+        """How much of a resource the PodGroups of a queue are promised."""
+        found = self._by_queue.get(queue)
+        return 0 if found is None else found[resource]
+
+    def set_group(self, key: str, queue: str, group: VolcanoPodGroup) -> None:
+        """A PodGroup was added or edited."""
+        self._count(key, -1)
+        self._groups[key] = queue, group
+        self._count(key, 1)
+
+    def remove_group(self, key: str) -> None:
+        """A PodGroup was deleted."""
+        self._count(key, -1)
+        self._groups.pop(key, None)
+
+    def add_pod(self, key: str, bound: Amounts, sign: int = 1) -> None:
+        """A pod of a PodGroup came, or with -1 went; ``bound``: what it asks for on its node."""
+        self._count(key, -1)
+        members = self._members.setdefault(key, _Members())
+        members.count += sign
+        add_amounts(members.held, bound, sign)
+        if not members.count:
+            del self._members[key]
+        self._count(key, 1)
+
+    def _count(self, key: str, sign: int) -> None:
+        """Count what a PodGroup is promised now, or with -1 count it no more."""
+        if key not in self._groups:
+            return
+        queue, group = self._groups[key]
+        amounts = self._work_out(key, group) if sign > 0 else self._promised.pop(key, {})
+        if not amounts:
+            return
+        if sign > 0:
+            self._promised[key] = amounts
+        add_amounts(self.total, amounts, sign)
+        add_amounts(self._by_queue.setdefault(queue, Counter()), amounts, sign)
+        if not self._by_queue[queue]:
+            del self._by_queue[queue]
+
+    def _work_out(self, key: str, group: VolcanoPodGroup) -> Amounts:
+        wanted, members = requested_minimum(group), self._members.get(key)
+        if group.status.phase == "Inqueue" and members is None:
+            return wanted
+        if group.status.phase != "Running":
+            return {}
+        held: Counter[str] = Counter() if members is None else members.held
+        return {name: max(0, n - held[name]) for name, n in wanted.items()}
