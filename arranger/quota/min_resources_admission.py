@@ -138,10 +138,9 @@ class MinResourcesAdmission:
         table = self._cluster.table
         for name, n in wanted.items():
             if n:
-                column, size = table.resources.find(name), table.size
-                known = (table.allocatable, table.requested) if column >= 0 else ()
-                total, used = [int(each[column, :size].sum()) for each in known] or [0, 0]
-                limit = cluster_limit(group, total)
+                column = table.resources.find(name)
+                used = int(table.requested[column, : table.size].sum()) if column >= 0 else 0
+                limit = cluster_limit(group, self._ledger.cluster_total.get(name, 0))
                 yield (CLUSTER, name), Room(CLUSTER, name, used, limit)
         if self._ledger.active and isinstance(group, VolcanoPodGroup):
             for each in self._ledger.limits_for(_queue(group), wanted):

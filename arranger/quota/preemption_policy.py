@@ -18,7 +18,7 @@ from typing import Protocol
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import UNPROTECTED, PriorityPolicy, QuotaLimits
-from arranger.quota.charges import Charge
+from arranger.quota.charges import Charge, sums_by_queue
 from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.reclaim import Demand, DeservedReclaim
@@ -324,16 +324,10 @@ class QueuePreemptionPolicy:
     ) -> bool:
         """Whether no queue but these has less than it is guaranteed of what it loses."""
         ledger = self._ledger
-        lost: dict[str, Counter[str]] = {}
-        left: dict[str, Counter[str]] = {}
-        for charge in leaving:
-            for state in ledger.path_self_to_root(charge.queue):
-                left.setdefault(state.name, Counter(state.used)).subtract(charge.amounts)
-        for charge in taken:
-            for state in ledger.path_self_to_root(charge.queue):
-                lost.setdefault(state.name, Counter()).update(charge.amounts)
+        lost = sums_by_queue(taken, ledger.path_self_to_root)
+        gone = sums_by_queue(leaving, ledger.path_self_to_root)
         return not any(
-            amounts[resource] and left[name][resource] < guaranteed
+            amounts[resource] and loser.used[resource] - gone[name][resource] < guaranteed
             for name, amounts in lost.items()
             if name not in own and (loser := ledger.queue_quota(name)) is not None
             for resource, guaranteed in loser.guarantee.items()

@@ -8,14 +8,13 @@ between queues.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from arranger.api.resource_requests import Amounts
 from arranger.cluster.pod_info import PodInfo
-from arranger.quota.charges import Charge
+from arranger.quota.charges import Charge, sums_by_queue
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.queue_spec import QueueQuota
 
@@ -95,10 +94,7 @@ class DeservedReclaim:
 
         ``leaving`` are the victims, and those that are leaving already.
         """
-        lost: dict[str, Counter[str]] = {}
-        for charge in leaving:
-            for state in self._ledger.path_self_to_root(charge.queue):
-                lost.setdefault(state.name, Counter()).update(charge.amounts)
+        lost = sums_by_queue(leaving, self._ledger.path_self_to_root)
         return all(
             any(each.used[r] - lost[each.name][r] >= each.due[r] for r in resources)
             for charge in victims

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -50,11 +51,18 @@ def room(sim: WorkloadHarness, name: str, cpus: int) -> None:
     sim.create(a_node(name).offers(cpu=cpus))
 
 
-async def test_all_go_or_none_and_nothing_is_written_for_that(sim: WorkloadHarness) -> None:
-    room(sim, "n0", 3)
+@asynccontextmanager
+async def training(sim: WorkloadHarness, *, cpus: int) -> AsyncIterator[None]:
+    """The job and its four pods are there, one node, and a scheduler at work."""
+    room(sim, "n0", cpus)
     async with sim.scheduler():
         sim.submit(TRAIN)
         sim.make(PODS)
+        yield
+
+
+async def test_all_go_or_none_and_nothing_is_written_for_that(sim: WorkloadHarness) -> None:
+    async with training(sim, cpus=3):
         await asyncio.sleep(60)
         assert sim.bound() == 0
         assert "gang default/pytorchjob-train-" in sim.message("train-master-0")
@@ -155,10 +163,7 @@ async def test_no_stage_waits_for_a_later_one_and_each_is_whole(
 
 
 async def test_a_minimum_that_is_edited_while_pods_wait_counts(sim: WorkloadHarness) -> None:
-    room(sim, "n0", 3)
-    async with sim.scheduler():
-        sim.submit(TRAIN)
-        sim.make(PODS)
+    async with training(sim, cpus=3):
         await asyncio.sleep(30)
         assert sim.bound() == 0
         sim.edit(TRAIN, runPolicy={"schedulingPolicy": {"minAvailable": 3}})
@@ -168,10 +173,7 @@ async def test_a_minimum_that_is_edited_while_pods_wait_counts(sim: WorkloadHarn
 async def test_an_owner_that_switches_it_off_lets_its_pods_go_by_themselves(
     sim: WorkloadHarness,
 ) -> None:
-    room(sim, "n0", 3)
-    async with sim.scheduler():
-        sim.submit(TRAIN)
-        sim.make(PODS)
+    async with training(sim, cpus=3):
         await asyncio.sleep(30)
         off = {"metadata": {"annotations": {"arranger.io/gang-by-owner": "false"}}}
         sim.request("PATCH", sim._path(TRAIN), off, "application/merge-patch+json")
@@ -181,10 +183,7 @@ async def test_an_owner_that_switches_it_off_lets_its_pods_go_by_themselves(
 async def test_one_that_is_replaced_goes_by_itself_and_the_whole_comes_back_whole(
     sim: WorkloadHarness,
 ) -> None:
-    room(sim, "n0", 4)
-    async with sim.scheduler():
-        sim.submit(TRAIN)
-        sim.make(PODS)
+    async with training(sim, cpus=4):
         await sim.until_settled(4)
         sim.delete("pod", "train-worker-2")
         sim.make(PODS[3:])
@@ -199,10 +198,7 @@ async def test_one_that_is_replaced_goes_by_itself_and_the_whole_comes_back_whol
 
 
 async def test_its_gang_object_is_made_and_goes_with_its_last_pod(sim: WorkloadHarness) -> None:
-    room(sim, "n0", 4)
-    async with sim.scheduler():
-        sim.submit(TRAIN)
-        sim.make(PODS)
+    async with training(sim, cpus=4):
         await sim.until_settled(4)
         await asyncio.sleep(10)
         (gang,) = sim.cluster.objects("gangs", "arranger.io")
@@ -234,10 +230,7 @@ async def test_a_scheduler_that_dies_between_two_bindings_leaves_no_half_of_it(
 
 
 async def test_after_a_restart_a_member_is_replaced_by_itself(sim: WorkloadHarness) -> None:
-    room(sim, "n0", 4)
-    async with sim.scheduler():
-        sim.submit(TRAIN)
-        sim.make(PODS)
+    async with training(sim, cpus=4):
         await sim.until_settled(4)
         await asyncio.sleep(10)
         sim.kill()
