@@ -82,8 +82,13 @@ class Admin:
         return f"{root}/namespaces/{namespace}/{resource['name']}"
 
 
+#: Seconds: far more than anything takes. Who waits longer meets a fault, not a busy machine or
+#: the garbage collector, which looks for new kinds every half minute.
+PATIENCE = 120.0
+
+
 async def until(
-    reached: Callable[[], Awaitable[bool]], *, within: float = 30.0, what: str = "it"
+    reached: Callable[[], Awaitable[bool]], *, within: float = PATIENCE, what: str = "it"
 ) -> None:
     """Ask a real server again and again until ``reached`` says yes.
 

@@ -80,7 +80,7 @@ class Terminal:
             return status == 0 and re.search(pattern, shown) is not None
 
         try:
-            await until(as_expected, within=60.0)
+            await until(as_expected)
         except TimeoutError:
             raise AssertionError(f"{command}\nshows no {pattern}:\n{shown}") from None
         return shown

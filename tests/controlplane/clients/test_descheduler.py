@@ -104,8 +104,10 @@ class DescheduledHarness(ClusterHarness):
         async def gone() -> bool:
             return not (await self.plane.get(PODS))["items"]
 
-        await until(gone, what="the end of all pods")
-        await self.plane.request("DELETE", NODES)
+        try:
+            await until(gone, what="the end of all pods")
+        finally:
+            await self.plane.request("DELETE", NODES)
         held = await self.scheduler.examined()
         assert (held["placed"], held["nominations"]) == (0, 0), held
 

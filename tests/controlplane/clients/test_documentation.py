@@ -85,7 +85,7 @@ async def until_running(plane: ControlPlane, **expected: int) -> None:
             [await running(plane, n.replace("_", "-")) == count for n, count in expected.items()]
         )
 
-    await until(reached, within=60.0, what=str(expected))
+    await until(reached, what=str(expected))
 
 
 async def test_the_readme_from_an_empty_cluster_to_a_tyjob() -> None:

@@ -29,8 +29,6 @@ KUBEFLOW = "/apis/kubeflow.org/v1/namespaces/default"
 COMMUNITY = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
 VOLCANO = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 KINDS = ("pytorchjobs", "mpijobs", "tfjobs", "xgboostjobs", "paddlejobs")
-#: Longer than the scheduler needs to notice that a kind is served now.
-PATIENCE = 60.0
 MERGE = "application/merge-patch+json"
 ROLE = "training.kubeflow.org/replica-type"
 JOB = "training.kubeflow.org/job-name"
@@ -99,7 +97,7 @@ class KubeflowHarness(ClusterHarness):
             return found == roles
 
         try:
-            await until(reached, within=PATIENCE)
+            await until(reached)
         except TimeoutError:
             raise AssertionError(f"{job} runs {found}\n{await self._told()}") from None
 
@@ -119,7 +117,7 @@ class KubeflowHarness(ClusterHarness):
             )
 
         try:
-            await until(reached, within=PATIENCE)
+            await until(reached)
         except TimeoutError:
             raise AssertionError(f"{name} waits: {told}\n{await self._told()}") from None
 
@@ -162,9 +160,8 @@ class KubeflowHarness(ClusterHarness):
         async def gone() -> bool:
             return not (await self.plane.get(PODS))["items"] and not await self.groups()
 
-        # The garbage collector asks every half minute which kinds there are.
         try:
-            await until(gone, within=120.0, what="the end of all pods and PodGroups")
+            await until(gone, what="the end of all pods and PodGroups")
         finally:
             await self.plane.request("DELETE", "/api/v1/nodes")
         held = await self.scheduler.examined()

@@ -67,7 +67,7 @@ async def training_operator(plane: ControlPlane, *flags: str) -> AsyncIterator[N
 
     try:
         await until(lambda: _mounted(plane), what="the certificate of the operator's webhook")
-        await until(lambda: works(_PROBE), within=60.0, what="an answer of the operator's webhook")
+        await until(lambda: works(_PROBE), what="an answer of the operator's webhook")
         yield
         assert process.returncode is None, log.read_text()
         assert "is forbidden" not in log.read_text(), log.read_text()

@@ -155,7 +155,7 @@ async def _until_row(
         return cells[: len(expected)] == expected
 
     try:
-        await until(printed, within=15)
+        await until(printed)
     except TimeoutError:
         raise AssertionError(f"{cells} for {expected}\n{controllers.log_lines()}") from None
 

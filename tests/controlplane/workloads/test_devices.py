@@ -111,7 +111,7 @@ async def _until_bound(plane: ControlPlane, count: int) -> None:
     async def reached() -> bool:
         return len(await _bound(plane)) == count
 
-    await until(reached, within=40, what=f"{count} bound pods")
+    await until(reached, what=f"{count} bound pods")
 
 
 async def _message(plane: ControlPlane, name: str) -> str:
@@ -137,7 +137,7 @@ async def test_cards_are_given_once_whoever_restarts(plane: ControlPlane) -> Non
     async def told() -> bool:
         return "2 cannot allocate all claims" in await _message(plane, late)
 
-    await until(told, within=20, what="the reason of the one too many")
+    await until(told, what="the reason of the one too many")
     cards = await _cards_of(plane)
     assert len(cards) == 4
     await first.kill()
@@ -150,7 +150,7 @@ async def test_cards_are_given_once_whoever_restarts(plane: ControlPlane) -> Non
     async def moved() -> bool:
         return late in await _bound(plane)
 
-    await until(moved, within=40, what="the one too many on the card that is free")
+    await until(moved, what="the one too many on the card that is free")
     after = await _cards_of(plane)
     assert after[late] == cards[gone]
     assert {name: card for name, card in after.items() if name != late} == {
@@ -170,7 +170,7 @@ async def test_a_gang_gets_all_of_its_cards_or_none(plane: ControlPlane) -> None
         texts = [await _message(plane, f"g{n}") for n in range(3)]
         return any("cannot allocate all claims" in text for text in texts)
 
-    await until(told, within=30, what="the gang's reason")
+    await until(told, what="the gang's reason")
     assert sorted(await _cards_of(plane)) == ["a", "b"]
     await _end(plane, "a")
     await _until_bound(plane, 4)

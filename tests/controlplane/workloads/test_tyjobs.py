@@ -35,7 +35,7 @@ class TYJobClusterHarness(ClusterHarness):
         self.assert_alive()
         return {job["metadata"]["name"]: job for job in (await self.plane.get(JOBS))["items"]}
 
-    async def until_stages(self, expected: dict[str, str], *, within: float = 30.0) -> None:
+    async def until_stages(self, expected: dict[str, str]) -> None:
         """Until these jobs are in these stages."""
         jobs: dict[str, Object] = {}
 
@@ -44,7 +44,7 @@ class TYJobClusterHarness(ClusterHarness):
             return all(_status(jobs[name]).get("stage") == s for name, s in expected.items())
 
         try:
-            await until(reached, within=within)
+            await until(reached)
         except TimeoutError:
             found = {name: _status(jobs[name]) for name in expected}
             raise AssertionError(f"{found}\n{self.controllers.log_lines()}") from None

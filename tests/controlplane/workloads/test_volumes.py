@@ -120,7 +120,7 @@ async def test_the_volume_controller_completes_what_we_begin(plane: ControlPlane
         pods = (await plane.get(PODS))["items"]
         return all("nodeName" in pod["spec"] for pod in pods)
 
-    await until(all_bound, within=30, what="four pods with volumes")
+    await until(all_bound, what="four pods with volumes")
     assert await daemon.stop() == 0, daemon.log_lines()
     nodes = {p["metadata"]["name"]: p["spec"]["nodeName"] for p in (await plane.get(PODS))["items"]}
     claims = {c["metadata"]["name"]: c for c in (await plane.get(CLAIMS))["items"]}
