@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Final
 
 import click
 
 from arranger.cli import options
+
+#: Seconds from the end of the controllers to that of the process, at most.
+_EXIT_WITHIN: Final = 10.0
 
 
 @click.command()
@@ -28,6 +32,8 @@ def controllers(
 ) -> None:
     """Maintain Gang objects and the status of PodGroups, and run Jobs and TYJobs, until stopped."""
     import asyncio
+    import os
+    import threading
 
     from arranger.bundled import bundled_definitions
     from arranger.controllers.manager import Readiness, run_controllers
@@ -59,7 +65,13 @@ def controllers(
                 host, port = options.address(liveness)
                 server = health_server(host=host, port=port, checks=checks)
                 await stack.enter_async_context(server)
-            await run_controllers(access, settings, readiness=readiness)
+            try:
+                await run_controllers(access, settings, readiness=readiness)
+            finally:
+                # Whatever does not end by itself must not keep the next process from starting.
+                end = threading.Timer(_EXIT_WITHIN, os._exit, (1,))
+                end.daemon = True
+                end.start()
 
     try:
         config = load_config(config_file)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-import msgspec
 import structlog
 
 from arranger.api.timestamps import second_time
@@ -18,7 +17,7 @@ from arranger.controllers.gang.cache import (
     GangObjectKey,
     ObjectChange,
 )
-from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.objects import Object, decode_object
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError, Writer
 from arranger.gangs.gang_object import gang_manifest, gangs_path
@@ -101,7 +100,7 @@ class GangReconciler:
         return self.cache.on_object_deleted(change.key, known.metadata.uid) if known else set()
 
     def _observe(self, key: GangObjectKey, body: bytes) -> None:
-        self.work_queue.enqueue(self.cache.on_object_updated(key.group, msgspec.json.decode(body)))
+        self.work_queue.enqueue(self.cache.on_object_updated(key.group, decode_object(body)))
 
 
 def _path(change: ObjectChange) -> str:

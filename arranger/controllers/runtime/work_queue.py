@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from arranger.api.effects import ObjectReference
 from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.writer import StatusError
 from arranger.kube.client.backoff import Backoff
@@ -44,13 +45,18 @@ class WorkQueue:
 
     Args:
         name: of the kind of objects, for the log: ``gang``, ``job``.
+        about: the object of a key, for Events.
 
     Attributes:
         panics: key → what its last reconcile raised that it must not, as a defect does.
     """
 
-    def __init__(self, options: ControllerOptions, name: str) -> None:
+    def __init__(
+        self, options: ControllerOptions, name: str, about: Callable[[str], ObjectReference]
+    ) -> None:
         self.panics: dict[str, Exception] = {}
+        self._about = about
+        self._barrier = options.barrier
         self._name = name
         self._debounce = options.debounce
         self._rng = options.rng
@@ -121,11 +127,12 @@ class WorkQueue:
                 write(f"{self._name}.write_failed", key=key, error=str(error))
                 result = Result.BACKOFF
             except Exception as error:
-                log.exception(f"{self._name}.panic", key=key)
                 self.panics[key] = error
+                self._barrier.on_reconcile_fault(self._about(key), error)
                 result = Result.BACKOFF
             else:
-                self.panics.pop(key, None)
+                if self.panics.pop(key, None) is not None:
+                    self._barrier.on_reconciled(self._about(key))
             finally:
                 self._processing.discard(key)
             self._handle_result(key, result)

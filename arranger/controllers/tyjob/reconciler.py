@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
 import structlog
 
 from arranger.api.effects import ObjectReference
 from arranger.api.types.tyjob import API_VERSION, TYJob
 from arranger.controllers.runtime.events import EventBroadcaster
-from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.objects import Object, decode_object
 from arranger.controllers.runtime.work_queue import Result
 from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
 from arranger.controllers.tyjob.cache import OwnedObject, TYJobCache, decode_owned, is_owned_by
@@ -90,7 +89,7 @@ class TYJobReconciler:
                 raise
             await self._refresh(job)
             raise _StaleError from None
-        self.cache.on_job_updated(msgspec.json.decode(body))
+        self.cache.on_job_updated(decode_object(body))
 
     async def _refresh(self, job: TYJob) -> None:
         """Take in the job as it is now.
@@ -99,14 +98,14 @@ class TYJobReconciler:
             _StaleError: it is gone, or is not as it was known.
         """
         try:
-            body = msgspec.json.decode(await self.writer.get(_job_path(job)))
+            found = decode_object(await self.writer.get(_job_path(job)))
         except StatusError as error:
             if not error.not_found:
                 raise
             self.cache.on_job_deleted(job.key, job.metadata.uid)
             raise _StaleError from None
-        self.cache.on_job_updated(body)
-        if body["metadata"]["resourceVersion"] != job.metadata.resource_version:
+        self.cache.on_job_updated(found)
+        if found.metadata.resource_version != job.metadata.resource_version:
             raise _StaleError
 
     async def _write_all(self, job: TYJob, writes: Sequence[Write]) -> bool:

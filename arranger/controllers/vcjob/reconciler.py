@@ -14,11 +14,12 @@ import structlog
 from arranger.api import event_reasons
 from arranger.api.effects import ObjectReference
 from arranger.api.types.command import Command
+from arranger.api.types.core import ObjectMeta
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobPod, VolcanoJob
 from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.events import EventBroadcaster
-from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.objects import Object, decode_object
 from arranger.controllers.runtime.work_queue import Result
 from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
 from arranger.controllers.vcjob.cache import JobCache
@@ -112,7 +113,7 @@ class JobReconciler:
         namespace, _, job = name.partition("/")
         try:
             path = f"/apis/{JOB_API}/namespaces/{namespace}/jobs/{job}"
-            found = msgspec.json.decode(await self.writer.get(path))
+            found = decode_object(await self.writer.get(path))
         except StatusError as error:
             if not error.not_found:
                 return Result.BACKOFF
@@ -173,7 +174,7 @@ class JobReconciler:
             text = _refusal_text(job, path, error)
             self.events.record(_ref(job), event_reasons.FAILED_STATUS, text, warning=True)
             return Result.BACKOFF
-        self.cache.on_job_updated(msgspec.json.decode(body))
+        self.cache.on_job_updated(decode_object(body))
         for reason, note in planned.events:
             self.events.record(_ref(job), reason, note, warning=reason in _WARNINGS)
             log.info("job.event", job=job.key, reason=reason, note=note)
@@ -181,7 +182,7 @@ class JobReconciler:
 
     async def _refresh(self, job: VolcanoJob) -> None:
         try:
-            self.cache.on_job_updated(msgspec.json.decode(await self.writer.get(_job_path(job))))
+            self.cache.on_job_updated(decode_object(await self.writer.get(_job_path(job))))
         except StatusError as error:
             if error.not_found:
                 self.cache.on_job_deleted(job.key, job.metadata.uid)
@@ -197,7 +198,7 @@ class JobReconciler:
                     continue
             else:
                 self._observe_pod(snapshot.job, pod)
-                if _is_ours(pod, snapshot.job):
+                if _is_ours(pod.metadata, snapshot.job):
                     continue
             self.cache.confirm_empty(snapshot.job, index)
 
@@ -210,7 +211,7 @@ class JobReconciler:
                 return False
             return self._refuse(snapshot.job, manifest["metadata"]["name"], error)
         pod = msgspec.json.decode(body, type=JobPod)
-        if not _is_ours(pod, snapshot.job):
+        if not _is_ours(pod.metadata, snapshot.job):
             return self._refuse_foreign(snapshot.job, f"pod {pod.metadata.name}")
         self._observe_pod(snapshot.job, pod)
         return True
@@ -237,10 +238,10 @@ class JobReconciler:
                 missing = "the definition podgroups.scheduling.volcano.sh is not installed"
                 return self._record_refusal(job, missing)
             return self._refuse(job, path, error)
-        written = msgspec.json.decode(body)
+        written = decode_object(body)
         self.cache.on_pod_group_updated(written)
-        if not _owns(job, written):
-            return self._refuse_foreign(job, f"PodGroup {written['metadata']['name']}")
+        if not _is_ours(written.metadata, job):
+            return self._refuse_foreign(job, f"PodGroup {written.metadata.name}")
         return True
 
     async def _create_object(self, snapshot: JobSnapshot, manifest: OwnedManifest) -> bool:
@@ -253,9 +254,9 @@ class JobReconciler:
             except StatusError as error:
                 if not error.conflict:
                     raise
-                there = msgspec.json.decode(await self.writer.get(path))
+                there = decode_object(await self.writer.get(path))
                 if not manifest.immutable:
-                    if not _owns(job, there):
+                    if not _is_ours(there.metadata, job):
                         return self._refuse_foreign(job, manifest.name)
                     change = {k: v for k, v in manifest.body.items() if k in ("data", "spec")}
                     await self.writer.patch(path, change)
@@ -299,13 +300,8 @@ def _refusal_text(job: VolcanoJob, what: str, error: StatusError) -> str:
     return f"{what}: {error.message}"
 
 
-def _is_ours(pod: JobPod, job: VolcanoJob) -> bool:
-    return any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)
-
-
-def _owns(job: VolcanoJob, there: Object) -> bool:
-    owners = there["metadata"].get("ownerReferences") or ()
-    return any(owner["uid"] == job.metadata.uid for owner in owners)
+def _is_ours(meta: ObjectMeta, job: VolcanoJob) -> bool:
+    return any(owner.uid == job.metadata.uid for owner in meta.owner_references)
 
 
 def _ref(job: VolcanoJob) -> ObjectReference:
