@@ -14,6 +14,7 @@ import msgspec
 
 from arranger.api.effects import ObjectReference
 from arranger.api.gang_membership import gang_membership
+from arranger.api.parsing.objects import convert_object
 from arranger.api.types.core import ObjectMeta, Pod, Struct
 from arranger.api.types.pod_groups import (
     POD_GROUPS,
@@ -186,14 +187,14 @@ class GangCache:
         """A Gang or PodGroup was added or edited, or is the answer to a write of ours.
 
         Raises:
-            msgspec.ValidationError: it is none.
+            ParseError: it is none.
         """
         gang: GangObject | None = None
         definition: AnyPodGroup | None = None
         if group == GANG_GROUP:
-            gang = msgspec.convert(obj.body(), GangObject, strict=False)
+            gang = convert_object(obj.body(), GangObject, strict=False)
         else:
-            definition = msgspec.convert(obj.body(), POD_GROUP_KINDS[group], strict=False)
+            definition = convert_object(obj.body(), POD_GROUP_KINDS[group], strict=False)
         meta = obj.metadata
         version = obj.api_version or API_VERSIONS[group]
         observed = ObservedObject(version, meta, obj.spec_fields, obj.status_fields)
@@ -344,7 +345,7 @@ class GangCache:
 
 def _pod_group(observed: ObservedObject) -> VolcanoPodGroup:
     whole = {"spec": observed.spec, "status": observed.status}
-    group = msgspec.convert({"metadata": {"name": ""}, **whole}, VolcanoPodGroup, strict=False)
+    group = convert_object({"metadata": {"name": ""}, **whole}, VolcanoPodGroup, strict=False)
     group.metadata = observed.metadata
     return group
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from arranger.api.parsing.objects import decode_object
 from arranger.api.timestamps import second_time
 from arranger.controllers.gang.cache import (
     GANG_GROUP,
@@ -17,7 +18,7 @@ from arranger.controllers.gang.cache import (
     GangObjectKey,
     ObjectChange,
 )
-from arranger.controllers.runtime.objects import Object, decode_object
+from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError, Writer
 from arranger.gangs.gang_object import gang_manifest, gangs_path
@@ -100,7 +101,9 @@ class GangReconciler:
         return self.cache.on_object_deleted(change.key, known.metadata.uid) if known else set()
 
     def _observe(self, key: GangObjectKey, body: bytes) -> None:
-        self.work_queue.enqueue(self.cache.on_object_updated(key.group, decode_object(body)))
+        self.work_queue.enqueue(
+            self.cache.on_object_updated(key.group, decode_object(body, UnstructuredObject))
+        )
 
 
 def _path(change: ObjectChange) -> str:

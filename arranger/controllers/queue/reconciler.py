@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
 import structlog
 
 from arranger.api import event_reasons
 from arranger.api.annotations import CLOSED_BY_PARENT
+from arranger.api.parsing.objects import decode_object
 from arranger.api.timestamps import second_time
 from arranger.api.types.command import Command
 from arranger.controllers.queue.cache import QUEUES_PATH, ObservedQueue, QueueCache
@@ -170,4 +170,4 @@ class QueueReconciler:
 
 
 def _decode(body: bytes) -> ObservedQueue:
-    return msgspec.json.decode(body, type=ObservedQueue)
+    return decode_object(body, ObservedQueue)

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic
 
-import msgspec
-
 from arranger.api.effects import ObjectReference, PublishEvent
 from arranger.api.event_reasons import QUARANTINED
+from arranger.api.parsing.errors import ParseError
 from arranger.api.quarantine import Quarantine, QuarantinedObject, quarantined_event
 from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.watch.decoder import T, UndecodableObject
@@ -133,7 +132,7 @@ class InformerFaults(Generic[T]):
 
     def on_update_fault(self, obj: T, before: T | None, error: Exception) -> None:
         """The handlers go by the last state that they could take in."""
-        if isinstance(error, msgspec.ValidationError):
+        if isinstance(error, ParseError):
             self.barrier.on_unreadable(self._about(obj), str(error))
         else:
             self.barrier.on_unheard(self._about(obj), error, lambda: self._hear_again(obj))

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from arranger.api.types.core import ObjectMeta, Struct
-from arranger.kube.watch.nesting import TOO_DEEP
 from arranger.kube.watch.sink import is_newer
 
 #: An object of the API or a part of one, as its JSON is.
@@ -52,18 +49,6 @@ class UnstructuredObject(Struct):
 def metadata_of(obj: UnstructuredObject) -> UnstructuredObject:
     """An object without what it says."""
     return UnstructuredObject(obj.metadata, obj.api_version, obj.kind)
-
-
-def decode_object(body: bytes) -> UnstructuredObject:
-    """The object in an answer of the server.
-
-    Raises:
-        msgspec.MsgspecError: there is none.
-    """
-    try:
-        return msgspec.json.decode(body, type=UnstructuredObject)
-    except RecursionError:
-        raise msgspec.DecodeError(TOO_DEEP) from None
 
 
 def owner_reference(api_version: str, kind: str, owner: ObjectMeta) -> Object:

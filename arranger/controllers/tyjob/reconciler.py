@@ -9,9 +9,10 @@ from datetime import datetime
 import structlog
 
 from arranger.api.effects import ObjectReference
+from arranger.api.parsing.objects import decode_object
 from arranger.api.types.tyjob import API_VERSION, TYJob
 from arranger.controllers.runtime.events import EventBroadcaster
-from arranger.controllers.runtime.objects import Object, decode_object
+from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result
 from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
 from arranger.controllers.tyjob.cache import OwnedObject, TYJobCache, decode_owned, is_owned_by
@@ -89,7 +90,7 @@ class TYJobReconciler:
                 raise
             await self._refresh(job)
             raise _StaleError from None
-        self.cache.on_job_updated(decode_object(body))
+        self.cache.on_job_updated(decode_object(body, UnstructuredObject))
 
     async def _refresh(self, job: TYJob) -> None:
         """Take in the job as it is now.
@@ -98,7 +99,7 @@ class TYJobReconciler:
             _StaleError: it is gone, or is not as it was known.
         """
         try:
-            found = decode_object(await self.writer.get(_job_path(job)))
+            found = decode_object(await self.writer.get(_job_path(job)), UnstructuredObject)
         except StatusError as error:
             if not error.not_found:
                 raise

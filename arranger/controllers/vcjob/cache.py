@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import msgspec
-
 from arranger.api.effects import ObjectReference
+from arranger.api.parsing.objects import convert_object
 from arranger.api.types.core import ObjectMeta, OwnerReference, StatusCondition, Struct
 from arranger.api.types.queue import Queue
 from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JobPod, VolcanoJob, task_index
@@ -73,9 +72,9 @@ class JobCache:
         """A Job was added or edited, or is the answer to a write of ours.
 
         Raises:
-            msgspec.ValidationError: it is none, or says what no Job can say.
+            ParseError: it is none, or says what no Job can say.
         """
-        job = msgspec.convert(obj.body(), VolcanoJob, strict=False)
+        job = convert_object(obj.body(), VolcanoJob, strict=False)
         uid = job.metadata.uid
         if self.tombstones.has(job.key, uid):
             return set()
@@ -154,13 +153,13 @@ class JobCache:
         """A PodGroup of ``scheduling.volcano.sh`` was added or edited.
 
         Raises:
-            msgspec.ValidationError: it is none.
+            ParseError: it is none.
         """
         meta = obj.metadata
         owner = _owning_job(meta)
         if owner is None or self.tombstones.has(name := f"{meta.namespace}/{owner.name}", meta.uid):
             return set()
-        status = msgspec.convert(obj.status_fields, _PodGroupStatus, strict=False)
+        status = convert_object(obj.status_fields, _PodGroupStatus, strict=False)
         waiting = [c for c in status.conditions or () if c.type == "Unschedulable"]
         message = waiting[-1].message if waiting else ""
         seen = ObservedPodGroup(meta, obj.spec_fields, status.phase or "", message)
