@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from arranger.api.parsing.objects import decode_object
 from arranger.api.types.core import ObjectMeta, Struct
 from arranger.kube.watch.sink import is_newer
 
@@ -49,6 +52,15 @@ class UnstructuredObject(Struct):
 def metadata_of(obj: UnstructuredObject) -> UnstructuredObject:
     """An object without what it says."""
     return UnstructuredObject(obj.metadata, obj.api_version, obj.kind)
+
+
+def copy_of(part: Object) -> Object:
+    """A copy of a part of an object that shares nothing with it.
+
+    By way of its JSON, which takes a tenth of the time of ``copy.deepcopy``.
+    """
+    copied: Object = decode_object(msgspec.json.encode(part))
+    return copied
 
 
 def owner_reference(api_version: str, kind: str, owner: ObjectMeta) -> Object:

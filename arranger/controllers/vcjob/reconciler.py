@@ -22,7 +22,7 @@ from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result
-from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
+from arranger.controllers.runtime.writer import MAX_CREATED, StatusError, Writer, slow_start
 from arranger.controllers.vcjob.cache import JobCache
 from arranger.controllers.vcjob.commands import is_dropped, is_settled
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
@@ -137,7 +137,7 @@ class JobReconciler:
         for manifest in planned.create_objects:
             went_well &= await self._create_object(snapshot, manifest)
         went_well &= await slow_start(
-            lambda index: self._create_pod(snapshot, index), planned.create_pods
+            lambda index: self._create_pod(snapshot, index), planned.create_pods[:MAX_CREATED]
         )
         if planned.pod_group is not None:
             went_well &= await self._write_pod_group(snapshot, planned.pod_group)

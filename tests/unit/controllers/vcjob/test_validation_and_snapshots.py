@@ -181,7 +181,7 @@ def test_problem(said: Object, problem: str) -> None:
 
 
 def test_no_job_has_more_pods_than_anybody_can_count() -> None:
-    with pytest.raises(ParseError, match="2147483647 pods are more than 100000"):
+    with pytest.raises(ParseError, match="2147483647 pods are more than 10000"):
         JobCache().on_job_updated(an_unstructured(job_body(tasks=[a_task(replicas=2**31 - 1)])))
 
 
