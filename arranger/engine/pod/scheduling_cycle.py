@@ -259,7 +259,8 @@ class SchedulingCycle:
         masks += [] if second_pass is None else [RowMask(*second_pass)]
         reservation = self._reservations.current
         if reservation is not None and reservation.excludes(member, self._clock.now):
-            masks.append(RowMask(reservation.allowed_rows(self.cluster), reservation.rejection))
+            rejection = reservation.rejection_for(member)
+            masks.append(RowMask(reservation.allowed_rows(self.cluster), rejection))
         return masks
 
     def _diagnose(
