@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from typing import Final
 
 import structlog
@@ -40,7 +40,7 @@ def network_of(address: str) -> str:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(parsed, IPv4Address):
+    if parsed.version == 4:
         return str(parsed)
     if parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)

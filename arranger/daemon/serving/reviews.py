@@ -16,6 +16,8 @@ from typing import Final, Generic, TypeVar
 import msgspec
 import structlog
 
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import decode_object
 from arranger.daemon.token_bucket import TokenBucket
 from arranger.kube.client.transport import Request, RequestTransport, TransportError
 
@@ -206,8 +208,8 @@ class Reviews:
         if response.status != 201:
             raise _NoAnswerError(f"{kind}: status {response.status}")
         try:
-            return msgspec.json.decode(response.body, type=answer)
-        except msgspec.MsgspecError as error:
+            return decode_object(response.body, answer)
+        except ParseError as error:
             raise _NoAnswerError(f"{kind}: {error}") from error
 
 
