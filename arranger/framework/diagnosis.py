@@ -40,7 +40,7 @@ class Diagnosis:
             every node, where each is rejected by another already.
         rejection_index: row → index into ``rejections``; -1 for rows that passed, are dead, or were
             not filtered.
-        within: row → whether the pod may be there at all, whoever leaves; None if it may be anywhere.
+        within: row → whether the pod may be there, whoever leaves; None if it may be anywhere.
         post_filter_message: PostFilter's part of the text.
     """
 
