@@ -271,7 +271,8 @@ class SchedulingCycle:
         masks += [] if domain is None else [domain]
         reservation = self._reservations.current
         if reservation is not None and reservation.excludes(member, self._clock.now):
-            masks.append(RowMask(reservation.allowed_rows(self.cluster), reservation.rejection))
+            rejection = reservation.rejection_for(member)
+            masks.append(RowMask(reservation.allowed_rows(self.cluster), rejection))
         return masks
 
     def _diagnose(
