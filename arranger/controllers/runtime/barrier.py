@@ -20,7 +20,6 @@ from arranger.kube.watch.decoder import T, UndecodableObject
 
 #: Who tells owners, in the Events.
 _CONTROLLER: Final = "arranger-controllers"
-_GAUGE: Final = "quarantined_objects"
 
 
 class UnreadableError(Exception):
@@ -113,7 +112,7 @@ class ObjectBarrier:
         counts = self._unheard.count() | self._unreconciled.count()
         self._kinds |= counts.keys()
         for kind in self._kinds:
-            self._metrics.set_gauge(_GAUGE, counts[kind], kind=kind)
+            self._metrics.set_gauge("quarantined_objects", counts[kind], kind=kind)
 
 
 @dataclass(frozen=True)

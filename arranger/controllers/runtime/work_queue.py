@@ -8,6 +8,7 @@ writes fail is tried again after a back-off.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from typing import Final
@@ -40,6 +41,38 @@ class Result(Enum):
 Reconcile = Callable[[str], Awaitable[Result | float]]
 
 
+class FairQueue:
+    """Keys that are due, from one namespace after the other.
+
+    So who has thousands of them keeps nobody waiting for longer than one of his. Keys of no
+    namespace count as of one.
+    """
+
+    def __init__(self) -> None:
+        #: Namespace → its keys, first come first served; the namespace whose turn it is first.
+        self._keys: OrderedDict[str, deque[str]] = OrderedDict()
+        self._filled = asyncio.Event()
+
+    def put(self, key: str) -> None:
+        """Add a key behind all others of its namespace."""
+        namespace, slash, _ = key.partition("/")
+        self._keys.setdefault(namespace if slash else "", deque()).append(key)
+        self._filled.set()
+
+    async def get(self) -> str:
+        """The next key, once there is one."""
+        while not self._keys:
+            self._filled.clear()
+            await self._filled.wait()
+        namespace, keys = next(iter(self._keys.items()))
+        key = keys.popleft()
+        if keys:
+            self._keys.move_to_end(namespace)
+        else:
+            del self._keys[namespace]
+        return key
+
+
 class WorkQueue:
     """The keys of one controller.
 
@@ -60,7 +93,7 @@ class WorkQueue:
         self._name = name
         self._debounce = options.debounce
         self._rng = options.rng
-        self._ready: asyncio.Queue[str] = asyncio.Queue()
+        self._ready = FairQueue()
         #: Key → when it is due, and the timer.
         self._timers: dict[str, tuple[float, asyncio.TimerHandle]] = {}
         self._processing: set[str] = set()
@@ -107,7 +140,7 @@ class WorkQueue:
 
     def _on_timer(self, key: str) -> None:
         del self._timers[key]
-        self._ready.put_nowait(key)
+        self._ready.put(key)
 
     async def _run_worker(self, reconcile: Reconcile, events: Iterable[asyncio.Event]) -> None:
         for event in events:
