@@ -8,6 +8,7 @@ its next try is due. Whoever runs a process shows how many there are
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,8 +19,8 @@ from typing import Final
 import structlog
 
 import arranger
+from arranger.api import event_reasons
 from arranger.api.effects import ObjectReference, PublishEvent
-from arranger.api.event_reasons import QUARANTINED
 
 log = structlog.get_logger(__name__)
 
@@ -28,6 +29,8 @@ FIRST_RETRY: Final = 1.0
 LAST_RETRY: Final = 300.0
 #: Characters kept of what an exception says.
 _MAX_ERROR: Final = 200
+#: Innermost frames that are logged, for the first fault at a place.
+_MAX_FRAMES: Final = 16
 _ROOT: Final = Path(arranger.__file__).parent.parent
 
 #: Kind, namespace and name.
@@ -97,12 +100,12 @@ class Quarantine:
             retry=retry,
         )
         if found.is_news:
-            known_place, names = place in self._places, _names_of(about)
-            self._places.add(place)
-            frames = None if known_place else (kind, error, error.__traceback__)
-            log.error(
-                "object.quarantined", **names, place=place, error=found.error, exc_info=frames
-            )
+            told = {**_names_of(about), "place": place, "error": found.error}
+            if place not in self._places:
+                self._places.add(place)
+                lines = traceback.format_exception(error, limit=-_MAX_FRAMES, chain=False)
+                told["frames"] = "".join(lines)
+            log.error("object.quarantined", **told)
         return found
 
     def add_undecodable(self, about: ObjectReference, why: str, now: float) -> QuarantinedObject:
@@ -156,7 +159,12 @@ class Quarantine:
 def quarantined_event(found: QuarantinedObject, controller: str = "") -> PublishEvent:
     """What the owner of an object is told."""
     return PublishEvent(
-        found.about, QUARANTINED, "Quarantine", found.message, "Warning", controller=controller
+        found.about,
+        event_reasons.QUARANTINED,
+        "Quarantine",
+        found.message,
+        "Warning",
+        controller=controller,
     )
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic
 
+from arranger.api import event_reasons
 from arranger.api.effects import ObjectReference, PublishEvent
-from arranger.api.event_reasons import QUARANTINED
 from arranger.api.parsing.errors import ParseError
 from arranger.api.quarantine import Quarantine, QuarantinedObject, quarantined_event
 from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
@@ -98,7 +98,12 @@ class ObjectBarrier:
         if isinstance(error, UnreadableError):
             note = f"it cannot be read, and what was known of it holds on: {error}"
             event = PublishEvent(
-                found.about, QUARANTINED, "Quarantine", note, "Warning", controller=_CONTROLLER
+                found.about,
+                event_reasons.QUARANTINED,
+                "Quarantine",
+                note,
+                "Warning",
+                controller=_CONTROLLER,
             )
         self._publish(event)
 
