@@ -18,7 +18,7 @@ from arranger.api.annotations import QUEUE_NAME
 from arranger.api.effects import ObjectReference
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
-from arranger.api.queue_annotations import DEFAULT_QUEUE
+from arranger.api.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE
 from arranger.api.resource_requests import (
     Amounts,
     add_amounts,
@@ -139,6 +139,8 @@ class QueueCache:
         self.total_requests: Counter[str] = Counter()
         self.total_allocatable: Counter[str] = Counter()
         self.promises = Promises()
+        #: Queue → queues that name it as their parent, whether or not it is there.
+        self._children: dict[str, set[str]] = {}
         self._node_cards: dict[str, Cards] = {}
         self._allocatable: dict[str, Amounts] = {}
         self._pods: dict[str, PodEntry] = {}
@@ -166,15 +168,24 @@ class QueueCache:
             return set()
         state = read_queue(queue.to_queue())
         self.observed[queue.name] = queue
-        old, self.states[queue.name] = self.states.get(queue.name), state
+        old = self.states.get(queue.name)
+        self._set_state(queue.name, state)
         # Whether a queue is valid depends on others: it may be its own ancestor, or have none.
         return {queue.name} if old == state else set(self.states)
 
     def on_queue_deleted(self, name: str) -> set[str]:
         """A queue was deleted."""
         self.observed.pop(name, None)
-        self.states.pop(name, None)
+        self._set_state(name, None)
         return set(self.states)
+
+    def _set_state(self, name: str, state: QueueQuota | None) -> None:
+        old = self.states.pop(name, None)
+        if old is not None:
+            _discard(self._children, old.parent or ROOT_QUEUE, name)
+        if state is not None:
+            self.states[name] = state
+            self._children.setdefault(state.parent or ROOT_QUEUE, set()).add(name)
 
     def on_node_updated(self, node: Node) -> set[str]:
         """A node was added or edited."""
@@ -310,7 +321,12 @@ class QueueCache:
 
     def with_descendants(self, name: str) -> Iterator[str]:
         """A queue and its descendants."""
-        return (other for other in self.states if name in self._with_ancestors(other))
+        seen, found = {name}, [name] if name in self.states else []
+        for queue in found:
+            yield queue
+            below = [other for other in self._children.get(queue, ()) if other not in seen]
+            seen.update(below)
+            found += below
 
     def usage_of(self, name: str) -> Usage:
         """What the pods of a queue and of its descendants use."""
