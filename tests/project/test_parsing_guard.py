@@ -72,8 +72,16 @@ ALLOWED_CALLS: Final[dict[str, dict[str, str]]] = {
     "arranger/controllers/vcjob/policies.py": {"int": _NUMBER},
     "arranger/controllers/vcjob/state_machine.py": {"fromtimestamp": "the beginning of 1970"},
     "arranger/controllers/vcjob/validation.py": {"re.compile": _NAME_FORM},
-    "arranger/daemon/health.py": {"int": "the port of a socket of ours"},
     "arranger/daemon/scheduler.py": {"fromtimestamp": "the clock of this machine"},
+    "arranger/daemon/serving/certificate.py": {"ipaddress.ip_address": "of a constant"},
+    "arranger/daemon/serving/connections.py": {
+        "ipaddress.ip_address": "of an address that a socket has",
+        "ipaddress.ip_network": "of the same",
+    },
+    "arranger/daemon/serving/health.py": {
+        "int": "the port of a socket of ours",
+        "ipaddress.ip_address": "of an address that a socket has",
+    },
     "arranger/engine/gang/gang_objects.py": {"fromtimestamp": "a time that was a datetime"},
     "arranger/engine/gang/holds.py": {"int": "the clock of this machine"},
     "arranger/engine/gang/placement/topology.py": {"int": _COLUMN},
