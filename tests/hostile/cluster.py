@@ -55,7 +55,7 @@ class HostileCluster:
         self.refused = 0
         self.scheduler: ArrangerProcess
         self.controllers: ArrangerProcess
-        self.metric_urls: dict[str, str] = {}
+        self.ports: dict[str, int] = {}
         self._url = url
         self._folder = folder
         self._numbers = itertools.count()
@@ -87,14 +87,13 @@ class HostileCluster:
         kubeconfig.write_text(yaml.safe_dump(_kubeconfig(self._url)))
         first, second = free_ports(2)
         config = self._folder / "config.yaml"
-        config.write_text(yaml.safe_dump(_config(first)))
-        liveness = f"http://127.0.0.1:{second}"
+        config.write_text(yaml.safe_dump(_config()))
         common = (f"--kubeconfig={kubeconfig}", f"--config={config}", "--log-level=info")
-        self.metric_urls = {"scheduler": f"http://127.0.0.1:{first}", "controllers": liveness}
-        self.scheduler = await ArrangerProcess.launch("run", self._folder, "run", *common)
-        self.controllers = await ArrangerProcess.launch(
-            "controllers", self._folder, "controllers", *common, f"--liveness={liveness}"
-        )
+        self.ports = {"run": first, "controllers": second}
+        self.scheduler, self.controllers = [
+            await ArrangerProcess.launch(name, self._folder, name, *common, *_serving(port))
+            for name, port in self.ports.items()
+        ]
 
     async def stop(self, *, kill: bool = False) -> list[int | None]:
         """End both; their exit statuses."""
@@ -124,7 +123,7 @@ class HostileCluster:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         async with (
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session,
-            session.get(self.metric_urls[process] + path) as answer,
+            session.get(f"https://127.0.0.1:{self.ports[process]}{path}") as answer,
         ):
             return await answer.text()
 
@@ -358,10 +357,16 @@ def _kubeconfig(url: str) -> Object:
     }
 
 
-def _config(port: int) -> Object:
+def _serving(port: int) -> list[str]:
+    """Flags for a server of one's own that tells everybody everything."""
+    paths = "/livez,/readyz,/healthz,/metrics"
+    address = (f"--secure-port={port}", "--bind-address=127.0.0.1")
+    return [*address, f"--authorization-always-allow-paths={paths}"]
+
+
+def _config() -> Object:
     return {
         "apiVersion": "arranger.io/v1alpha1",
         "kind": "SchedulerConfiguration",
-        "server": {"host": "127.0.0.1", "port": port},
         "leaderElection": {"leaseDuration": 6, "renewDeadline": 5, "retryPeriod": 0.5},
     }
