@@ -28,7 +28,9 @@ def annotated(obj: Object, **notes: Any) -> Object:
     return obj
 
 
-def job(name: str, *, task: Object | None = None, template: Object | None = None, **spec: Any) -> Object:
+def job(
+    name: str, *, task: Object | None = None, template: Object | None = None, **spec: Any
+) -> Object:
     """A Volcano Job of the culprit."""
     one = {"name": "w", "replicas": 1, "template": template or a_template(), **(task or {})}
     return {
@@ -192,7 +194,7 @@ def annotations() -> Iterator[Attack]:
             )
         for kind, make in (("PodGroup", pod_group), ("Volcano Job", job), ("TYJob", tyjob)):
             name = f"notes-{number}-{kind.lower().replace(' ', '-')}"
-            notes = {key: text for key in keys}
+            notes = dict.fromkeys(keys, text)
             yield Attack(
                 f"all annotations of a {kind} say {what}",
                 [annotated(make(name), **notes)],
@@ -227,7 +229,9 @@ def deep() -> Iterator[Attack]:
         text = f"a number of {count:,} digits"
         yield Attack(f"a pod's priority is {text}", [pod(name, priority=digits(count))])
         yield Attack(
-            f"a TYJob's counts are {text}", [tyjob(name, priority=digits(count))], room="controllers"
+            f"a TYJob's counts are {text}",
+            [tyjob(name, priority=digits(count))],
+            room="controllers",
         )
         yield Attack(
             f"a Volcano Job's minimum is {text}",
@@ -325,5 +329,7 @@ def counts() -> Iterator[Attack]:
     )
     tasks = [{"name": f"t{n}", "replicas": 1000, "template": a_template()} for n in range(1000)]
     yield Attack(
-        "a Volcano Job has 1,000 tasks of 1,000 pods", [job("tasks", tasks=tasks)], room="controllers"
+        "a Volcano Job has 1,000 tasks of 1,000 pods",
+        [job("tasks", tasks=tasks)],
+        room="controllers",
     )

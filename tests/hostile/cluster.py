@@ -12,10 +12,10 @@ import itertools
 import json
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 import yaml
@@ -368,5 +368,4 @@ def _config() -> Object:
     return {
         "apiVersion": "arranger.io/v1alpha1",
         "kind": "SchedulerConfiguration",
-        "leaderElection": {"leaseDuration": 6, "renewDeadline": 5, "retryPeriod": 0.5},
     }

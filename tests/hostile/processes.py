@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from dataclasses import dataclass
@@ -56,8 +57,8 @@ class ArrangerProcess:
 
     def complaints(self, lines: int = 12) -> str:
         """The last lines of its log that are no news, cut short: tracebacks, warnings, errors."""
-        news = b'"level": "info"'
-        told = [line for line in self.log.read_bytes().splitlines() if news not in line]
+        news = re.compile(rb'"level": "info"|bad_object')
+        told = [line for line in self.log.read_bytes().splitlines() if not news.search(line)]
         return "\n".join(line[:500].decode(errors="replace") for line in told[-lines:])
 
     async def stop(self) -> int | None:
