@@ -9,6 +9,8 @@ from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import convert_object
 from arranger.api.quantity import QuantityError
 from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
@@ -89,8 +91,8 @@ class Snapshot:
             SnapshotError: a field has the wrong type; the message gives its path.
         """
         try:
-            return cls(msgspec.convert(data, SnapshotObjects), origin)
-        except msgspec.ValidationError as error:
+            return cls(convert_object(data, SnapshotObjects), origin)
+        except ParseError as error:
             raise SnapshotError(f"{origin}: {error}") from error
 
     @classmethod

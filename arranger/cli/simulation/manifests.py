@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.errors import ApiError
@@ -17,6 +16,9 @@ from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.workloads.controllers import WORKLOAD_KINDS
 from arranger.embedded.workloads.plan import pod_of
 from arranger.embedded.workloads.validation import check_workload
+from arranger.files.content import read_text
+from arranger.files.limits import FileError
+from arranger.files.yaml_text import documents
 from arranger.kube.client.transport import Request
 
 Object = dict[str, Any]
@@ -171,16 +173,16 @@ def _documents(path: Path) -> Iterator[object]:
     """The documents of a file, each as JSON would have it."""
     n = 0
     try:
-        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+        text = read_text(path)
+    except FileError as error:
+        raise ManifestError(f"{path}: {error}") from error
+    try:
+        for _, document in documents(text):
             yield msgspec.json.decode(msgspec.json.encode(document))
             n += 1
-    except OSError as error:
-        raise ManifestError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{path}: not text in UTF-8") from error
     except RecursionError as error:
         raise ManifestError(f"{path}, document {n + 1}: nested too deeply") from error
-    except (yaml.YAMLError, TypeError, ValueError) as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         why = one_line(str(error)) or type(error).__name__
         raise ManifestError(f"{path}, document {n + 1}: {why}") from error
 
