@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from arranger.api.printable import one_line
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.errors import ApiError
 from arranger.embedded.server import EmbeddedCluster
@@ -201,11 +202,6 @@ def _objects(document: object, where: str) -> list[tuple[str, Object]]:
         if not isinstance(document.get(field), kind):
             raise ManifestError(f"{where}: {document['kind']}: {field}: not a {name}")
     return [(where, dict(document))]
-
-
-def one_line(text: str) -> str:
-    """A text of several lines as one."""
-    return " ".join(text.split())
 
 
 def _rank(manifest: Object) -> int:
