@@ -105,7 +105,8 @@ class Snapshot:
         sections: dict[str, list[Mapping[str, Any]]] = {}
         for manifest in manifests:
             if manifest.get("kind") == "Pod":
-                placed = (manifest.get("spec") or {}).get("nodeName")
+                spec = manifest.get("spec")
+                placed = spec.get("nodeName") if isinstance(spec, Mapping) else None
                 sections.setdefault("pods" if placed else "pending", []).append(manifest)
             elif (section := SECTIONS.get(str(manifest.get("kind")))) is not None:
                 sections.setdefault(section, []).append(manifest)

@@ -17,7 +17,7 @@ from arranger.files.limits import LIMITS, FileError, Limits
 
 _TAG: Final = "tag:yaml.org,2002:"
 #: A text longer than this is no number.
-_MAX_PLAIN: Final = 4096
+_MAX_PLAIN: Final = 1 << 20
 TOO_DEEP: Final = "nested too deeply"
 
 

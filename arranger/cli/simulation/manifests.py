@@ -28,6 +28,8 @@ Object = dict[str, Any]
 _CREATION_ORDER: Final = ("CustomResourceDefinition", "Namespace", "PriorityClass", "Node")
 _WORKLOAD_VERSIONS: Final = ("v1", "apps/v1", "batch/v1")
 _SERVERS_METADATA: Final = ("resourceVersion", "uid", "ownerReferences", "managedFields")
+#: Pods that all workloads together may ask for; a simulation of more would not end.
+_MAX_PODS: Final = 500_000
 #: What code meets that reads an object of a wrong shape where the server has not looked.
 _MALFORMED: Final = (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError)
 
@@ -75,6 +77,7 @@ def load_manifests(
         if definition["metadata"]["name"] not in given:
             cluster.create(definition)
     ignored: Counter[tuple[str, str]] = Counter()
+    asked = 0
     for where, manifest in manifests:
         kind, version = manifest["kind"], manifest.get("apiVersion", "")
         if (version, kind) == ("batch/v1", "CronJob"):
@@ -82,6 +85,9 @@ def load_manifests(
         elif cluster.registry.by_kind(version, kind) is None:
             ignored[kind, version] += 1
             continue
+        asked += _pods_asked_for(manifest)
+        if asked > _MAX_PODS:
+            raise ManifestError(f"{where}: more than {_MAX_PODS} pods are asked for by now")
         if scheduler is not None:
             _give_to(scheduler, manifest)
         _create(cluster, where, {**manifest, "metadata": _own_metadata(manifest["metadata"])})
@@ -202,6 +208,14 @@ def _objects(document: object, where: str) -> list[tuple[str, Object]]:
         if not isinstance(document.get(field), kind):
             raise ManifestError(f"{where}: {document['kind']}: {field}: not a {name}")
     return [(where, dict(document))]
+
+
+def _pods_asked_for(manifest: Object) -> int:
+    spec = manifest.get("spec")
+    if manifest["kind"] not in WORKLOAD_KINDS or not isinstance(spec, dict):
+        return 1
+    counts = (spec.get(field) for field in ("replicas", "completions", "parallelism"))
+    return max([1, *(count for count in counts if isinstance(count, int))])
 
 
 def _rank(manifest: Object) -> int:
