@@ -119,6 +119,12 @@ class GangConfig(ConfigSection):
     free for it; pods of its priority go there only if their `activeDeadlineSeconds` ends before
     the nodes are free.
     """
+    reservation_seconds: Annotated[float, Field(gt=0)] = 600.0
+    """Nodes are kept for such gangs for so long at a stretch; if none of them has started by then,
+    nothing is kept for as long, and for gangs of the same namespace longer each time.
+    """
+    reservation_max_nodes_percent: Annotated[int, Field(ge=0, le=100)] = 50
+    """At most so many of all nodes are kept for a gang, or one; none for a gang that needs more."""
     #: Changes to the shipped kinds, and others.
     workloads: list[WorkloadConfig] = []
 
@@ -274,6 +280,8 @@ class Config(ConfigSection):
             on_timeout=gangs.on_timeout,
             on_partial_bind=gangs.on_partial_bind,
             starvation_after=gangs.starvation_after_seconds,
+            reservation_seconds=gangs.reservation_seconds,
+            reservation_max_nodes_percent=gangs.reservation_max_nodes_percent,
         )
 
 
