@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from arranger.api.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE
+from arranger.api.queue_annotations import ROOT_QUEUE
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import exact_sum
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import EvictionPolicy, Limit
 from arranger.quota.ledger import QuotaLedger
@@ -65,7 +66,8 @@ class MinResourcesAdmission:
 
         Nothing is kept for them before their minimum runs: who cannot be placed holds up nobody.
         """
-        asking = [group for group in groups if requested_minimum(group)]
+        # A PodGroup in a queue that it may not use gets nothing there; its pods are told so.
+        asking = [g for g in groups if requested_minimum(g) and self._ledger.queue_of_group(g)[1]]
         if not asking:
             return None
         for group in asking:
@@ -128,7 +130,7 @@ class MinResourcesAdmission:
 
     def _counted(self, group: AnyPodGroup, amounts: Amounts) -> Sums:
         """What this counts towards, as pods of the PodGroup would."""
-        scopes = self._scopes(_queue(group))
+        scopes = self._scopes(self._ledger.queue_of_group(group)[0])
         return Counter({(scope, name): n for scope in scopes for name, n in amounts.items()})
 
     def _scopes(self, queue: str) -> set[str]:
@@ -139,11 +141,11 @@ class MinResourcesAdmission:
         for name, n in wanted.items():
             if n:
                 column = table.resources.find(name)
-                used = int(table.requested[column, : table.size].sum()) if column >= 0 else 0
+                used = exact_sum(table.requested[column, : table.size]) if column >= 0 else 0
                 limit = cluster_limit(group, self._ledger.cluster_total.get(name, 0))
                 yield (CLUSTER, name), Room(CLUSTER, name, used, limit)
         if self._ledger.active and isinstance(group, VolcanoPodGroup):
-            for each in self._ledger.limits_for(_queue(group), wanted):
+            for each in self._ledger.limits_for(self._ledger.queue_of_group(group)[0], wanted):
                 yield each.key, Room(each.queue, each.resource, each.used, each.limit)
 
     def _evictable_for(self, taker: PodInfo) -> Sums:
@@ -163,8 +165,3 @@ class MinResourcesAdmission:
                     found.update({(scope, name): n for name, n in pod.requests.items()})
             self._evictable = key, found
         return self._evictable[1]
-
-
-def _queue(group: AnyPodGroup) -> str:
-    stated = group.spec.queue if isinstance(group, VolcanoPodGroup) else ""
-    return stated or DEFAULT_QUEUE
