@@ -14,10 +14,10 @@ import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from rich.console import Console
 
 from arranger.cli.main import main
 from arranger.cli.output.queue_tables import print_queues
+from arranger.cli.output.screen import Screen
 from arranger.cli.queues import QueueView, load_queue_cache, queue_views
 from arranger.controllers.queue.cache import QueueCache
 from arranger.controllers.queue.entries import ObservedQueue
@@ -71,9 +71,9 @@ def by_name(views: list[QueueView]) -> dict[str, QueueView]:
 
 
 def printed(views: list[QueueView], *, width: int = 120) -> str:
-    console = Console(file=io.StringIO(), width=width)
-    print_queues(views, console, now=NOW)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+    screen = Screen(file=io.StringIO(), width=width)
+    print_queues(views, screen, now=NOW)
+    return screen.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def test_what_waits_stands_in_the_order_of_the_queue_with_the_scheduler_s_words() -> None:
