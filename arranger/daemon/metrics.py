@@ -42,6 +42,7 @@ CLIENT_METRICS: Final = (
     ClientMetric(Histogram, "extender_seconds", "Calls of extenders", ("extender", "verb")),
     ClientMetric(Counter, "extender_errors", "Calls of extenders that fail", ("extender", "verb")),
     ClientMetric(Gauge, "leader", "1 while this replica holds the Lease", ("lease",)),
+    ClientMetric(Counter, "core_restarts", "Times that the core began anew after a fault of ours"),
     ClientMetric(Counter, "loop_stalls", "Times that something held up the event loop"),
 )
 
@@ -103,6 +104,12 @@ class Metrics:
             ["name"],
             registry=registry,
         )
+        self._quarantined = Gauge(
+            "arranger_quarantined_objects",
+            "Objects set aside since they made our code raise, or cannot be decoded",
+            ["kind"],
+            registry=registry,
+        )
         self._nodes = Gauge("scheduler_cache_size_nodes", "Known nodes", registry=registry)
         self._client: dict[str, Any] = {each.name: self._made(each) for each in CLIENT_METRICS}
 
@@ -131,6 +138,9 @@ class Metrics:
         for part, count in engine.queue.count().items():
             self._pending.labels(_QUEUE_LABELS[part]).set(count)
         self._nodes.set(engine.cluster.table.count)
+        self._quarantined.clear()
+        for kind, count in engine.barrier.quarantine.count().items():
+            self._quarantined.labels(kind).set(count)
 
     def set_leading(self, name: str, leads: bool) -> None:
         """Whether this replica leads."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -23,8 +24,10 @@ from arranger.api.effects import (
     Outcome,
     QueryExtenderPreemption,
     QueryExtenders,
+    Refused,
 )
 from arranger.api.listing import first_names
+from arranger.api.quarantine import Quarantine, place_of
 from arranger.api.types.core import Node
 from arranger.daemon.config.extenders import ordered_extenders
 from arranger.daemon.config.profiles import build_profiles
@@ -32,6 +35,7 @@ from arranger.daemon.config.schema import Config
 from arranger.daemon.decision_log import DecisionLog
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
 from arranger.daemon.metrics import Metrics
+from arranger.daemon.restarts import Restarts
 from arranger.engine.engine import Engine
 from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter
 from arranger.kube.client.transport import RequestTransport, Transport
@@ -41,7 +45,7 @@ from arranger.kube.extenders.http import HttpExtenderTransport
 from arranger.kube.leader_election import LeaderElection, LeaseConfig
 from arranger.kube.watch.raw_objects import RawObjectDecoder, RawObjectStore
 from arranger.kube.watch.reflector import Reflector
-from arranger.kube.writes.call import OutcomeCallback
+from arranger.kube.writes.call import ATTEMPT_TIMEOUT, OutcomeCallback
 from arranger.kube.writes.dispatcher import TICK, ApiDispatcher
 
 log = structlog.get_logger(__name__)
@@ -90,41 +94,56 @@ class Scheduler:
         self._problems = problems
         self._decision_log = DecisionLog(_call_later)
         self._rng = rng or random.Random()
+        self._clock = clock
+        self._identity = identity
+        self._write_transport = write_transport or transport
+        self._extender_transport = extender_transport
+        self._extenders = ordered_extenders(config.extenders)
+        readers = (e for e in self._extenders if e.filters_or_scores and not e.node_cache_capable)
+        self._reads_raw_nodes = any(readers)
         self.metrics = Metrics()
-        extenders = ordered_extenders(config.extenders)
+        self._quarantine = Quarantine()
+        self._restarts = Restarts()
+        self._wake = asyncio.Event()
+        self._leading = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._election = self._make_election(identity)
+        self._build_core()
+
+    def _build_core(self) -> None:
+        """What one time of leading needs: an engine that knows nothing, its ears and its hands."""
+        config, clock = self._config, self._clock
+        #: What the engine could not be rid of: it is of no use any more.
+        self._fault: Exception | None = None
         self.engine = Engine(
             build_profiles(config),
             queue_config=config.scheduling_queue_config(),
             gang_policy=config.gang_policy(),
             quota_config=config.quota_config(),
             workload_kinds=config.workload_kinds(),
-            extenders=extenders,
+            extenders=self._extenders,
             parallel_extender_calls=config.extender_parallelism,
             to_unix_time=lambda now: clock() - _loop_time() + now,
             perf_counter=time.perf_counter,
+            quarantine=self._quarantine,
+            left_out=self._restarts.left_out,
         )
-        self._wake = asyncio.Event()
-        self._leading = asyncio.Event()
-        self._stopping = asyncio.Event()
         self._informers = Informers(
             self.engine, _loop_time, self._wake.set, config.queues.owner_resources
         )
-        self._election = self._make_election(identity)
         self._dispatcher = ApiDispatcher(
-            write_transport or transport,
+            self._write_transport,
             may_write=self.may_write,
-            host=identity,
+            host=self._identity,
             rng=self._rng,
             clock=lambda: datetime.fromtimestamp(clock(), UTC),
             metrics=self.metrics,
         )
         #: The nodes as JSON; read only if an extender needs them.
         self._raw_nodes = RawObjectStore()
-        readers = (e for e in extenders if e.filters_or_scores and not e.node_cache_capable)
-        self._reads_raw_nodes = any(readers)
         self._extender_client = ExtenderClient(
-            extender_transport or HttpExtenderTransport(),
-            transport,
+            self._extender_transport or HttpExtenderTransport(),
+            self._transport,
             self._raw_nodes,
             may_write=self.may_write,
             rng=self._rng,
@@ -172,14 +191,14 @@ class Scheduler:
             LeadershipLostError: the lease was not renewed in time.
         """
         if self._election is None:
-            await self._run_as_leader()
+            await self._lead()
             return
         self._leading.clear()
         lease = asyncio.create_task(self._election.run(), name="lease")
         try:
             if not await self._wait_until_leading(lease):
                 return
-            work = asyncio.create_task(self._run_as_leader(), name="lead")
+            work = asyncio.create_task(self._lead(), name="lead")
             await asyncio.wait({lease, work}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 await _cancel_and_wait(work)
@@ -191,6 +210,23 @@ class Scheduler:
             await _cancel_and_wait(lease)
             if self._stopping.is_set():
                 await self._election.release()
+
+    async def _lead(self) -> None:
+        """Lead until stopped; begin anew, without the objects to blame, if the core is broken."""
+        while True:
+            try:
+                await self._run_as_leader()
+            except Exception as error:
+                now = _loop_time()
+                if not self._restarts.may_restart(self.engine.barrier.suspects, now):
+                    raise
+                frames = "".join(traceback.format_exception(error, limit=-16, chain=False))
+                log.error("scheduler.core_restarted", place=place_of(error), frames=frames)
+                self.metrics.increment("core_restarts")
+                self._quarantine.drop_retries()
+                self._build_core()
+            else:
+                return
 
     async def _run_as_leader(self) -> None:
         """Read the cluster's state, schedule, and write, until stopped."""
@@ -204,11 +240,24 @@ class Scheduler:
             stopped.cancel()
             for part in tasks:
                 if part.done() and not part.cancelled():
-                    part.result()  # none of them ends by itself, except by raising
+                    try:
+                        part.result()  # none of them ends by itself, except by raising
+                    except Exception as error:
+                        self._fault = error
+                        for each in tasks - {writer}:
+                            await _cancel_and_wait(each)
+                        raise
             await _cancel_and_wait(deciding)
             bound = await self._extender_client.drain()
             if not await self._dispatcher.drain() or not bound:
                 log.warning("scheduler.stopped_with_writes_open", backlog=self._backlog)
+        except Exception:
+            # Who lists next, be it ourselves, is to see what we have written.
+            bound = await self._extender_client.drain()
+            if not await self._dispatcher.drain(events=0.0) or not bound:
+                self._dispatcher.close()
+                await asyncio.sleep(ATTEMPT_TIMEOUT)
+            raise
         finally:
             await self._extender_client.close()
             self._dispatcher.close()
@@ -235,6 +284,8 @@ class Scheduler:
         began, told = _loop_time(), False
         while True:
             await self._wait_for_work()
+            if self._fault is not None:
+                raise self._fault
             if not self.synced:
                 continue
             if not told:
@@ -259,7 +310,11 @@ class Scheduler:
         effects = self.engine.run(_loop_time(), limit=ENTITIES_PER_STEP)
         self.metrics.collect(self.engine)
         for effect in effects:
-            self._dispatch(effect, self._outcome_callback(effect))
+            try:
+                self._dispatch(effect, self._outcome_callback(effect))
+            except Exception as error:
+                log.error("scheduler.effect_failed", place=place_of(error), effect=type(effect))
+                self._report_outcome(effect, Refused(0, "InternalError", "an internal error"))
 
     def _dispatch(self, effect: Effect, on_outcome: OutcomeCallback) -> None:
         match effect:
@@ -278,7 +333,11 @@ class Scheduler:
 
     def _report_outcome(self, effect: Effect, outcome: Outcome) -> None:
         now = _loop_time()
-        self.engine.on_outcome(effect, outcome, now)
+        if self._fault is None:
+            try:
+                self.engine.on_outcome(effect, outcome, now)
+            except Exception as error:  # the writer has to go on until all is settled
+                self._fault = error
         if isinstance(effect, Bind | DeletePod):
             self._decision_log.record(effect, outcome, now)
         self._wake.set()

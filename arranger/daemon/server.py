@@ -67,7 +67,7 @@ async def run_daemon(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, scheduler.stop)
-        loop.add_signal_handler(signal.SIGUSR2, dump, scheduler.engine)
+        loop.add_signal_handler(signal.SIGUSR2, lambda: dump(scheduler.engine))
         async with health_server(
             host=config.server.host,
             port=config.server.port,

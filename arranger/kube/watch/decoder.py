@@ -118,10 +118,10 @@ class Decoder(Generic[T]):
             event = self._event.decode(line)
             if event.type not in ("ERROR", "BOOKMARK"):
                 return event
-        except msgspec.DecodeError as error:
-            wrong = str(error)
         except RecursionError:
             wrong = TOO_DEEP
+        except Exception as error:  # whatever it is, only this object suffers
+            wrong = str(error)
         try:
             raw = _raw_event.decode(cut_deep_parts(line))
         except msgspec.DecodeError:
@@ -136,7 +136,7 @@ class Decoder(Generic[T]):
         Raises:
             msgspec.DecodeError: the body is not a list at all.
         """
-        with suppress(msgspec.DecodeError, RecursionError):
+        with suppress(Exception):  # then one by one, so that only what is wrong suffers
             page = self._page.decode(body)
             return page.metadata, page.items or [], []
         good: list[T] = []
@@ -147,6 +147,6 @@ class Decoder(Generic[T]):
                 if CUT in bytes(item):
                     raise msgspec.DecodeError(TOO_DEEP)
                 good.append(self._object.decode(item))
-            except msgspec.DecodeError as error:
+            except Exception as error:
                 bad.append(UndecodableObject(decode_metadata(item), str(error)))
         return raw.metadata, good, bad

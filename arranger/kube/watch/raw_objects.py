@@ -41,11 +41,11 @@ class RawObjectDecoder(Decoder[RawObject]):
         """One line of a watch."""
         try:
             envelope = _raw_event.decode(line)
-        except msgspec.DecodeError as error:
+            if envelope.type in ("ERROR", "BOOKMARK"):
+                return envelope
+            return WatchEvent(envelope.type, _raw_object(envelope.object))
+        except Exception as error:  # whatever it is, only this object suffers
             return UndecodableObject(PartialMetadata(), str(error))
-        if envelope.type in ("ERROR", "BOOKMARK"):
-            return envelope
-        return WatchEvent(envelope.type, _raw_object(envelope.object))
 
     def decode_page(self, body: bytes) -> tuple[ListMeta, list[RawObject], list[UndecodableObject]]:
         """One page of a list; raises msgspec.DecodeError if it is none."""
@@ -81,9 +81,10 @@ class RawObjectStore:
         self._objects = {obj.metadata.name: obj.raw for obj in objects}
         self.synced = True
 
-    def applied(self, obj: RawObject) -> None:
+    def applied(self, obj: RawObject | UndecodableObject) -> None:
         """One object was added or edited."""
-        self._objects[obj.metadata.name] = obj.raw
+        if not isinstance(obj, UndecodableObject):
+            self._objects[obj.metadata.name] = obj.raw
 
     def deleted(self, obj: RawObject | UndecodableObject) -> None:
         """One object was deleted."""

@@ -304,11 +304,12 @@ class Reflector(Generic[T]):
             self.metrics.increment("watch_stale_events", 1, resource=self.path)
             return
         self._advance_version(version)
-        if kind == "DELETED" and known is not None:
-            del self._versions[uid]
+        if kind == "DELETED" and (known is not None or isinstance(obj, UndecodableObject)):
+            self._versions.pop(uid, None)
             self.sink.deleted(obj)
-        elif kind in ("ADDED", "MODIFIED") and not isinstance(obj, UndecodableObject):
-            self._versions[uid] = version
+        elif kind in ("ADDED", "MODIFIED"):
+            if not isinstance(obj, UndecodableObject):
+                self._versions[uid] = version
             self.sink.applied(obj)
 
     def _replace(

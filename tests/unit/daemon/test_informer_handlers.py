@@ -24,7 +24,7 @@ def test_pods_that_a_list_lacks_leave_the_engine_be_they_bound_waiting_or_ended(
     harness.observe(a_node("n").offers(cpu=1))
     handlers, cluster = harness.engine.handlers, harness.engine.cluster
     informer = Informer[Pod](
-        PodHandler(handlers, cluster, lambda: harness.now),
+        PodHandler(handlers, harness.engine.barrier, cluster, lambda: harness.now),
         sort_by=creation_time,
         transform=trim_ended_pod,
     )
