@@ -19,8 +19,8 @@ from typing import Final
 import structlog
 
 import arranger
+from arranger.api import event_reasons
 from arranger.api.effects import ObjectReference, PublishEvent
-from arranger.api.event_reasons import QUARANTINED
 
 log = structlog.get_logger(__name__)
 
@@ -156,10 +156,15 @@ class Quarantine:
         return min((o.retry_at for o in self._objects.values() if o.retry), default=None)
 
 
-def quarantined_event(found: QuarantinedObject, controller: str = "") -> PublishEvent:
+def quarantined_event(found: QuarantinedObject, controller: str = "arranger") -> PublishEvent:
     """What the owner of an object is told."""
     return PublishEvent(
-        found.about, QUARANTINED, "Quarantine", found.message, "Warning", controller=controller
+        regarding=found.about,
+        reason=event_reasons.QUARANTINED,
+        action="Quarantine",
+        note=found.message,
+        type="Warning",
+        controller=controller,
     )
 
 

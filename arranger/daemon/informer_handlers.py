@@ -15,8 +15,8 @@ from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, PodStatus
 from arranger.api.types.workloads import Owner, Workload
 from arranger.cluster.cluster import Cluster
 from arranger.engine.faults.barrier import Barrier
-from arranger.engine.faults.watched_kinds import WatchedKind
 from arranger.engine.handlers.event_handlers import EventHandlers
+from arranger.engine.handlers.watched_kinds import WatchedKind
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
 from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.kube.client.problems import Problem, ProblemKind, ProblemReporter

@@ -34,7 +34,7 @@ from arranger.daemon.informer_handlers import (
     trim_owner,
 )
 from arranger.engine.engine import Engine
-from arranger.engine.faults.watched_kinds import WatchedKind
+from arranger.engine.handlers.watched_kinds import WatchedKind
 from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.kube.client.metrics import MetricsRecorder
 from arranger.kube.client.problems import ProblemReporter, resource_name

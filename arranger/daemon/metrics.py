@@ -42,20 +42,50 @@ CLIENT_METRICS: Final = (
     ClientMetric(Histogram, "extender_seconds", "Calls of extenders", ("extender", "verb")),
     ClientMetric(Counter, "extender_errors", "Calls of extenders that fail", ("extender", "verb")),
     ClientMetric(Gauge, "leader", "1 while this replica holds the Lease", ("lease",)),
-    ClientMetric(Counter, "core_restarts", "Times that the core began anew after a fault of ours"),
     ClientMetric(Counter, "loop_stalls", "Times that something held up the event loop"),
 )
 
 
-class Metrics:
-    """All metrics of one scheduler, in a registry of their own.
+class ClientMetrics:
+    """What the API client of a process reports, in a registry of its own.
 
-    Also the :class:`~arranger.kube.client.metrics.MetricsRecorder` of ``arranger/kube``: what is
-    reported there as ``name`` appears as ``arranger_name``.
+    A :class:`~arranger.kube.client.metrics.MetricsRecorder`: what is reported there as ``name``
+    appears as ``arranger_name``.
     """
 
     def __init__(self) -> None:
-        registry = self.registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
+        self._client: dict[str, Any] = {each.name: self._made(each) for each in CLIENT_METRICS}
+
+    def _made(self, metric: ClientMetric) -> Counter | Gauge | Histogram:
+        options: dict[str, Any] = {"registry": self.registry}
+        if metric.kind is Histogram:
+            options["buckets"] = _CLIENT_BUCKETS
+        return metric.kind(f"arranger_{metric.name}", metric.help, metric.labels, **options)
+
+    def increment(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
+        """Add to a counter of the client."""
+        self._client_metric(name, labels).inc(amount)
+
+    def observe(self, name: str, seconds: float, /, **labels: str) -> None:
+        """Record a duration of the client."""
+        self._client_metric(name, labels).observe(seconds)
+
+    def set_gauge(self, name: str, value: float, /, **labels: str) -> None:
+        """Set a gauge of the client."""
+        self._client_metric(name, labels).set(value)
+
+    def _client_metric(self, name: str, labels: dict[str, str]) -> Any:
+        metric = self._client[name]
+        return metric.labels(**labels) if labels else metric
+
+
+class Metrics(ClientMetrics):
+    """All metrics of one scheduler."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        registry = self.registry
         self._attempts = Counter(
             "scheduler_schedule_attempts_total",
             "Attempts to schedule pods, by result",
@@ -104,6 +134,11 @@ class Metrics:
             ["name"],
             registry=registry,
         )
+        self._core_restarts = Counter(
+            "arranger_core_restarts_total",
+            "Times that the scheduler began anew, within its process, after a fault of its own",
+            registry=registry,
+        )
         self._quarantined = Gauge(
             "arranger_quarantined_objects",
             "Objects set aside since they made our code raise, or cannot be decoded",
@@ -111,13 +146,6 @@ class Metrics:
             registry=registry,
         )
         self._nodes = Gauge("scheduler_cache_size_nodes", "Known nodes", registry=registry)
-        self._client: dict[str, Any] = {each.name: self._made(each) for each in CLIENT_METRICS}
-
-    def _made(self, metric: ClientMetric) -> Counter | Gauge | Histogram:
-        options: dict[str, Any] = {"registry": self.registry}
-        if metric.kind is Histogram:
-            options["buckets"] = _CLIENT_BUCKETS
-        return metric.kind(f"arranger_{metric.name}", metric.help, metric.labels, **options)
 
     def collect(self, engine: Engine) -> None:
         """Take the engine's statistics since the last call."""
@@ -142,22 +170,10 @@ class Metrics:
         for kind, count in engine.barrier.quarantine.count().items():
             self._quarantined.labels(kind).set(count)
 
+    def count_core_restart(self) -> None:
+        """The scheduler begins anew within its process."""
+        self._core_restarts.inc()
+
     def set_leading(self, name: str, leads: bool) -> None:
         """Whether this replica leads."""
         self._leader.labels(name).set(leads)
-
-    def increment(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
-        """Add to a counter of the client."""
-        self._client_metric(name, labels).inc(amount)
-
-    def observe(self, name: str, seconds: float, /, **labels: str) -> None:
-        """Record a duration of the client."""
-        self._client_metric(name, labels).observe(seconds)
-
-    def set_gauge(self, name: str, value: float, /, **labels: str) -> None:
-        """Set a gauge of the client."""
-        self._client_metric(name, labels).set(value)
-
-    def _client_metric(self, name: str, labels: dict[str, str]) -> Any:
-        metric = self._client[name]
-        return metric.labels(**labels) if labels else metric

@@ -36,6 +36,7 @@ from arranger.daemon.decision_log import DecisionLog
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
 from arranger.daemon.metrics import Metrics
 from arranger.daemon.restarts import Restarts
+from arranger.daemon.tasks import call_later, cancel_and_wait, loop_time
 from arranger.engine.engine import Engine
 from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter
 from arranger.kube.client.transport import RequestTransport, Transport
@@ -92,7 +93,7 @@ class Scheduler:
         self._transport = transport
         self._config = config
         self._problems = problems
-        self._decision_log = DecisionLog(_call_later)
+        self._decision_log = DecisionLog(call_later)
         self._rng = rng or random.Random()
         self._clock = clock
         self._identity = identity
@@ -123,13 +124,13 @@ class Scheduler:
             workload_kinds=config.workload_kinds(),
             extenders=self._extenders,
             parallel_extender_calls=config.extender_parallelism,
-            to_unix_time=lambda now: clock() - _loop_time() + now,
+            to_unix_time=lambda now: clock() - loop_time() + now,
             perf_counter=time.perf_counter,
             quarantine=self._quarantine,
             left_out=self._restarts.left_out,
         )
         self._informers = Informers(
-            self.engine, _loop_time, self._wake.set, config.queues.owner_resources
+            self.engine, loop_time, self._wake.set, config.queues.owner_resources
         )
         self._dispatcher = ApiDispatcher(
             self._write_transport,
@@ -201,13 +202,13 @@ class Scheduler:
             work = asyncio.create_task(self._lead(), name="lead")
             await asyncio.wait({lease, work}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                await _cancel_and_wait(work)
+                await cancel_and_wait(work)
                 raise LeadershipLostError(
                     "the lease was not renewed in time: another replica may lead, so this one ends"
                 )
             work.result()
         finally:
-            await _cancel_and_wait(lease)
+            await cancel_and_wait(lease)
             if self._stopping.is_set():
                 await self._election.release()
 
@@ -217,12 +218,12 @@ class Scheduler:
             try:
                 await self._run_as_leader()
             except Exception as error:
-                now = _loop_time()
+                now = loop_time()
                 if not self._restarts.may_restart(self.engine.barrier.suspects, now):
                     raise
                 frames = "".join(traceback.format_exception(error, limit=-16, chain=False))
                 log.error("scheduler.core_restarted", place=place_of(error), frames=frames)
-                self.metrics.increment("core_restarts")
+                self.metrics.count_core_restart()
                 self._quarantine.drop_retries()
                 self._build_core()
             else:
@@ -245,9 +246,9 @@ class Scheduler:
                     except Exception as error:
                         self._fault = error
                         for each in tasks - {writer}:
-                            await _cancel_and_wait(each)
+                            await cancel_and_wait(each)
                         raise
-            await _cancel_and_wait(deciding)
+            await cancel_and_wait(deciding)
             bound = await self._extender_client.drain()
             if not await self._dispatcher.drain() or not bound:
                 log.warning("scheduler.stopped_with_writes_open", backlog=self._backlog)
@@ -262,7 +263,7 @@ class Scheduler:
             await self._extender_client.close()
             self._dispatcher.close()
             for part in tasks:
-                await _cancel_and_wait(part)
+                await cancel_and_wait(part)
 
     def _reflectors(self) -> Iterator[Reflector[Any]]:
         options: dict[str, Any] = {
@@ -281,7 +282,7 @@ class Scheduler:
 
     async def _scheduling_loop(self) -> None:
         """Run the engine whenever an event, an outcome or a timer gives it something to do."""
-        began, told = _loop_time(), False
+        began, told = loop_time(), False
         while True:
             await self._wait_for_work()
             if self._fault is not None:
@@ -291,7 +292,7 @@ class Scheduler:
             if not told:
                 told = True
                 counts = {"nodes": self.engine.cluster.table.count}
-                log.info("scheduler.synced", **counts, seconds=round(_loop_time() - began, 1))
+                log.info("scheduler.synced", **counts, seconds=round(loop_time() - began, 1))
             while self._may_schedule():
                 self._run_engine()
                 await asyncio.sleep(0)
@@ -307,7 +308,7 @@ class Scheduler:
         return self.may_write() and self._backlog < MAX_BACKLOG
 
     def _run_engine(self) -> None:
-        effects = self.engine.run(_loop_time(), limit=ENTITIES_PER_STEP)
+        effects = self.engine.run(loop_time(), limit=ENTITIES_PER_STEP)
         self.metrics.collect(self.engine)
         for effect in effects:
             try:
@@ -332,7 +333,7 @@ class Scheduler:
         return lambda _: self._wake.set()
 
     def _report_outcome(self, effect: Effect, outcome: Outcome) -> None:
-        now = _loop_time()
+        now = loop_time()
         if self._fault is None:
             try:
                 self.engine.on_outcome(effect, outcome, now)
@@ -394,20 +395,3 @@ class Scheduler:
         finally:
             leading.cancel()
             stopped.cancel()
-
-
-def _loop_time() -> float:
-    """The engine's clock: the event loop's, monotonic seconds."""
-    return asyncio.get_running_loop().time()
-
-
-def _call_later(delay: float, callback: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_later(delay, callback)
-
-
-async def _cancel_and_wait(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait until it has ended, whatever it ends with."""
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        task.exception()

@@ -16,7 +16,7 @@ from arranger.api.quarantine import Quarantine, QuarantineKey
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_table import NodeTable
 from arranger.engine.context import EngineClock, EngineContext, Stats
-from arranger.engine.entity import QueuedPod, QueueState
+from arranger.engine.entity import QueuedPod
 from arranger.engine.extenders.coordinator import ExtenderCoordinator
 from arranger.engine.faults.barrier import Barrier
 from arranger.engine.faults.rollback import Rollback
@@ -29,6 +29,7 @@ from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.notifier import GangNotifier
 from arranger.engine.gang.placement.search import PlacementSearcher
+from arranger.engine.gang.placement.topology import MemberDomains
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
@@ -42,8 +43,8 @@ from arranger.engine.handlers.owner_handlers import OwnerHandlers
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.workload_gangs import WorkloadGangs
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
+from arranger.engine.invariants import check_pods
 from arranger.engine.pending_effects import PendingEffects
-from arranger.engine.phases import HOLDS_NODE, Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.node_reservation import NodeReservations
@@ -160,7 +161,8 @@ class Engine:
             nominator,
         )
         # Pods.
-        cycle = SchedulingCycle(context, nominator, policy, reservations)
+        domains = MemberDomains(cluster, registry)
+        cycle = SchedulingCycle(context, nominator, policy, reservations, domains)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
         gangs = self._gangs = GangManager(
@@ -416,20 +418,4 @@ class Engine:
             (self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects)
         )
         self._nominator.check_consistent()
-        waiting = self._context.waiting_pods
-        for uid, member in self._context.pods.items():
-            assert member.uid == uid, f"{member} is filed under {uid}"
-            entity = member.entity
-            if member.phase is Phase.QUEUED:
-                assert entity is not None, f"{member}: no entity"
-                assert uid in entity.members, f"{member}: not in its entity"
-                assert entity.key in self.queue, f"{member}: queue"
-            elif entity is not None:
-                assert entity.key not in self.queue, f"{member}: queue"
-                assert entity.state is QueueState.NOT_QUEUED, f"{member}: part"
-            has_room = member.phase in HOLDS_NODE or uid in self._nominator
-            assert has_room == (uid in self.cluster), f"{member}: reservation"
-            held = uid in waiting or self._gangs.is_held(member)
-            assert (member.phase is Phase.WAITING) == held, f"{member}: waiting"
-        queued = {uid for entity in self.queue.entities() for uid in entity.members}
-        assert queued <= self._context.pods.keys(), "the queue holds pods that are not ours"
+        check_pods(self._context, self.queue, self._nominator, self._gangs.is_held)

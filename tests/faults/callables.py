@@ -34,7 +34,7 @@ PACKAGES = (
     "arranger.daemon.informer_handlers",
 )
 #: What catches the faults, and so must not have any.
-_SPARED = ("arranger.engine.faults",)
+_SPARED = ("arranger.engine.faults", "EngineFaults")
 
 
 class InjectedFaultError(Exception):
@@ -87,14 +87,14 @@ def _names(value: Any, name: str) -> bool:
 
 def _callees() -> Iterator[tuple[Callee, Any, FunctionType]]:
     for module_name, module in sorted(sys.modules.items()):
-        if not module_name.startswith(PACKAGES) or module_name.startswith(_SPARED):
+        if not module_name.startswith(PACKAGES) or module_name.startswith(_SPARED[0]):
             continue
         for name, found in list(vars(module).items()):
             if getattr(found, "__module__", "") != module_name:
                 continue
             if inspect.isfunction(found) and found.__name__ == name:
                 yield Callee(module_name, "", name), module, found
-            elif inspect.isclass(found) and not issubclass(found, BaseException):
+            elif inspect.isclass(found) and name not in _SPARED and found.__name__ == name:
                 for attribute, method in list(vars(found).items()):
                     plain = inspect.isfunction(method) and not attribute.startswith("__")
                     if plain and not inspect.isgeneratorfunction(method):

@@ -30,8 +30,8 @@ from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity
 from arranger.engine.faults.accused import accused_pods
 from arranger.engine.faults.rollback import Rollback
-from arranger.engine.faults.watched_kinds import WatchedKind, watched_kind
 from arranger.engine.handlers.pod_handlers import PodHandlers
+from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
 from arranger.engine.phases import Phase
 from arranger.engine.queue.nominator import Nominator
 from arranger.quota.ledger import QuotaLedger

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from arranger.api.quantity import QuantityError
 from arranger.api.types.core import Node, Pod
@@ -16,13 +16,12 @@ from arranger.api.types.queue import Queue
 from arranger.cluster.object_store import STORED_KINDS, StoredObject, equal_but_version
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
-from arranger.engine.faults.barrier import Barrier
-from arranger.engine.faults.watched_kinds import WatchedKind, watched_kind
 from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects, key_of
 from arranger.engine.handlers.pod_handlers import PodHandlers
+from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.cluster_events import node_change, object_change, quota_change
@@ -32,6 +31,24 @@ from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.quota.ledger import QuotaLedger
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class ObjectBarrier(Protocol):
+    """Does a step, and sets objects aside that make it raise."""
+
+    def hand_on(
+        self,
+        kind: WatchedKind[T],
+        obj: T,
+        now: float,
+        hear: Callable[[T, float], None] | None = None,
+    ) -> None:
+        """Have an object heard of by ``hear``, or by whoever hears of updates of its kind."""
+
+    def run(self, now: float, step: Callable[[], None]) -> None:
+        """Do a step, again without those that make it raise."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +73,7 @@ class EventHandlers:
     _gang_scheduler: GangScheduler
     _gang_objects: GangObjects
     _gangs: GangHandlers
-    _barrier: Barrier
+    _barrier: ObjectBarrier
     pods: PodHandlers
     kinds: Mapping[type[Any], WatchedKind[Any]] = field(init=False)
 

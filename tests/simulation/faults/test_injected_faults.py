@@ -48,7 +48,7 @@ class Victim:
 
 def strict_gang() -> list[PodBuilder]:
     one, *others = members("v", 3)
-    return [one.with_uid("x"), *others][:0] + [_named(one, "victim"), *others]
+    return [_named(one, "victim"), *others]
 
 
 def holding_gang() -> list[PodBuilder]:

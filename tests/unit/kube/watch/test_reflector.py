@@ -46,7 +46,9 @@ class Recorder:
         names = ",".join(sorted(self.state))
         self.told.append(f"={names}@{resource_version}")
 
-    def applied(self, obj: Thing) -> None:
+    def applied(self, obj: Thing | UndecodableObject) -> None:
+        if isinstance(obj, UndecodableObject):
+            return
         self.state[obj.metadata.name] = obj.size
         self.told.append(f"+{obj.metadata.name}@{obj.metadata.resource_version}")
 
