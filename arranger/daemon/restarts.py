@@ -22,9 +22,11 @@ class Restarts:
 
     Attributes:
         left_out: the objects that brought an earlier core down, in the state in which they did.
+        count: how often it has begun anew.
     """
 
     left_out: dict[QuarantineKey, Hashable] = field(default_factory=dict, init=False)
+    count: int = field(default=0, init=False)
     _times: deque[float] = field(default_factory=deque, init=False)
 
     def may_restart(self, suspects: Mapping[QuarantineKey, Hashable], now: float) -> bool:
@@ -33,4 +35,5 @@ class Restarts:
         while self._times and self._times[0] < now - PERIOD:
             self._times.popleft()
         self._times.append(now)
+        self.count += 1
         return len(self._times) <= MAX_RESTARTS

@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -44,6 +44,7 @@ from arranger.kube.extenders.caller import ExtenderTransport
 from arranger.kube.extenders.client import ExtenderClient
 from arranger.kube.extenders.http import HttpExtenderTransport
 from arranger.kube.leader_election import LeaderElection, LeaseConfig
+from arranger.kube.lease_thread import ClosableTransport, LeaseThread, MainLoopProblems, Wrapper
 from arranger.kube.watch.raw_objects import RawObjectDecoder, RawObjectStore
 from arranger.kube.watch.reflector import Reflector
 from arranger.kube.writes.call import ATTEMPT_TIMEOUT, OutcomeCallback
@@ -55,6 +56,10 @@ log = structlog.get_logger(__name__)
 ENTITIES_PER_STEP = 64
 #: Bindings decided but not settled at most; later arrivals of higher priority overtake the rest.
 MAX_BACKLOG = 1024
+
+
+Election = LeaderElection | LeaseThread
+OpenTransport = Callable[[], Awaitable[ClosableTransport]]
 
 
 class LeadershipLostError(Exception):
@@ -72,6 +77,7 @@ class Scheduler:
         rng: spreads retries; pass a seeded one to replay a simulation.
         clock: the calendar, in seconds since 1970; pass a virtual one to a simulation.
         extender_transport: how extenders are reached, if not by HTTP.
+        open_lease: opens a transport for the lease alone, which is then kept by a thread.
         problems: hears what works and what does not.
 
     Raises:
@@ -88,6 +94,7 @@ class Scheduler:
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
         extender_transport: ExtenderTransport | None = None,
+        open_lease: OpenTransport | None = None,
         problems: ProblemReporter = IGNORE_PROBLEMS,
     ) -> None:
         self._transport = transport
@@ -108,7 +115,7 @@ class Scheduler:
         self._wake = asyncio.Event()
         self._leading = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._election = self._make_election(identity)
+        self._election = self._make_election(open_lease)
         self._build_core()
 
     def _build_core(self) -> None:
@@ -161,6 +168,11 @@ class Scheduler:
     def synced(self) -> bool:
         """Whether the whole state has been read."""
         return self._informers.synced and (self._raw_nodes.synced or not self._reads_raw_nodes)
+
+    @property
+    def core_restarts(self) -> int:
+        """How often the core has begun anew."""
+        return self._restarts.count
 
     def readiness_checks(self) -> dict[str, Callable[[], str | None]]:
         """The checks of ``/readyz``: what is wrong, or None. A standby reads nothing but the lease,
@@ -357,27 +369,28 @@ class Scheduler:
 
     # --- leadership ------------------------------------------------------------------------
 
-    def _make_election(self, identity: str) -> LeaderElection | None:
+    def _make_election(self, open_lease: OpenTransport | None) -> Election | None:
         settings = self._config.leader_election
         if not settings.leader_elect:
             return None
-        return LeaderElection(
-            self._transport,
-            LeaseConfig(
-                settings.resource_namespace,
-                settings.resource_name,
-                identity,
-                settings.lease_duration,
-                settings.renew_deadline,
-                settings.retry_period,
-            ),
-            rng=self._rng,
-            on_started=self._on_started_leading,
-            on_stopped=partial(self.metrics.set_leading, settings.resource_name, False),
-            on_recovered=self._wake.set,
-            metrics=self.metrics,
-            problems=self._problems,
-        )
+
+        def make(transport: RequestTransport, wrap: Wrapper) -> LeaderElection:
+            names = (settings.resource_namespace, settings.resource_name, self._identity)
+            times = (settings.lease_duration, settings.renew_deadline, settings.retry_period)
+            return LeaderElection(
+                transport,
+                LeaseConfig(*names, *times),
+                rng=self._rng,
+                on_started=wrap(self._on_started_leading),
+                on_stopped=wrap(partial(self.metrics.set_leading, names[1], False)),
+                on_recovered=wrap(self._wake.set),
+                metrics=self.metrics,
+                problems=MainLoopProblems(self._problems, wrap),
+            )
+
+        if open_lease is not None:
+            return LeaseThread(open_lease, make)
+        return make(self._transport, lambda call: call)
 
     def _on_started_leading(self, epoch: int) -> None:
         self.metrics.set_leading(self._config.leader_election.resource_name, True)

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from arranger.api.effects import Applied, Bind, Effect, Outcome
-from arranger.api.quarantine import Quarantine, QuarantineKey, quarantined_event
+from arranger.api.quarantine import Quarantine, QuarantinedObject, QuarantineKey, quarantined_event
 from arranger.api.types.core import Container, Pod, PodSpec
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
@@ -70,6 +70,8 @@ class Barrier:
     _left_out: Mapping[QuarantineKey, Hashable]
     _perf_counter: Callable[[], float]
     suspects: dict[QuarantineKey, Hashable] = field(default_factory=dict, init=False)
+    #: uids of those left out whose owners were told.
+    _told: set[str] = field(default_factory=set, init=False)
     _next_check: float = field(default=-math.inf, init=False)
     pod_kind: WatchedKind[Pod] = field(init=False)
 
@@ -164,6 +166,11 @@ class Barrier:
         """Whether an object is not to be heard of as it is; it is then counted and told."""
         if not self._leaves_out(kind, obj):
             return False
+        meta = obj.metadata
+        found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
+        if found is not None and meta.uid not in self._told:
+            self._told.add(meta.uid)  # what the earlier engine had to say may not have been sent
+            self._tell(found, obj)
         if isinstance(obj, Pod) and obj.spec.node_name:
             _succeeds(self._pods.on_updated, _bare(obj, obj.spec.node_name), now)
         return True
@@ -321,8 +328,10 @@ class Barrier:
         about = kind.about(obj.metadata)
         found = self.quarantine.add(about, error, now, retry)
         self.suspects[about.kind, about.namespace, about.name] = _content(obj)
-        if not found.is_news:
-            return
+        if found.is_news:
+            self._tell(found, obj)
+
+    def _tell(self, found: QuarantinedObject, obj: Any) -> None:
         waits = isinstance(obj, Pod) and not obj.spec.node_name
         if waits and obj.spec.scheduler_name in self._schedulers:
             self._context.outbox.extend(pod_events.set_aside(obj, found.message))

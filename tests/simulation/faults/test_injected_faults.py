@@ -70,12 +70,7 @@ VICTIMS = {
     "a member of a gang that holds nodes": Victim(holding_gang),
     "a pod on a node": Victim(lambda: [a_pod("victim").needs(cpu=1).on("n0")], bound=True),
     "a pod on a node that others avoid": Victim(
-        lambda: (
-            [a_pod("victim").needs(cpu=1).labelled(app="a").apart("a").on("n0")]
-            if hasattr(a_pod(), "apart")
-            else []
-        ),
-        bound=True,
+        lambda: [a_pod("victim").needs(cpu=1).apart("zone", {"app": "a"}).on("n0")], bound=True
     ),
 }
 
@@ -90,11 +85,13 @@ class FaultyWorld:
             self.sim.cluster.create({**head, "metadata": {"name": f"p{value}"}, "value": value})
         self.victim = victim
         self.others: list[str] = []
+        self.restarts = 0
 
     async def run(self, fault: Fault | None, *, crash_at: float | None = None) -> None:
         """Let it all happen, with the fault inside if given; then lift it and edit the victim."""
         sim = self.sim
-        sim.create(*(a_node(f"n{n}").offers(cpu=4, pods=20) for n in range(4)))
+        small = [a_node(f"n{n}").offers(cpu=4, pods=20).labelled(disk="small") for n in range(4)]
+        sim.create(*small)
         sim.create(a_node("big").offers(cpu=4, pods=20).labelled(disk="big"))
         low = a_pod("low").needs(cpu=4).on("big").with_spec(terminationGracePeriodSeconds=0)
         sim.create(*with_priority(0, low))
@@ -116,7 +113,7 @@ class FaultyWorld:
                 await sim.until(lambda: bool(sim.node_of("victim")), within=400)
             await sim.until(lambda: not scheduler.engine.barrier.quarantine, within=400)
             scheduler.engine.check_consistent()
-            self.restarts = len(scheduler._restarts._times)
+            self.restarts = scheduler.core_restarts
 
     @asynccontextmanager
     async def _kubelets(self) -> AsyncIterator[None]:
@@ -134,7 +131,7 @@ class FaultyWorld:
         return "none" not in str(self.victim.pods()[0].manifest()["spec"].get("nodeSelector"))
 
     def _create(self, *pods: PodBuilder) -> None:
-        self.sim.create(*pods)
+        self.sim.create(*(pod.selects(disk="small") for pod in pods))
         self.others += [pod.manifest()["metadata"]["name"] for pod in pods]
 
     async def _happen(self) -> None:
