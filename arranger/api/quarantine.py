@@ -11,7 +11,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -137,6 +137,14 @@ class Quarantine:
         """How many objects of each kind there are."""
         return Counter(kind for kind, _, _ in self._objects)
 
+    def retry_at(
+        self, kind: str, namespace: str, name: str, at: float, retry: Callable[[float], None]
+    ) -> None:
+        """Try an object that has been set aside at another time, and in another way."""
+        key = kind, namespace, name
+        if (found := self._objects.get(key)) is not None:
+            self._objects[key] = replace(found, retry_at=at, retry=retry)
+
     def drop_retries(self) -> None:
         """Whoever was to try objects again is gone: only a change helps."""
         self._objects = {key: _without_retry(found) for key, found in self._objects.items()}
@@ -190,9 +198,7 @@ def frames_of(error: BaseException) -> list[TracebackType]:
 
 
 def _without_retry(found: QuarantinedObject) -> QuarantinedObject:
-    return QuarantinedObject(
-        found.about, found.error, found.place, found.message, found.faults, False, 0.0, None
-    )
+    return replace(found, is_news=False, retry_at=0.0, retry=None)
 
 
 def _names_of(about: ObjectReference) -> dict[str, str]:

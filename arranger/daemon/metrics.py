@@ -42,6 +42,7 @@ CLIENT_METRICS: Final = (
     ClientMetric(Histogram, "extender_seconds", "Calls of extenders", ("extender", "verb")),
     ClientMetric(Counter, "extender_errors", "Calls of extenders that fail", ("extender", "verb")),
     ClientMetric(Gauge, "leader", "1 while this replica holds the Lease", ("lease",)),
+    ClientMetric(Gauge, "quarantined_objects", "Objects that are quarantined", ("kind",)),
     ClientMetric(Counter, "loop_stalls", "Times that something held up the event loop"),
 )
 
@@ -139,12 +140,6 @@ class Metrics(ClientMetrics):
             "Times that the scheduler began anew, within its process, after a fault of its own",
             registry=registry,
         )
-        self._quarantined = Gauge(
-            "arranger_quarantined_objects",
-            "Objects set aside since they made our code raise, or cannot be decoded",
-            ["kind"],
-            registry=registry,
-        )
         self._nodes = Gauge("scheduler_cache_size_nodes", "Known nodes", registry=registry)
 
     def collect(self, engine: Engine) -> None:
@@ -166,9 +161,10 @@ class Metrics(ClientMetrics):
         for part, count in engine.queue.count().items():
             self._pending.labels(_QUEUE_LABELS[part]).set(count)
         self._nodes.set(engine.cluster.table.count)
-        self._quarantined.clear()
+        quarantined = self._client["quarantined_objects"]
+        quarantined.clear()
         for kind, count in engine.barrier.quarantine.count().items():
-            self._quarantined.labels(kind).set(count)
+            quarantined.labels(kind).set(count)
 
     def count_core_restart(self) -> None:
         """The scheduler begins anew within its process."""

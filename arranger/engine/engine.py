@@ -281,7 +281,7 @@ class Engine:
             nominator,
             rollback,
             frozenset(schedulers),
-            left_out or {},
+            dict(left_out or {}),
             perf_counter or (lambda: 0.0),
         )
         self.handlers = EventHandlers(

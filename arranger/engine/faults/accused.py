@@ -28,14 +28,16 @@ def accused_pods(error: BaseException, is_known: Callable[[str], bool]) -> set[s
         arguments += bool(code.co_flags & inspect.CO_VARARGS)
         names = code.co_varnames
         for part in (names[:arguments], names[arguments:]):
-            for name in part:
-                found = {uid for uid in _uids_in(values.get(name)) if is_known(uid)}
-                if found:
-                    return found
+            for uids_in in (_uid_of, _uids_in):
+                for name in part:
+                    found = {uid for uid in uids_in(values.get(name)) if is_known(uid)}
+                    if found:
+                        return found
     return set()
 
 
-def _uids_in(value: Any) -> Iterable[str]:
+def _uid_of(value: Any) -> Iterable[str]:
+    """The uid of the pod that a value is or names."""
     match value:
         case str():
             return (value,)
@@ -43,6 +45,15 @@ def _uids_in(value: Any) -> Iterable[str]:
             return (value.uid,)
         case Pod():
             return (value.metadata.uid,)
+        case tuple():
+            return [uid for part in value[:8] if type(part) is not str for uid in _uid_of(part)]
+        case _:
+            return ()
+
+
+def _uids_in(value: Any) -> Iterable[str]:
+    """The uids of the pods that a value has together."""
+    match value:
         case QueuedEntity():
             return value.members
         case GangHold():
@@ -54,8 +65,6 @@ def _uids_in(value: Any) -> Iterable[str]:
         case GangGroup():
             return [uid for gang in value.gangs for uid in gang.memberships]
         case tuple():
-            return [
-                uid for part in value[:8] if not isinstance(part, str) for uid in _uids_in(part)
-            ]
+            return [uid for part in value[:8] for uid in _uids_in(part)]
         case _:
             return ()

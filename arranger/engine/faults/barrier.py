@@ -15,7 +15,7 @@ drives the engine begins anew, with those objects left out (:attr:`Barrier.suspe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -23,7 +23,13 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from arranger.api.effects import Applied, Bind, Effect, Outcome
-from arranger.api.quarantine import Quarantine, QuarantinedObject, QuarantineKey, quarantined_event
+from arranger.api.quarantine import (
+    LAST_RETRY,
+    Quarantine,
+    QuarantinedObject,
+    QuarantineKey,
+    quarantined_event,
+)
 from arranger.api.types.core import Container, Pod, PodSpec
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
@@ -43,6 +49,10 @@ T = TypeVar("T")
 _CHECK_SHARE: Final = 20.0
 #: Pods taken out, one after the other, for what one step of ours raises.
 _MAX_ACCUSED: Final = 16
+
+
+class LeftOutError(Exception):
+    """What was held was wrong after an object had been taken in and had made our code raise."""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +77,7 @@ class Barrier:
     _nominator: Nominator
     _rollback: Rollback
     _schedulers: frozenset[str]
-    _left_out: Mapping[QuarantineKey, Hashable]
+    _left_out: dict[QuarantineKey, Hashable]
     _perf_counter: Callable[[], float]
     suspects: dict[QuarantineKey, Hashable] = field(default_factory=dict, init=False)
     #: uids of those left out whose owners were told.
@@ -167,10 +177,14 @@ class Barrier:
         if not self._leaves_out(kind, obj):
             return False
         meta = obj.metadata
-        found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
-        if found is not None and meta.uid not in self._told:
+        if meta.uid not in self._told:
             self._told.add(meta.uid)  # what the earlier engine had to say may not have been sent
+            found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
+            if found is None:
+                found = self.quarantine.add(kind.about(meta), LeftOutError(), now)
             self._tell(found, obj)
+        retry = partial(self._readmit, kind, obj)
+        self.quarantine.retry_at(kind.kind, meta.namespace, meta.name, now + LAST_RETRY, retry)
         if isinstance(obj, Pod) and obj.spec.node_name:
             _succeeds(self._pods.on_updated, _bare(obj, obj.spec.node_name), now)
         return True
@@ -345,6 +359,14 @@ class Barrier:
             self.on_update_fault(kind, obj, before, error, now)
         else:
             self.release(kind, obj)
+
+    def _readmit(self, kind: WatchedKind[T], obj: T, now: float) -> None:
+        """What was left out is looked at again: what it met may have been somebody else's."""
+        meta = obj.metadata  # type: ignore[attr-defined]
+        self._left_out.pop((kind.kind, meta.namespace, meta.name), None)
+        if isinstance(obj, Pod):
+            self._forget(obj, now)
+        self.hand_on(kind, obj, now)
 
     def _retry_pod(self, pod: Pod, now: float) -> None:
         """Take a pod in again, with no stand-in; an attempt will show whether it is well."""

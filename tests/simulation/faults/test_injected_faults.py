@@ -29,7 +29,7 @@ from tests.simulation.harnesses.simulation import VIRTUAL_TIME, SimulationHarnes
 
 pytestmark = VIRTUAL_TIME
 
-COUNT = int(os.environ.get("ARRANGER_INJECTED_FAULTS", "12"))
+COUNT = int(os.environ.get("ARRANGER_INJECTED_FAULTS", "6"))
 REASONS = ("Quarantined", "FailedScheduling", "FailedBinding", "Preempted")
 
 
