@@ -182,7 +182,7 @@ def sample(found: set[Callee], name: str) -> list[tuple[Callee, bool, int | None
 async def test_whatever_raises_about_one_pod_only_that_pod_suffers(name: str) -> None:
     with recorded("victim") as found:
         await FaultyWorld(VICTIMS[name]).run(None)
-    assert len(found) > 60, "the victim was hardly looked at"
+    assert len(found) > 20, "the victim was hardly looked at"
     for callee, after, times in sample(found, name):
         world, fault = FaultyWorld(VICTIMS[name]), Fault(callee, "victim", after, times)
         try:
