@@ -161,7 +161,7 @@ class Satisfiability:
                     amounts, may = amounts_text({name: amount}), amounts_text({name: limit})
                     return f"{asks} {amounts}, and queue {state.name} may use {may}"
             if cards and state.card_quota is not None:
-                names = ledger.cards_wanted_by(pod) or tuple(state.card_quota)
+                names = ledger.annotations.cards_wanted_by(pod) or tuple(state.card_quota)
                 quota = sum(state.card_quota.get(name, 0) for name in names)
                 if cards > quota:
                     return f"{asks} {cards} cards, and queue {state.name} may use {quota}"

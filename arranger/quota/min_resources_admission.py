@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from arranger.api.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE
+from arranger.api.queue_annotations import ROOT_QUEUE
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
 from arranger.cluster.cluster import Cluster
@@ -65,7 +65,8 @@ class MinResourcesAdmission:
 
         Nothing is kept for them before their minimum runs: who cannot be placed holds up nobody.
         """
-        asking = [group for group in groups if requested_minimum(group)]
+        # A PodGroup in a queue that it may not use gets nothing there; its pods are told so.
+        asking = [g for g in groups if requested_minimum(g) and self._ledger.queue_of_group(g)[1]]
         if not asking:
             return None
         for group in asking:
@@ -128,7 +129,7 @@ class MinResourcesAdmission:
 
     def _counted(self, group: AnyPodGroup, amounts: Amounts) -> Sums:
         """What this counts towards, as pods of the PodGroup would."""
-        scopes = self._scopes(_queue(group))
+        scopes = self._scopes(self._ledger.queue_of_group(group)[0])
         return Counter({(scope, name): n for scope in scopes for name, n in amounts.items()})
 
     def _scopes(self, queue: str) -> set[str]:
@@ -143,7 +144,7 @@ class MinResourcesAdmission:
                 limit = cluster_limit(group, self._ledger.cluster_total.get(name, 0))
                 yield (CLUSTER, name), Room(CLUSTER, name, used, limit)
         if self._ledger.active and isinstance(group, VolcanoPodGroup):
-            for each in self._ledger.limits_for(_queue(group), wanted):
+            for each in self._ledger.limits_for(self._ledger.queue_of_group(group)[0], wanted):
                 yield each.key, Room(each.queue, each.resource, each.used, each.limit)
 
     def _evictable_for(self, taker: PodInfo) -> Sums:
@@ -163,8 +164,3 @@ class MinResourcesAdmission:
                     found.update({(scope, name): n for name, n in pod.requests.items()})
             self._evictable = key, found
         return self._evictable[1]
-
-
-def _queue(group: AnyPodGroup) -> str:
-    stated = group.spec.queue if isinstance(group, VolcanoPodGroup) else ""
-    return stated or DEFAULT_QUEUE
