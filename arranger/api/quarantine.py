@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -49,7 +49,8 @@ class QuarantinedObject:
         faults: how many faults in a row it has met.
         is_news: whether its last fault was another than the one before.
         retry_at: when it is tried again even if it has not changed.
-        retry: tries it again; None where only a change helps.
+        retry: tries it again; None where only a change helps, or while it is being tried.
+        content: what it was like: what the process writes to it itself does not count as a change.
     """
 
     about: ObjectReference
@@ -60,6 +61,7 @@ class QuarantinedObject:
     is_news: bool
     retry_at: float
     retry: Callable[[float], None] | None = field(repr=False)
+    content: Hashable = field(default=None, repr=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -83,6 +85,7 @@ class Quarantine:
         error: BaseException,
         now: float,
         retry: Callable[[float], None] | None = None,
+        content: Hashable = None,
     ) -> QuarantinedObject:
         """Set an object aside that has made our code raise; logged once, and when that changes."""
         key, place, kind = (about.kind, about.namespace, about.name), place_of(error), type(error)
@@ -98,6 +101,7 @@ class Quarantine:
             is_news=before is None or (before.about, before.place) != (about, place),
             retry_at=now + min(FIRST_RETRY * 2 ** min(faults - 1, 16), LAST_RETRY),
             retry=retry,
+            content=content,
         )
         if found.is_news:
             told = {**_names_of(about), "place": place, "error": found.error}

@@ -115,7 +115,7 @@ class EngineFaults(Generic[T]):
 
     def on_heard(self, obj: T) -> None:
         """See :class:`~arranger.kube.watch.informer.FaultHandler`."""
-        self.barrier.release(self.kind, obj)
+        self.barrier.on_heard(self.kind, obj)
 
     def on_gone(self, obj: T | UndecodableObject) -> None:
         """See :class:`~arranger.kube.watch.informer.FaultHandler`."""

@@ -20,8 +20,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
 
-import msgspec
-
 from arranger.api.effects import Applied, Bind, Effect, Outcome
 from arranger.api.quarantine import (
     LAST_RETRY,
@@ -30,12 +28,13 @@ from arranger.api.quarantine import (
     QuarantineKey,
     quarantined_event,
 )
-from arranger.api.types.core import Container, Pod, PodSpec
+from arranger.api.types.core import Pod
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity
 from arranger.engine.faults.accused import accused_pods
 from arranger.engine.faults.rollback import Rollback
+from arranger.engine.faults.states import bare_pod, content_of, on_node
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
 from arranger.engine.phases import Phase
@@ -117,7 +116,7 @@ class Barrier:
         hear: Callable[[T, float], None] | None = None,
     ) -> None:
         """Have an object heard of by ``hear``, or by whoever hears of updates of its kind."""
-        if self.is_left_out(kind, obj, now):
+        if self._leaves_out(kind, obj) and self.is_left_out(kind, obj, now):
             return
         try:
             (hear or kind.updated)(obj, now)
@@ -174,6 +173,8 @@ class Barrier:
 
     def is_left_out(self, kind: WatchedKind[T], obj: Any, now: float) -> bool:
         """Whether an object is not to be heard of as it is; it is then counted and told."""
+        if self._is_set_aside(kind, obj):
+            return True
         if not self._leaves_out(kind, obj):
             return False
         meta = obj.metadata
@@ -181,12 +182,13 @@ class Barrier:
             self._told.add(meta.uid)  # what the earlier engine had to say may not have been sent
             found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
             if found is None:
-                found = self.quarantine.add(kind.about(meta), LeftOutError(), now)
+                about, content = kind.about(meta), content_of(obj)
+                found = self.quarantine.add(about, LeftOutError(), now, content=content)
             self._tell(found, obj)
         retry = partial(self._readmit, kind, obj)
         self.quarantine.retry_at(kind.kind, meta.namespace, meta.name, now + LAST_RETRY, retry)
         if isinstance(obj, Pod) and obj.spec.node_name:
-            _succeeds(self._pods.on_updated, _bare(obj, obj.spec.node_name), now)
+            _succeeds(self._pods.on_updated, bare_pod(obj, obj.spec.node_name), now)
         return True
 
     def on_undecodable(self, kind: WatchedKind[T], obj: Any, why: str, now: float) -> None:
@@ -195,6 +197,14 @@ class Barrier:
         found = self.quarantine.add_undecodable(about, why, now)
         if found.is_news and about.name:
             self._context.outbox.append(quarantined_event(found))
+
+    def on_heard(self, kind: WatchedKind[T], obj: Any) -> None:
+        """An event of an object has been heard of without a fault: has its owner changed it?"""
+        if self.quarantine and not self._leaves_out(kind, obj):
+            meta = obj.metadata
+            found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
+            if found is not None and found.content != content_of(obj):
+                self.quarantine.release(kind.kind, meta.namespace, meta.name)
 
     def release(self, kind: WatchedKind[T], obj: Any) -> None:
         """An object has been heard of without a fault, or is gone."""
@@ -259,16 +269,26 @@ class Barrier:
         bound = isinstance(effect, Bind) and isinstance(outcome, Applied)
         if pod is not None:
             self._forget(pod, now)
-            self.hand_on(self.pod_kind, _on_node(pod, effect.node) if bound else pod, now)  # type: ignore[union-attr]
+            self.hand_on(self.pod_kind, on_node(pod, effect.node) if bound else pod, now)  # type: ignore[union-attr]
 
     # --- inside ----------------------------------------------------------------------------
+
+    def _is_set_aside(self, kind: WatchedKind[Any], obj: Any) -> bool:
+        """Whether an object is set aside, and its owner has not changed it since."""
+        if not self.quarantine:
+            return False
+        meta = obj.metadata
+        found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
+        if found is None or found.retry is None:
+            return False
+        return found.about.uid == meta.uid and found.content == content_of(obj)
 
     def _leaves_out(self, kind: WatchedKind[Any], obj: Any) -> bool:
         if not self._left_out:
             return False
         meta = obj.metadata
         content = self._left_out.get((kind.kind, meta.namespace, meta.name))
-        return content is not None and content == _content(obj)
+        return content is not None and content == content_of(obj)
 
     def _on_attempt_fault(self, entity: QueuedEntity, error: Exception, now: float) -> None:
         members = {member.uid: member for member in self._rollback.pods_of(entity)}
@@ -311,7 +331,7 @@ class Barrier:
         if not node or pod.terminal:
             return
         states = [before] if before is not None and before.spec.node_name == node else []
-        for state in (*states, _bare(pod, node)):
+        for state in (*states, bare_pod(pod, node)):
             if _succeeds(self._pods.on_updated, state, now):
                 return
             self._forget(pod, now)
@@ -340,8 +360,9 @@ class Barrier:
         retry: Callable[[float], None] | None = None,
     ) -> None:
         about = kind.about(obj.metadata)
-        found = self.quarantine.add(about, error, now, retry)
-        self.suspects[about.kind, about.namespace, about.name] = _content(obj)
+        content = content_of(obj)
+        found = self.quarantine.add(about, error, now, retry, content)
+        self.suspects[about.kind, about.namespace, about.name] = content
         if found.is_news:
             self._tell(found, obj)
 
@@ -387,45 +408,3 @@ def _succeeds(hear: Callable[[T, float], None], obj: T, now: float) -> bool:
     except Exception:
         return False
     return True
-
-
-def _on_node(pod: Pod, node: str) -> Pod:
-    return Pod(pod.metadata, msgspec.structs.replace(pod.spec, node_name=node), pod.status)
-
-
-def _bare(pod: Pod, node: str) -> Pod:
-    """A pod that takes from a node what it requests, and says nothing else."""
-    meta, spec = pod.metadata, pod.spec
-    kept = type(meta)(
-        name=meta.name,
-        namespace=meta.namespace,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        creation_timestamp=meta.creation_timestamp,
-        deletion_timestamp=meta.deletion_timestamp,
-    )
-    return Pod(
-        kept,
-        PodSpec(
-            containers=[Container(name=c.name, resources=c.resources) for c in spec.containers],
-            init_containers=[
-                Container(name=c.name, resources=c.resources, restart_policy=c.restart_policy)
-                for c in spec.init_containers
-            ],
-            node_name=node,
-            scheduler_name=spec.scheduler_name,
-            priority=spec.priority,
-            overhead=spec.overhead,
-            resources=spec.resources,
-        ),
-        pod.status,
-    )
-
-
-def _content(obj: Any) -> Hashable:
-    """What of an object its owner has written: equal for states that differ in nothing else."""
-    state = msgspec.to_builtins(obj)
-    state["metadata"].pop("resourceVersion", None)
-    state["metadata"].pop("resource_version", None)
-    state.pop("status", None)
-    return msgspec.json.encode(state)
