@@ -36,6 +36,8 @@ from arranger.cluster.pod_info import HostPort, PodInfo, PvcKey
 _FIRST_CAPACITY: Final = 64
 #: Changes kept in the log.
 _LOG_LIMIT: Final = 65536
+#: No node counts for more pods: their number on all nodes stays within 64 bits.
+MAX_PODS: Final = 2**31 - 1
 
 
 class RowChange(IntEnum):
@@ -342,7 +344,8 @@ class NodeTable:
         self.allocatable[:, row] = 0
         for name, amount in offered.items():
             column = self.resource_column(name)  # which may replace the matrix
-            self.allocatable[column, row] = min(amount, MAX_AMOUNT - 1)
+            most = MAX_PODS if column == PODS else MAX_AMOUNT - 1
+            self.allocatable[column, row] = max(0, min(amount, most))
 
     def _forget_images(self, row: int) -> None:
         old = self.nodes[row]

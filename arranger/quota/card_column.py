@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 
 from arranger.cluster import IdArray, NodeTable, RowChange
-from arranger.cluster.columns import Interner
+from arranger.cluster.columns import Interner, exact_sum
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 
 
@@ -77,7 +77,7 @@ class CardColumn:
         for kind in self._kinds:
             for resource, card in self.card_set(kind).items():
                 column = table.allocatable[table.resource_column(resource), : table.size]
-                found[card] += int(column[ids == kind].sum())
+                found[card] += exact_sum(column[ids == kind])
         return dict(found)
 
     def kinds(self) -> Sequence[int]:

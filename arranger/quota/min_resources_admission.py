@@ -16,6 +16,7 @@ from arranger.api.queue_annotations import ROOT_QUEUE
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import exact_sum
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import EvictionPolicy, Limit
 from arranger.quota.ledger import QuotaLedger
@@ -140,7 +141,7 @@ class MinResourcesAdmission:
         for name, n in wanted.items():
             if n:
                 column = table.resources.find(name)
-                used = int(table.requested[column, : table.size].sum()) if column >= 0 else 0
+                used = exact_sum(table.requested[column, : table.size]) if column >= 0 else 0
                 limit = cluster_limit(group, self._ledger.cluster_total.get(name, 0))
                 yield (CLUSTER, name), Room(CLUSTER, name, used, limit)
         if self._ledger.active and isinstance(group, VolcanoPodGroup):

@@ -167,22 +167,24 @@ def _pods_first(wanted: tuple[int, int]) -> tuple[bool, int]:
 
 def _explain(wanted: list[tuple[int, int]], nodes: NodeView) -> GroupedRejections:
     """Group the rows by which resources they lack, and whether they could ever have them."""
-    signature = np.zeros(nodes.length, dtype=np.int64)
-    for bit, (column, amount) in enumerate(wanted):
+    lacks = np.zeros((len(wanted), nodes.length), dtype=np.uint8)
+    signature = np.zeros(nodes.length, dtype=np.uint64)
+    for place, (column, amount) in enumerate(wanted):
         offer = nodes.allocatable(column)
-        lacks = amount > offer - nodes.requested(column)
-        signature |= lacks.astype(np.int64) << (2 * bit)
+        lacks[place] = amount > offer - nodes.requested(column)
         if column != PODS:
-            signature |= (amount > offer).astype(np.int64) << (2 * bit + 1)
-    found, kind_of = np.unique(signature, return_inverse=True)
+            lacks[place] += amount > offer
+        # A digit of base 3; with more resources than 64 bits have of these it is a hash.
+        signature += lacks[place] * np.uint64(pow(3, place, 2**64))
+    _, first_of, kind_of = np.unique(signature, return_index=True, return_inverse=True)
     kinds: list[Rejection] = []
     place_of: list[int] = []
     names = nodes.table.resources.values
-    for bits in found.tolist():
+    for row in first_of.tolist():
         lacking = [
-            (names[column], bits >> (2 * bit + 1) & 1)
-            for bit, (column, _) in enumerate(wanted)
-            if bits >> (2 * bit) & 1
+            (names[column], lack == 2)
+            for (column, _), lack in zip(wanted, lacks[:, row].tolist(), strict=True)
+            if lack
         ]
         place_of.append(len(kinds) if lacking else -1)
         if lacking:
