@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from arranger.api.parsing.errors import one_line
+from arranger.api.parsing.errors import ParseError, one_line
 from arranger.api.parsing.nesting import CUT, TOO_DEEP, cut_deep_parts
 from arranger.api.parsing.objects import decode_object
 
@@ -72,17 +72,10 @@ class Page(msgspec.Struct, Generic[_T]):
     items: list[_T] | None = None
 
 
-_raw_event = msgspec.json.Decoder(RawWatchEvent)
-_partial = msgspec.json.Decoder(PartialObjectMetadata)
-
-
 def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
     """The metadata in ``raw``; empty where even that cannot be decoded."""
-    with suppress(msgspec.DecodeError):
-        try:
-            return _partial.decode(raw).metadata
-        except RecursionError:
-            return _partial.decode(cut_deep_parts(bytes(raw))).metadata
+    with suppress(ParseError):
+        return decode_object(raw, PartialObjectMetadata, cut=True).metadata
     return PartialMetadata()
 
 
@@ -119,13 +112,13 @@ class Decoder(Generic[T]):
             event = self._event.decode(line)
             if event.type not in ("ERROR", "BOOKMARK"):
                 return event
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeError) as error:
             wrong = one_line(str(error))
         except RecursionError:
             wrong = TOO_DEEP
         try:
-            raw = _raw_event.decode(cut_deep_parts(line))
-        except msgspec.DecodeError:
+            raw = decode_object(cut_deep_parts(line), RawWatchEvent)
+        except ParseError:
             return UndecodableObject(PartialMetadata(), wrong)
         if raw.type in ("ERROR", "BOOKMARK"):
             return raw
@@ -137,7 +130,7 @@ class Decoder(Generic[T]):
         Raises:
             ParseError: the body is not a list at all.
         """
-        with suppress(msgspec.DecodeError, RecursionError):
+        with suppress(msgspec.DecodeError, RecursionError, UnicodeError):
             page = self._page.decode(body)
             return page.metadata, page.items or [], []
         good: list[T] = []
@@ -148,6 +141,6 @@ class Decoder(Generic[T]):
                 if CUT in bytes(item):
                     raise msgspec.DecodeError(TOO_DEEP)
                 good.append(self._object.decode(item))
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeError) as error:
                 bad.append(UndecodableObject(decode_metadata(item), one_line(str(error))))
         return raw.metadata, good, bad
