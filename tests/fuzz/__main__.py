@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing with atheris: ``make fuzz``, or one target by its name.
 
-Each target gets its share of the runs, in a process of its own. What is found is written to
+Each target gets an equal share of the runs, in a process of its own. What is found is written to
 ``build/fuzz/<target>/crash-…``; it becomes a named case in ``tests/fuzz/found.py``.
 """
 
@@ -29,17 +29,15 @@ def main() -> int:
         return _fuzz(options.only, options.runs, options.folder)
     from tests.fuzz.targets import TARGETS
 
-    shares = {name: 1 / target.cost for name, target in TARGETS.items()}
-    failed = []
-    for name, share in shares.items():
-        runs = round(options.runs * share / sum(shares.values()))
+    failed, runs = [], -(-options.runs // len(TARGETS))
+    for name in TARGETS:
         sys.stdout.write(f"== {name}: {runs} inputs\n")
         sys.stdout.flush()
         command = [sys.executable, "-m", "tests.fuzz", "--only", name, "--runs", str(runs)]
         if subprocess.run([*command, "--folder", str(options.folder)], check=False).returncode:
             failed.append(name)
     sys.stdout.write(f"{', '.join(failed)}\n" if failed else "")
-    sys.stdout.write(f"{len(shares) - len(failed)} passed, {len(failed)} failed\n")
+    sys.stdout.write(f"{len(TARGETS) - len(failed)} passed, {len(failed)} failed\n")
     return 1 if failed else 0
 
 

@@ -57,7 +57,7 @@ class Target:
 
     Attributes:
         seeds: inputs that it takes.
-        cost: how many runs of the cheapest targets one of its takes the time of.
+        cost: so many inputs of another target take as long as one of its.
     """
 
     run: Callable[[bytes], object]
@@ -186,5 +186,5 @@ TARGETS: Final[dict[str, Target]] = {
     "claims in binary": _decoder(
         lambda data: protobuf.add_finalizer(data, "a/b"), ours=protobuf.ProtobufFormatError
     ),
-    "whole objects": Target(play, (b"\0", bytes(range(256))), cost=100),
+    "whole objects": Target(play, (b"\0", bytes(range(256))), cost=20),
 }

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
-from arranger.api.effects import Applied, Bind, Effect
+from arranger.api.effects import Applied, Bind, Effect, ObjectReference
+from arranger.api.quarantine import Quarantine, QuarantinedObject
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.queue import Queue
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
@@ -51,11 +52,20 @@ class _NoServer:
         raise TransportError("there is no server")
 
 
+class _NoQuarantine(Quarantine):
+    """Sets nothing aside: what an object makes our code raise is what is looked for."""
+
+    def add(
+        self, about: ObjectReference, error: BaseException, *more: Any, **named: Any
+    ) -> QuarantinedObject:
+        raise error
+
+
 class FuzzedWorld:
     """An engine with the decoders and informers of the scheduler."""
 
     def __init__(self) -> None:
-        self.engine = Engine([default_profile()])
+        self.engine = Engine([default_profile()], quarantine=_NoQuarantine())
         self._now = 0.0
         informers = Informers(self.engine, lambda: self._now, lambda: None)
         self._reflectors: dict[type[Any], Reflector[Any]] = {
@@ -75,12 +85,11 @@ class FuzzedWorld:
         reflector = self._reflectors[kind]
         told = reflector.decoder.decode_event(line)
         assert not isinstance(told, RawWatchEvent)
-        if isinstance(told, UndecodableObject):
-            return
+        obj = told if isinstance(told, UndecodableObject) else told.object
         if event == "DELETED":
-            reflector.sink.deleted(told.object)
+            reflector.sink.deleted(obj)
         else:
-            reflector.sink.applied(told.object)
+            reflector.sink.applied(obj)
 
     def rest(self) -> list[Bind]:
         """Let the scheduler act a few times; all that it asks for is done and seen."""

@@ -286,6 +286,9 @@ class SimulationHarness:
     def _check_events(self) -> None:
         """No note comes again in another Event of one process, while its series may go on."""
         restarted = {name for name, times in self._starts.items() if times > 1}
+        restarted |= {
+            name for name, scheduler in self.schedulers.items() if scheduler.core_restarts
+        }
         created: dict[tuple[object, ...], float] = {}
         for write in self.faults.applied(EVENTS):
             if write.request.method != "POST" or write.request.user in restarted:
