@@ -119,10 +119,10 @@ class Decoder(Generic[T]):
             event = self._event.decode(line)
             if event.type not in ("ERROR", "BOOKMARK"):
                 return event
-        except msgspec.DecodeError as error:
-            wrong = one_line(str(error))
         except RecursionError:
             wrong = TOO_DEEP
+        except Exception as error:  # whatever it is, only this object suffers
+            wrong = one_line(str(error))
         try:
             raw = _raw_event.decode(cut_deep_parts(line))
         except msgspec.DecodeError:
@@ -137,7 +137,7 @@ class Decoder(Generic[T]):
         Raises:
             ParseError: the body is not a list at all.
         """
-        with suppress(msgspec.DecodeError, RecursionError):
+        with suppress(Exception):  # then one by one, so that only what is wrong suffers
             page = self._page.decode(body)
             return page.metadata, page.items or [], []
         good: list[T] = []
@@ -148,6 +148,6 @@ class Decoder(Generic[T]):
                 if CUT in bytes(item):
                     raise msgspec.DecodeError(TOO_DEEP)
                 good.append(self._object.decode(item))
-            except msgspec.DecodeError as error:
+            except Exception as error:
                 bad.append(UndecodableObject(decode_metadata(item), one_line(str(error))))
         return raw.metadata, good, bad
