@@ -26,8 +26,9 @@ class TopologyCounts:
     def __init__(self, table: NodeTable, key: str, rows: BoolArray | None = None) -> None:
         ids = table.label_column(key)[: table.size]
         counted = ids != ABSENT if rows is None else rows & (ids != ABSENT)
-        self._table = table
-        self._size = len(table.label_values) + 1
+        self._table, self._key = table, key
+        self._values = table.label_values(key)
+        self._size = len(self._values) + 1
         #: Row → its domain; rows that do not count have the last one.
         self._domain_of = np.where(counted, ids, self._size - 1)
         self.domains: IntArray = np.unique(ids[counted])
@@ -42,7 +43,7 @@ class TopologyCounts:
         table = self._table
         return (
             self._nodes_version == table.nodes_version
-            and self._size == len(table.label_values) + 1
+            and self._values is table.label_values(self._key)
             and len(self._last) == table.size
         )
 

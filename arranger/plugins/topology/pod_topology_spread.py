@@ -286,5 +286,5 @@ def _soft_counts(
     ids = nodes.label(constraint.key)
     size = len(np.unique(ids[candidates]))  # no label at all is a domain of its own
     among = complete & constraint.match_node_inclusion_policies(pod, nodes) & (ids != ABSENT)
-    pods = sum_by_domain(ids, counts, among, len(nodes.table.label_values))
+    pods = sum_by_domain(ids, counts, among, len(nodes.table.label_values(constraint.key)))
     return np.append(pods, 0), log(size + 2)
