@@ -8,7 +8,6 @@ goes unseen. See ``docs/design/gang-scheduling.md`` and ``docs/design/bundles.md
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +17,10 @@ from typing import Final, TypeVar
 from urllib.parse import quote
 
 from arranger.api import annotations as keys
+from arranger.api.parsing.duration import parse_duration
+from arranger.api.parsing.errors import ParseError, shown
+from arranger.api.parsing.json_text import parse_json
+from arranger.api.parsing.scalars import parse_bool, parse_int
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import (
     AnyPodGroup,
@@ -31,10 +34,9 @@ from arranger.api.types.pod_groups import (
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
-_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
-#: Seconds that Go's durations can hold, which is about 292 years.
-_MAX_DURATION: Final = 290 * 365.25 * 86400
+_MAX_PODS: Final = 999_999_999
+#: Gangs that can be placed together; as long a list costs all of their pods.
+_MAX_GROUPS: Final = 1000
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 #: The annotations that settings are read from; the others name the gang or mark its pods.
@@ -163,7 +165,7 @@ def gang_membership(pod: Pod) -> GangMembership | None:
         bundle = annotations.get(keys.TASK_SPEC) or labels.get(keys.TASK_SPEC, "")
     settings, problems = _settings_of(pod, bundle)
     if not _NAME.fullmatch(name):
-        problems = (f"gang name {name!r} is not a DNS-1123 name", *problems)
+        problems = (f"gang name {shown(name)} is not a DNS-1123 name", *problems)
         # Its pods still belong together, but must not pass for those of a group "a,default/b".
         name = quote(name, safe="")
     timed_out = _is_timed_out(annotations)
@@ -256,23 +258,6 @@ def pod_group_settings(group: AnyPodGroup, problems: list[str]) -> GangSettings:
     return from_annotations.with_fallback(from_spec)
 
 
-def parse_duration(text: str) -> float:
-    """Seconds of a Go duration such as ``1h30m``; a bare number counts as seconds.
-
-    Raises:
-        ValueError: it is neither, or too long for a clock.
-    """
-    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
-        seconds = float(text)
-    elif not text or _DURATION.sub("", text):
-        raise ValueError(f"{text!r} is not a duration such as 90s or 1h30m")
-    else:
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
-    if seconds > _MAX_DURATION:
-        raise ValueError(f"{text[:20]!r} is longer than 290 years")
-    return seconds
-
-
 def _gang_name(
     labels: Mapping[str, str], annotations: Mapping[str, str], native: str | None
 ) -> tuple[str, type[AnyPodGroup] | None]:
@@ -313,7 +298,7 @@ def _koordinator_settings(annotations: Mapping[str, str], problems: list[str]) -
 def _bundle_settings(
     annotations: Mapping[str, str], bundle: str, problems: list[str]
 ) -> GangSettings:
-    strict = _read_annotation(annotations, keys.BUNDLE_STRICT, _parse_bool, problems)
+    strict = _read_annotation(annotations, keys.BUNDLE_STRICT, parse_bool, problems)
     minimum = _read_annotation(annotations, keys.BUNDLE_MIN, _parse_pod_count, problems)
     _check_total(annotations, keys.BUNDLE_TOTAL, minimum, problems)
     return GangSettings(
@@ -331,7 +316,7 @@ def _read_annotation(
         return None
     try:
         return read(text)
-    except ValueError as error:
+    except ParseError as error:
         problems.append(f"{key}: {error}")
         return None
 
@@ -357,30 +342,25 @@ def _enum_parser(kind: type[E]) -> Callable[[str], E]:
             return kind(text)
         except ValueError:
             known = ", ".join(each.value for each in kind)
-            raise ValueError(f"{text[:200]!r} is none of {known}") from None
+            raise ParseError(f"{shown(text)} is none of {known}") from None
 
     return read
 
 
 def _parse_pod_count(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise ValueError(f"{text!r} is not a number of pods")
-    return int(text)
-
-
-def _parse_bool(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(f"{text!r} is neither true nor false")
-    return text.lower() == "true"
+    try:
+        return parse_int(text, maximum=_MAX_PODS)
+    except ParseError:
+        raise ParseError(f"{shown(text)} is not a number of pods") from None
 
 
 def _parse_gang_names(text: str) -> tuple[str, ...]:
     try:
-        names = json.loads(text)
-    except (ValueError, RecursionError):
+        names = parse_json(text, max_elements=_MAX_GROUPS)
+    except ParseError:
         names = None
     if not isinstance(names, list) or not all(_is_gang_name(name) for name in names):
-        raise ValueError(f'{text[:200]!r} is not a list such as ["namespace/gang", ...]')
+        raise ParseError(f'{shown(text)} is not a list such as ["namespace/gang", ...]')
     return tuple(sorted(set(names)))
 
 
@@ -394,5 +374,6 @@ def _is_gang_name(name: object) -> bool:
 def _parse_topology(text: str) -> Topology:
     how, equals, key = text.partition("=")
     if how not in ("required", "preferred") or not equals or not key:
-        raise ValueError(f"{text!r} is neither required=<node label> nor preferred=<node label>")
+        expected = "required=<node label> nor preferred=<node label>"
+        raise ParseError(f"{shown(text)} is neither {expected}")
     return Topology(key, required=how == "required")

@@ -11,6 +11,8 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from functools import lru_cache
 from typing import Final
 
+from arranger.api.parsing.errors import ParseError, shown
+
 #: A quantity as the API serves it: mostly ``"100m"``, in hand-written YAML also ``4`` or ``0.5``.
 RawQuantity = str | int | float
 
@@ -41,7 +43,7 @@ _MAX_PLAIN: Final = 15
 _MAX_CACHED: Final = 32
 
 
-class QuantityError(ValueError):
+class QuantityError(ParseError):
     """The text is not a quantity."""
 
 
@@ -131,7 +133,6 @@ def _read_exponent(text: str, quantity: str) -> int:
 
 
 def _refusal(text: str) -> QuantityError:
-    shown = repr(text) if len(text) <= 2 * _MAX_CACHED else f"{text[:_MAX_CACHED]!r}..."
     return QuantityError(
-        f"{shown} is not a quantity: expected a number, with a suffix such as m or Ki"
+        f"{shown(text)} is not a quantity: expected a number, with a suffix such as m or Ki"
     )

@@ -5,8 +5,6 @@ See ``docs/design/queues.md``.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Container, Mapping
 from typing import Final
 
@@ -26,6 +24,9 @@ from arranger.api.annotations import (
     SERVICE_TYPE,
 )
 from arranger.api.gang_membership import gang_membership
+from arranger.api.parsing.errors import ParseError, shown
+from arranger.api.parsing.json_text import parse_json
+from arranger.api.parsing.scalars import MAX_INT64, parse_int
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.core import Pod
 from arranger.api.types.queue import Queue
@@ -35,7 +36,8 @@ DEFAULT_QUEUE: Final = "default"
 #: What all queues are part of, whether or not there is a Queue of that name.
 ROOT_QUEUE: Final = "root"
 #: Job priorities are from 1 to 10; what is longer was not written by the controller.
-_JOB_PRIORITY: Final = re.compile(r"[0-9]{1,9}")
+_MAX_JOB_PRIORITY: Final = 999_999_999
+_MAX_CARDS: Final = 1000
 _JOB_QUEUE_POLICIES: Final = ("Priority", "DRF")
 #: How annotations about gangs begin; those that mark a gang out of time may outlive it.
 _GANG_PREFIXES: Final = tuple(key.rpartition("/")[0] + "/" for key in (GANG_NAME, BUNDLE_GANG))
@@ -46,11 +48,11 @@ def desired_state(queue: Queue) -> str:
     """``Open`` or ``Closed``, as the queue's owner wants it to be; "" where it is not set.
 
     Raises:
-        ValueError: the annotation has another value.
+        ParseError: the annotation has another value.
     """
     text = queue.metadata.annotations.get(QUEUE_STATE, "")
     if text not in ("", "Open", "Closed"):
-        raise ValueError(f"{text!r} is neither Open nor Closed")
+        raise ParseError(f"{shown(text)} is neither Open nor Closed")
     return text
 
 
@@ -61,7 +63,7 @@ def is_closed(queue: Queue) -> bool:
     have closed the queue, unless it was written because of a queue above.
 
     Raises:
-        ValueError: the annotation with the state has another value.
+        ParseError: the annotation with the state has another value.
     """
     if queue.name == ROOT_QUEUE:
         return False
@@ -75,18 +77,15 @@ def parse_cards(text: str) -> Amounts:
     """The cards in the value of an annotation: card → number.
 
     Raises:
-        ValueError: it is not a JSON object from card to a whole number.
+        ParseError: it is not a JSON object from card to a whole number.
     """
-    try:
-        cards = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{text!r} is not JSON") from error
+    cards = parse_json(text, max_elements=_MAX_CARDS)
     if not isinstance(cards, dict):
-        raise ValueError(f"{text!r} is not an object from card to number")
+        raise ParseError(f"{shown(text)} is not an object from card to number")
     for card, count in cards.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise ValueError(f"{card}: {count!r} is not a number of cards")
-    return dict(cards)
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_INT64:
+            raise ParseError(f"{shown(card)}: {shown(str(count))} is not a number of cards")
+    return cards
 
 
 def queue_of(pod: Pod, group_queue: str = "") -> str:
@@ -98,8 +97,15 @@ def queue_of(pod: Pod, group_queue: str = "") -> str:
 
 def job_priority(annotations: Mapping[str, str]) -> int:
     """The job priority of a pod; that of a TYJob by default where none is stated."""
-    text = annotations.get(JOB_PRIORITY)
-    return int(text) if text and _JOB_PRIORITY.fullmatch(text) else DEFAULT_PRIORITY
+    stated = _parse_priority(annotations.get(JOB_PRIORITY, ""))
+    return DEFAULT_PRIORITY if stated is None else stated
+
+
+def _parse_priority(text: str) -> int | None:
+    try:
+        return parse_int(text, maximum=_MAX_JOB_PRIORITY) if text else None
+    except ParseError:
+        return None
 
 
 def requested_cards(text: str) -> tuple[str, ...]:
@@ -136,21 +142,21 @@ def invalid_values(pod: Pod, policies: Container[str], *, in_gang: bool = False)
     problems = []
     if text := annotations.get(PLACEMENT):
         unknown = [name for part in text.split(",") if (name := part.strip()) not in policies]
-        problems += [f"{PLACEMENT}: {name!r} is no plugin of this profile" for name in unknown]
+        problems += [f"{PLACEMENT}: {shown(name)} is no plugin of this profile" for name in unknown]
     job = annotations.get(JOB_PRIORITY, "")
-    if job and not _JOB_PRIORITY.fullmatch(job):
-        problems.append(f"{JOB_PRIORITY}: {job!r} is not a number such as {DEFAULT_PRIORITY}")
+    if job and _parse_priority(job) is None:
+        problems.append(f"{JOB_PRIORITY}: {shown(job)} is not a number such as {DEFAULT_PRIORITY}")
     policy = annotations.get(JOB_QUEUE_POLICY, "")
     if policy not in ("", *_JOB_QUEUE_POLICIES):
-        problems.append(f"{JOB_QUEUE_POLICY}: {policy!r} is neither 'Priority' nor 'DRF'")
+        problems.append(f"{JOB_QUEUE_POLICY}: {shown(policy)} is neither 'Priority' nor 'DRF'")
     service = annotations.get(SERVICE_TYPE, "")
     if service not in ("", "inference", "training"):
-        problems.append(f"{SERVICE_TYPE}: {service!r} is neither 'inference' nor 'training'")
+        problems.append(f"{SERVICE_TYPE}: {shown(service)} is neither 'inference' nor 'training'")
     if annotations.get(CARD_NAME) and not requested_cards(annotations[CARD_NAME]):
-        problems.append(f"{CARD_NAME}: {annotations[CARD_NAME]!r} names no card")
+        problems.append(f"{CARD_NAME}: {shown(annotations[CARD_NAME])} names no card")
     preemptable = annotations.get(PREEMPTABLE, "")
     if preemptable and preemptable.lower() not in ("true", "1", "t", "false", "0", "f"):
-        text = f"{preemptable!r} is neither 'true' nor 'false', and counts as no"
+        text = f"{shown(preemptable)} is neither 'true' nor 'false', and counts as no"
         problems.append(f"{PREEMPTABLE}: {text}")
     if not in_gang and GANG_NAME not in annotations and BUNDLE_GANG not in annotations:
         for key in annotations:  # few are about gangs, and each pod is asked

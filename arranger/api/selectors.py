@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.scalars import MIN_INT64, parse_int
 from arranger.api.types.core import LabelSelector, Requirement, Taint, Toleration
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
-_INT64: Final = range(-(2**63), 2**63)
 #: How many values each operator takes: (minimum, maximum), ``None`` for any number.
 _VALUE_COUNTS: Final[Mapping[str, tuple[int, int | None]]] = {
     "In": (1, None),
@@ -59,10 +59,10 @@ def requirement_matches(requirement: Requirement, value: str | None) -> bool:
 
 def parse_int64(text: str | None) -> int | None:
     """The integer that ``text`` spells, if it is one of 64 bits."""
-    if text is None or _INTEGER.fullmatch(text) is None:
+    try:
+        return None if text is None else parse_int(text, minimum=MIN_INT64)
+    except ParseError:
         return None
-    number = int(text)
-    return number if number in _INT64 else None
 
 
 class Selector:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import click
 
@@ -102,16 +102,84 @@ output = click.option(
 )
 
 
-def address(url: str) -> tuple[str, int]:
-    """Host and port of a URL to serve at.
+def serving(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options about health and metrics; the parameter is called ``serving``."""
 
-    Raises:
-        click.BadParameter: it is none.
-    """
-    try:
-        parts = urlsplit(url)
-        if parts.scheme == "http" and parts.hostname and parts.port:
-            return parts.hostname, parts.port
-    except ValueError:
-        pass
-    raise click.BadParameter(f"{url!r} is not like http://0.0.0.0:8080")
+    @wraps(command)
+    def gathered(
+        *args: Any,
+        bind_address: str | None,
+        secure_port: int | None,
+        tls_cert_file: Path | None,
+        tls_private_key_file: Path | None,
+        always_allow_paths: str,
+        token_ttl: float,
+        allowed_ttl: float,
+        denied_ttl: float,
+        **others: Any,
+    ) -> Any:
+        from arranger.daemon.serving.secure_serving import ServingOptions
+
+        options = ServingOptions(
+            bind_address,
+            secure_port,
+            tls_cert_file,
+            tls_private_key_file,
+            tuple(filter(None, always_allow_paths.split(","))),
+            token_ttl,
+            allowed_ttl,
+            denied_ttl,
+        )
+        return command(*args, serving=options, **others)
+
+    for option in reversed(_SERVING):
+        gathered = option(gathered)
+    return gathered
+
+
+_SERVING: Final = (
+    click.option("--bind-address", help="Where to serve. Default: the configuration's."),
+    click.option(
+        "--secure-port",
+        type=click.IntRange(0, 65535),
+        help="The port of /livez, /readyz and /metrics (HTTPS); 0 picks a free one. Default: the"
+        " configuration's for the scheduler, none for the controllers.",
+    ),
+    click.option(
+        "--tls-cert-file",
+        type=FILE,
+        help="Certificate to serve with, read again when it changes. Default: a self-signed one.",
+    ),
+    click.option("--tls-private-key-file", type=FILE, help="The key of --tls-cert-file."),
+    click.option(
+        "--authorization-always-allow-paths",
+        "always_allow_paths",
+        default="/healthz,/readyz,/livez",
+        show_default=True,
+        help="What is shown without asking the API server who may see it.",
+    ),
+    click.option(
+        "--authentication-token-webhook-cache-ttl",
+        "token_ttl",
+        type=DURATION,
+        default="10s",
+        show_default=True,
+        help="How long it is remembered whose a token is.",
+    ),
+    click.option(
+        "--authorization-webhook-cache-authorized-ttl",
+        "allowed_ttl",
+        type=DURATION,
+        default="10s",
+        show_default=True,
+        help="How long it is remembered that somebody may see something.",
+    ),
+    click.option(
+        "--authorization-webhook-cache-unauthorized-ttl",
+        "denied_ttl",
+        type=DURATION,
+        default="10s",
+        show_default=True,
+        help="How long it is remembered that somebody may not.",
+    ),
+)

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from arranger.api.parsing.objects import decode_object
 from arranger.api.selectors import Selector
 from arranger.api.types.core import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
 
@@ -71,7 +72,7 @@ def affinity_terms_of(pod: Pod) -> PodAffinityTerms:
 
 @lru_cache(maxsize=4096)
 def _compile(encoded: bytes, namespace: str) -> PodAffinityTerms:
-    affinity = msgspec.json.decode(encoded, type=Affinity)
+    affinity = decode_object(encoded, Affinity)
     near = affinity.pod_affinity or PodAffinity()
     apart = affinity.pod_anti_affinity or PodAffinity()
 

@@ -46,15 +46,46 @@ CLIENT_METRICS: Final = (
 )
 
 
-class Metrics:
-    """All metrics of one scheduler, in a registry of their own.
+class ClientMetrics:
+    """What the API client of a process reports, in a registry of its own.
 
-    Also the :class:`~arranger.kube.client.metrics.MetricsRecorder` of ``arranger/kube``: what is
-    reported there as ``name`` appears as ``arranger_name``.
+    A :class:`~arranger.kube.client.metrics.MetricsRecorder`: what is reported there as ``name``
+    appears as ``arranger_name``.
     """
 
     def __init__(self) -> None:
-        registry = self.registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
+        self._client: dict[str, Any] = {each.name: self._made(each) for each in CLIENT_METRICS}
+
+    def _made(self, metric: ClientMetric) -> Counter | Gauge | Histogram:
+        options: dict[str, Any] = {"registry": self.registry}
+        if metric.kind is Histogram:
+            options["buckets"] = _CLIENT_BUCKETS
+        return metric.kind(f"arranger_{metric.name}", metric.help, metric.labels, **options)
+
+    def increment(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
+        """Add to a counter of the client."""
+        self._client_metric(name, labels).inc(amount)
+
+    def observe(self, name: str, seconds: float, /, **labels: str) -> None:
+        """Record a duration of the client."""
+        self._client_metric(name, labels).observe(seconds)
+
+    def set_gauge(self, name: str, value: float, /, **labels: str) -> None:
+        """Set a gauge of the client."""
+        self._client_metric(name, labels).set(value)
+
+    def _client_metric(self, name: str, labels: dict[str, str]) -> Any:
+        metric = self._client[name]
+        return metric.labels(**labels) if labels else metric
+
+
+class Metrics(ClientMetrics):
+    """All metrics of one scheduler."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        registry = self.registry
         self._attempts = Counter(
             "scheduler_schedule_attempts_total",
             "Attempts to schedule pods, by result",
@@ -104,13 +135,6 @@ class Metrics:
             registry=registry,
         )
         self._nodes = Gauge("scheduler_cache_size_nodes", "Known nodes", registry=registry)
-        self._client: dict[str, Any] = {each.name: self._made(each) for each in CLIENT_METRICS}
-
-    def _made(self, metric: ClientMetric) -> Counter | Gauge | Histogram:
-        options: dict[str, Any] = {"registry": self.registry}
-        if metric.kind is Histogram:
-            options["buckets"] = _CLIENT_BUCKETS
-        return metric.kind(f"arranger_{metric.name}", metric.help, metric.labels, **options)
 
     def collect(self, engine: Engine) -> None:
         """Take the engine's statistics since the last call."""
@@ -135,19 +159,3 @@ class Metrics:
     def set_leading(self, name: str, leads: bool) -> None:
         """Whether this replica leads."""
         self._leader.labels(name).set(leads)
-
-    def increment(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
-        """Add to a counter of the client."""
-        self._client_metric(name, labels).inc(amount)
-
-    def observe(self, name: str, seconds: float, /, **labels: str) -> None:
-        """Record a duration of the client."""
-        self._client_metric(name, labels).observe(seconds)
-
-    def set_gauge(self, name: str, value: float, /, **labels: str) -> None:
-        """Set a gauge of the client."""
-        self._client_metric(name, labels).set(value)
-
-    def _client_metric(self, name: str, labels: dict[str, str]) -> Any:
-        metric = self._client[name]
-        return metric.labels(**labels) if labels else metric

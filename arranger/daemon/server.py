@@ -16,8 +16,9 @@ import structlog
 from arranger.bundled import bundled_definitions
 from arranger.daemon.config.schema import Config
 from arranger.daemon.debugger import dump
-from arranger.daemon.health import ServerError, health_server
 from arranger.daemon.scheduler import Scheduler
+from arranger.daemon.serving.health import ServerError
+from arranger.daemon.serving.secure_serving import ServingOptions, secure_server
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.connection_pool import write_transport
 from arranger.kube.client.kubeconfig import load_api_server_config
@@ -39,7 +40,11 @@ def tune_gc() -> None:
 
 
 async def run_daemon(
-    config: Config, *, kubeconfig: Path | None = None, context: str | None = None
+    config: Config,
+    *,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    serving: ServingOptions | None = None,
 ) -> None:
     """Schedule until SIGTERM or SIGINT.
 
@@ -47,7 +52,7 @@ async def run_daemon(
         ConfigError: the configured plugins cannot be used.
         KubeconfigError: no API server or no credentials were found.
         LeadershipLostError: another replica may have taken over; end the process.
-        ServerError: the health server's address is taken.
+        ServerError: the health server's address is taken, or its certificate cannot be used.
     """
     tune_gc()
     problems = ProblemLog("the rights of manifests/20-rbac.yaml", bundled_definitions())
@@ -68,7 +73,9 @@ async def run_daemon(
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, scheduler.stop)
         loop.add_signal_handler(signal.SIGUSR2, dump, scheduler.engine)
-        async with health_server(
+        async with secure_server(
+            serving or ServingOptions(),
+            transport,
             host=config.server.host,
             port=config.server.port,
             checks={**scheduler.readiness_checks(), "api": problems.readiness_error},
@@ -79,6 +86,8 @@ async def run_daemon(
             await scheduler.run()
         log.info("scheduler.stopped")
     except ServerError as error:
+        if "in use" not in str(error):
+            raise
         raise ServerError(
             f"{error}: is another scheduler there (kube-scheduler's port is 10259, too)? Set"
             " server.port in the configuration (--config); 0 picks a free one"

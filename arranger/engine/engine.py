@@ -25,6 +25,7 @@ from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.notifier import GangNotifier
 from arranger.engine.gang.placement.search import PlacementSearcher
+from arranger.engine.gang.placement.topology import MemberDomains
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
@@ -152,7 +153,8 @@ class Engine:
             nominator,
         )
         # Pods.
-        cycle = SchedulingCycle(context, nominator, policy, reservations)
+        domains = MemberDomains(cluster, registry)
+        cycle = SchedulingCycle(context, nominator, policy, reservations, domains)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
         gangs = self._gangs = GangManager(

@@ -60,6 +60,7 @@ class QueuedPod:
         queued_at: when it first arrived, in the engine's clock.
         entity: what it is placed with; None when it is placed or gone.
         signature: key of its equivalence class, None when it must be evaluated alone.
+        in_domain: whether it is placed by itself and its gang leaves it only one topology domain.
         phase: see :class:`~arranger.engine.phases.Phase`.
         node: the node reserved for it, "" for none.
         cycle_state: the plugins' notes of the attempt that placed it.
@@ -79,6 +80,7 @@ class QueuedPod:
     queued_at: float
     entity: QueuedEntity | None = None
     signature: Hashable | None = field(init=False)
+    in_domain: bool = False
     phase: Phase = Phase.QUEUED
     node: str = ""
     cycle_state: CycleState = field(default_factory=CycleState)
@@ -110,8 +112,8 @@ class QueuedPod:
 
     @property
     def equivalence_key(self) -> Hashable:
-        """Pods with equal keys are evaluated alike."""
-        return self.signature if self.signature is not None else self.uid
+        """Pods with equal keys find the same nodes feasible."""
+        return self.uid if self.signature is None or self.in_domain else self.signature
 
     def show_node(self, node: str) -> None:
         """We write which node the pod is nominated for."""

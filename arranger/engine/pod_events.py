@@ -13,7 +13,7 @@ from arranger.api.effects import (
     PodCondition,
     PublishEvent,
 )
-from arranger.api.listing import first_names
+from arranger.api.listing import names_within, namespace_of
 from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import OwnerReference, Pod
 from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup, WorkloadGroup
@@ -26,6 +26,8 @@ UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 #: Victims that an event names before it only counts.
 _MAX_NAMED_VICTIMS = 5
+#: Characters of a condition's message: what pods say of themselves may come back in it.
+_MAX_MESSAGE = 4096
 
 
 def pod_key(pod: Pod) -> ObjectKey:
@@ -54,6 +56,8 @@ def scheduling_failed(
     """
     pod = member.pod.pod
     effects: list[Effect] = []
+    if len(message) > _MAX_MESSAGE:
+        message = message[:_MAX_MESSAGE] + " ..."
     if member.last_condition is None:
         member.last_condition = _current_condition(pod)
     if member.last_condition != (reason, message) or nominated is not None:
@@ -101,30 +105,35 @@ def plugin_events(member: QueuedPod, events: Sequence[tuple[str, str]]) -> list[
 def preempted(
     victim: Pod, by: Pod, node: str, controller: str, *, group: str, queue: str, stays: bool
 ) -> PublishEvent:
-    """A victim has to leave a node for a pod, or for the gang ``group`` of that pod.
+    """A victim has to leave a node for a pod, or for the gang group ``group`` of that pod.
 
-    In kube-scheduler's words, where it knows the case. ``queue``: the preemptor's, if that is not
-    the victim's; the preemptor is then named as well. ``stays``: the victim is not deleted, since
-    it was not bound yet.
+    In kube-scheduler's words, where it knows the case: by the uid alone where the preemptor is of
+    another namespace. ``queue``: the preemptor's, if that is not the victim's; the preemptor is
+    then named as well. ``stays``: the victim is not deleted, since it was not bound yet.
     """
-    preemptor = f"gang {group}" if group else f"pod {by.metadata.uid}"
-    if queue:
-        preemptor += f" of queue {queue}" if group else f" ({by.key}) of queue {queue}"
+    namespace, uid = victim.metadata.namespace, by.metadata.uid
+    known = by.metadata.namespace == namespace
+    if group:
+        named = all(namespace_of(gang) == namespace for gang in group.split(","))
+        preemptor = f"gang {group}" if named else f"the gang of pod {uid}"
+    else:
+        preemptor = f"pod {uid}" + (f" ({by.key})" if queue and known else "")
+    preemptor += f" of queue {queue}" if queue else ""
     return PublishEvent(
         regarding=object_ref(victim),
         reason=event_reasons.PREEMPTED,
         action="Preempting",
         note=f"Preempted by {preemptor} on node {node}" + (f" (in {controller} memory)." * stays),
-        related=object_ref(by),
+        related=object_ref(by) if known else None,
         controller=controller,
     )
 
 
 def preempting(member: QueuedPod, victims: Sequence[PodInfo]) -> PublishEvent:
     """A pod, or its gang, makes others leave: the other side of ``Preempted``."""
-    names = first_names([victim.key for victim in victims], _MAX_NAMED_VICTIMS)
-    note = f"Makes room by evicting {names}"
-    return _event(member, event_reasons.PREEMPTING, "Preempting", note)
+    namespace = member.pod.pod.metadata.namespace
+    names = names_within(namespace, [victim.key for victim in victims], _MAX_NAMED_VICTIMS, "pod")
+    return _event(member, event_reasons.PREEMPTING, "Preempting", f"Makes room by evicting {names}")
 
 
 def disruption_condition(controller: str, *, group: bool) -> PodCondition:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
+from typing import Final
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.quota.cards import is_card_resource
 from arranger.quota.ledger import QuotaLedger
+
+#: Said of a group of several namespaces.
+_ONE_GANG: Final = "one of its gangs is larger than the nodes, or than what its queue may use"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,9 @@ class Satisfiability:
             *(self._too_few_fit(demand, required) for demand in demands),
             *(self._beyond_queue(demand) for demand in demands),
         )
-        return next((why for why in found if why), "")
+        why = next((why for why in found if why), "")
+        # Its members of other namespaces are told as well, who cannot see this one.
+        return _ONE_GANG if why and entity.group.spans_namespaces else why
 
     def _too_large(self, demand: _Demand) -> str:
         """For the first pod that is too large, if too few others are left without such pods."""

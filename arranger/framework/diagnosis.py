@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from arranger.cluster.columns import IntArray
+from arranger.cluster.columns import BoolArray, IntArray
 from arranger.framework.filter_result import Rejection
 from arranger.framework.status import Code, Status
 
@@ -40,6 +40,7 @@ class Diagnosis:
             every node, where each is rejected by another already.
         rejection_index: row → index into ``rejections``; -1 for rows that passed, are dead, or were
             not filtered.
+        within: row → whether the pod may be there, whoever leaves; None if it may be anywhere.
         post_filter_message: PostFilter's part of the text.
     """
 
@@ -47,6 +48,7 @@ class Diagnosis:
     pre_filter_status: Status | None = None
     rejections: list[PluginRejection] = field(default_factory=list)
     rejection_index: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    within: BoolArray | None = None
     post_filter_message: str = ""
 
     def unschedulable_plugins(self) -> frozenset[str]:
@@ -79,7 +81,8 @@ class Diagnosis:
         """The rows where evicting pods might help."""
         kinds = enumerate(self.rejections)
         resolvable = [n for n, kind in kinds if kind.rejection.code is Code.UNSCHEDULABLE]
-        return np.flatnonzero(np.isin(self.rejection_index, resolvable))
+        rows = np.isin(self.rejection_index, resolvable)
+        return np.flatnonzero(rows if self.within is None else rows & self.within)
 
     def histogram(self) -> Counter[str]:
         """Reason → number of nodes that gave it (a node may give several)."""

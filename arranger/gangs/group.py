@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from arranger.api.gang_membership import Mode, Topology
+from arranger.api.listing import first_names, namespace_of
 from arranger.gangs.gang import Gang, MemberState
 
+#: Gangs, or bundles of one, that a message names before it only counts.
+MAX_NAMED: Final = 5
 #: Gang → bundle → how many.
 BundleCounts = Mapping[str, Mapping[str, int]]
 
@@ -32,8 +36,32 @@ class GangGroup:
 
     @property
     def display_name(self) -> str:
-        """Its name in messages."""
-        return f"gang {self.name}" if len(self.gangs) == 1 else f"gang group {self.name}"
+        """Its name in messages, which all of its members are told, of whatever namespace."""
+        if len(self.gangs) == 1:
+            return f"gang {self.name}"
+        if not self.names_are_known:
+            return f"gang group of {len(self.gangs)} gangs in {len(self.namespaces)} namespaces"
+        return f"gang group {first_names([gang.name for gang in self.gangs], MAX_NAMED, ',')}"
+
+    @property
+    def spans_namespaces(self) -> bool:
+        """Whether its gangs are of several namespaces: then messages name no pods."""
+        return len(self.gangs) > 1 and len(self.namespaces) > 1
+
+    @property
+    def names_are_known(self) -> bool:
+        """Whether messages may name its gangs: those of other namespaces each gang names itself."""
+        if not self.spans_namespaces:
+            return True
+        few = len(self.gangs) <= MAX_NAMED
+        return few and all(
+            self.gang_names <= {gang.name, *(gang.settings.groups or ())} for gang in self.gangs
+        )
+
+    @property
+    def namespaces(self) -> set[str]:
+        """The namespaces of its gangs."""
+        return {namespace_of(gang.name) for gang in self.gangs}
 
     @property
     def gang_names(self) -> set[str]:

@@ -22,9 +22,9 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Final
 
-import msgspec
 import structlog
 
+from arranger.api.parsing.errors import ParseError
 from arranger.api.timestamps import micro_time, utc_now
 from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.problems import (
@@ -326,7 +326,7 @@ class LeaderElection:
     def _observe(self, answer: Response) -> None:
         try:
             lease = decode_lease(answer.body)
-        except msgspec.DecodeError as error:
+        except ParseError as error:
             raise TransportError(f"not a lease: {error}") from error
         if self._observed is None or lease.spec != self._observed.spec:
             self._observed_at = self._now()

@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from arranger.api.parsing.objects import decode_object
+
 
 class LeaseSpec(msgspec.Struct, rename="camel", eq=True):
     """``spec``."""
@@ -34,5 +36,9 @@ class Lease(msgspec.Struct, rename="camel"):
     api_version: str = "coordination.k8s.io/v1"
 
 
-decode_lease: Final = msgspec.json.Decoder(Lease).decode
 encode_lease: Final = msgspec.json.Encoder().encode
+
+
+def decode_lease(body: bytes) -> Lease:
+    """A Lease in an answer; raises ParseError."""
+    return decode_object(body, Lease)

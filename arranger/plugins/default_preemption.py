@@ -54,7 +54,8 @@ class DefaultPreemption(SpecOnlyPlugin):
         rows = diagnosis.resolvable_rows()
         whole = diagnosis.pre_filter_status
         if whole is not None and whole.code is Code.UNSCHEDULABLE:
-            rows = np.flatnonzero(table.alive[: table.size])
+            alive, within = table.alive[: table.size], diagnosis.within
+            rows = np.flatnonzero(alive if within is None else alive & within)
         # As many as upstream would look for (``GetOffsetAndNumCandidates``).
         most = max(table.count * self._percentage // 100, self._absolute, 1)
         cache: CandidateCache = state.setdefault(f"{self.name}/{pod.priority}", CandidateCache())
@@ -86,7 +87,8 @@ class DefaultPreemption(SpecOnlyPlugin):
             return ""
         rejected = diagnosis.first_rejection(row) if diagnosis.pre_filter_status is None else None
         why = diagnosis.pre_filter_status if rejected is None else rejected.rejection
-        if why is not None and why.code is Code.UNRESOLVABLE:
+        outside = diagnosis.within is not None and not diagnosis.within[row]
+        if outside or (why is not None and why.code is Code.UNRESOLVABLE):
             return ""
         for other in context.cluster.table.pods[row].values():
             lower = context.policy.can_preempt(pod, other) and self.is_preemptable(other)

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
+from arranger.api.parsing.objects import decode_object
 from arranger.api.selectors import Selector
 from arranger.api.types.core import LabelSelector
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
@@ -61,4 +62,4 @@ def _matches(budget: PodDisruptionBudget, labels: dict[str, str]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _compiled(encoded: bytes) -> Selector:
-    return Selector(msgspec.json.decode(encoded, type=LabelSelector))
+    return Selector(decode_object(encoded, LabelSelector))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+from arranger.api.parsing.scalars import parse_int_or
 from arranger.api.quantity import QuantityError, value
 from arranger.api.types.core import Node
 
@@ -53,8 +54,7 @@ def _offered(node: Node, vendor: str, prefix: str, product: str) -> list[tuple[s
 
 
 def _share(labels: Mapping[str, str], prefix: str) -> str:
-    memory = labels.get(f"{prefix}.memory", "")
-    size = round(int(memory) / 1024) if memory.isdigit() else 0
+    size = round(parse_int_or(labels.get(f"{prefix}.memory", ""), 0) / 1024)
     return f"mps-{size}g*1/{labels.get(f'{prefix}.replicas', '1')}"
 
 

@@ -66,8 +66,8 @@ class Process:
         return [line["event"] for line in self.lines()]
 
     async def ready(self) -> tuple[int, str]:
-        url = f"http://127.0.0.1:{self.port}/readyz?verbose"
-        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        url = f"https://127.0.0.1:{self.port}/readyz?verbose"
+        async with aiohttp.ClientSession() as session, session.get(url, ssl=False) as answer:
             return answer.status, await answer.text()
 
 
@@ -83,7 +83,7 @@ async def start(
         file.write_text(yaml.safe_dump({**head, "server": server, **config}))
         args.append(f"--config={file}")
     else:
-        args.append(f"--liveness=http://127.0.0.1:{port}")
+        args += ["--bind-address=127.0.0.1", f"--secure-port={port}"]
     return Process(await Daemon.launch(plane, name, *args), port)
 
 

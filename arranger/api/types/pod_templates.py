@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import convert_object
 from arranger.api.quantity import RawQuantity
 from arranger.api.types.core import Struct
 
@@ -82,7 +82,7 @@ def volumes_problem(volumes: list[dict[str, Any]]) -> str:
 
 def _problem(value: Any, kind: Any) -> str:
     try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
+        convert_object(value, kind)
+    except ParseError as error:
         return str(error)
     return ""

@@ -15,6 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT, RESTARTS, ROLE, SPEC_HASH
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import convert_object
+from arranger.api.parsing.scalars import parse_int_or
 from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
 from arranger.api.types.job_pods import ControlledPod
 from arranger.api.types.pod_templates import template_problem, volumes_problem
@@ -160,9 +163,9 @@ def parse_tyjob(body: dict[str, Any]) -> TYJob:
         "cleanPodPolicy": str(spec.get("cleanPodPolicy", "All")),
     }
     try:
-        return msgspec.convert({**known, "spec": given}, TYJob, strict=False)
-    except msgspec.ValidationError as error:
-        return msgspec.convert({**known, "problem": str(error)}, TYJob, strict=False)
+        return convert_object({**known, "spec": given}, TYJob, strict=False)
+    except ParseError as error:
+        return convert_object({**known, "problem": str(error)}, TYJob, strict=False)
 
 
 def validate_tyjob(job: TYJob) -> list[str]:
@@ -298,8 +301,7 @@ class TYJobPod(ControlledPod):
 
         Never decreases over the life of a pod, so that it can be read at any time.
         """
-        text = self.metadata.annotations.get(RESTARTS, "")
-        before = int(text) if text.isdecimal() else 0
+        before = parse_int_or(self.metadata.annotations.get(RESTARTS, ""), 0)
         statuses = self.status.all_container_statuses
         again = max((status.restart_count for status in statuses), default=0)
         return before + again + int(self.failed)

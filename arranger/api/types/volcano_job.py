@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from arranger.api.annotations import TASK_INDEX, TASK_SPEC
+from arranger.api.parsing.scalars import parse_int_or
 from arranger.api.types.core import NamespacedObject, Struct
 from arranger.api.types.job_pods import ContainerStateTerminated, ControlledPod
 
@@ -243,4 +244,5 @@ def task_index(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tup
     """(task, index) of a pod by its labels or annotations; None where they do not say."""
     task = annotations.get(TASK_SPEC) or labels.get(TASK_SPEC)
     index = annotations.get(TASK_INDEX) or labels.get(TASK_INDEX) or ""
-    return (task, int(index)) if task and index.isdecimal() else None
+    number = parse_int_or(index, -1)
+    return (task, number) if task and number >= 0 else None

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from arranger.cli import options
+
+if TYPE_CHECKING:
+    from arranger.daemon.serving.secure_serving import ServingOptions
 
 
 @click.command()
 @options.cluster
 @options.config("The scheduler's configuration: whose pods are ours, and what holds for gangs.")
 @click.option("-n", "--namespace", "namespaces", multiple=True, help="Only there. May be repeated.")
-@click.option(
-    "--liveness", help="Where to answer probes (/livez, /readyz), http://0.0.0.0:8080 for example."
-)
+@options.serving
 @options.log_level
 def controllers(
     kubeconfig: Path | None,
     context: str | None,
     config_file: Path | None,
     namespaces: tuple[str, ...],
-    liveness: str | None,
+    serving: ServingOptions,
     log_level: str,
 ) -> None:
     """Maintain Gang objects and the status of PodGroups, and run Jobs and TYJobs, until stopped."""
@@ -34,8 +36,11 @@ def controllers(
     from arranger.controllers.runtime.controller import ControllerOptions
     from arranger.controllers.runtime.kopf_operator import quiet_kopf
     from arranger.daemon.config.schema import ConfigError, load_config
-    from arranger.daemon.health import ServerError, health_server
     from arranger.daemon.logging import configure_logging
+    from arranger.daemon.metrics import ClientMetrics
+    from arranger.daemon.serving.health import ServerError
+    from arranger.daemon.serving.secure_serving import secure_server
+    from arranger.kube.client.aiohttp_transport import HttpTransport
     from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
     from arranger.kube.client.problem_log import ProblemLog
 
@@ -55,9 +60,17 @@ def controllers(
         )
         checks = {"informer-sync": readiness.readiness_error, "api": problems.readiness_error}
         async with AsyncExitStack() as stack:
-            if liveness is not None:
-                host, port = options.address(liveness)
-                server = health_server(host=host, port=port, checks=checks)
+            if serving.secure_port is not None:
+                transport = HttpTransport(access)
+                stack.push_async_callback(transport.close)
+                server = secure_server(
+                    serving,
+                    transport,
+                    host=config.server.host,
+                    port=serving.secure_port,
+                    checks=checks,
+                    registry=ClientMetrics().registry,
+                )
                 await stack.enter_async_context(server)
             await run_controllers(access, settings, readiness=readiness)
 
@@ -66,7 +79,5 @@ def controllers(
         configure_logging(level=log_level.upper())
         quiet_kopf()
         asyncio.run(run())
-    except ServerError as error:
-        raise click.ClickException(f"--liveness: {error}") from error
-    except (ConfigError, KubeconfigError, OSError) as error:
+    except (ConfigError, KubeconfigError, ServerError, OSError) as error:
         raise click.ClickException(str(error)) from error

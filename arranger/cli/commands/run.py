@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from arranger.cli import options
 
+if TYPE_CHECKING:
+    from arranger.daemon.serving.secure_serving import ServingOptions
+
 
 @click.command()
 @options.cluster
 @options.config()
+@options.serving
 @options.log_level
 def run(
-    kubeconfig: Path | None, context: str | None, config_file: Path | None, log_level: str
+    kubeconfig: Path | None,
+    context: str | None,
+    config_file: Path | None,
+    serving: ServingOptions,
+    log_level: str,
 ) -> None:
     """Schedule the pods of a cluster until stopped."""
     import asyncio
 
     from arranger.daemon.config.schema import ConfigError, load_config
-    from arranger.daemon.health import ServerError
     from arranger.daemon.logging import configure_logging
     from arranger.daemon.scheduler import LeadershipLostError
     from arranger.daemon.server import run_daemon
+    from arranger.daemon.serving.health import ServerError
     from arranger.kube.client.kubeconfig import KubeconfigError
 
     try:
         config = load_config(config_file)
         configure_logging(level=log_level.upper())
-        asyncio.run(run_daemon(config, kubeconfig=kubeconfig, context=context))
+        asyncio.run(run_daemon(config, kubeconfig=kubeconfig, context=context, serving=serving))
     except (ConfigError, KubeconfigError, LeadershipLostError, ServerError, OSError) as error:
         raise click.ClickException(str(error)) from error

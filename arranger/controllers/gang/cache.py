@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.gang_membership import gang_membership
+from arranger.api.parsing.objects import convert_object
 from arranger.api.types.core import ObjectMeta, Pod, Struct
 from arranger.api.types.pod_groups import (
     POD_GROUPS,
@@ -181,9 +182,9 @@ class GangCache:
         """A Gang or PodGroup was added or edited, or is the answer to a write of ours.
 
         Raises:
-            msgspec.ValidationError: it is none.
+            ParseError: it is none.
         """
-        observed = msgspec.convert(body, ObservedObject)
+        observed = convert_object(body, ObservedObject)
         meta = observed.metadata
         key = GangObjectKey(group, f"{meta.namespace}/{meta.name}")
         known = self._observed.get(key)
@@ -194,12 +195,12 @@ class GangCache:
             self.tombstones.add(key.name, known.metadata.uid)
         changed: set[str] = set()
         if group != GANG_GROUP:
-            definition = msgspec.convert(body, POD_GROUP_KINDS[group], strict=False)
+            definition = convert_object(body, POD_GROUP_KINDS[group], strict=False)
             changed = self.registry.on_pod_group_updated(definition)
         self._observed[key] = observed
         if group == GANG_GROUP and known is None:
             # Written before a restart; or a moment ago, and then the registry knows the bundles.
-            changed = self.registry.restore_recorded_bundles(msgspec.convert(body, GangObject))
+            changed = self.registry.restore_recorded_bundles(convert_object(body, GangObject))
         return changed | {key.name}
 
     def on_object_deleted(self, key: GangObjectKey, uid: str = "") -> set[str]:
@@ -323,7 +324,7 @@ class GangCache:
 
 def _pod_group(observed: ObservedObject) -> VolcanoPodGroup:
     whole = {"spec": observed.spec, "status": observed.status}
-    group = msgspec.convert({"metadata": {"name": ""}, **whole}, VolcanoPodGroup, strict=False)
+    group = convert_object({"metadata": {"name": ""}, **whole}, VolcanoPodGroup, strict=False)
     group.metadata = observed.metadata
     return group
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
-import msgspec
 import structlog
 
+from arranger.api.parsing.errors import ParseError
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import NativePodGroup, VolcanoPodGroup
 from arranger.controllers.gang.cache import (
@@ -123,5 +123,5 @@ class GangController:
             return
         try:
             self.work_queue.enqueue(self.cache.on_object_updated(group, body))
-        except msgspec.ValidationError as error:
+        except ParseError as error:
             log.warning("gang.bad_object", group=group, name=meta["name"], error=str(error))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-import msgspec
 import structlog
 
+from arranger.api.parsing.objects import decode_object
 from arranger.api.timestamps import second_time
 from arranger.controllers.gang.cache import (
     GANG_GROUP,
@@ -101,7 +101,7 @@ class GangReconciler:
         return self.cache.on_object_deleted(change.key, known.metadata.uid) if known else set()
 
     def _observe(self, key: GangObjectKey, body: bytes) -> None:
-        self.work_queue.enqueue(self.cache.on_object_updated(key.group, msgspec.json.decode(body)))
+        self.work_queue.enqueue(self.cache.on_object_updated(key.group, decode_object(body)))
 
 
 def _path(change: ObjectChange) -> str:

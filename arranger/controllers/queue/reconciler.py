@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
 import structlog
 
 from arranger.api import event_reasons
 from arranger.api.annotations import CLOSED_BY_PARENT
 from arranger.api.effects import ObjectReference
+from arranger.api.parsing.objects import decode_object
 from arranger.api.timestamps import second_time
 from arranger.api.types.command import Command
 from arranger.api.types.queue import QUEUE_API_VERSION
@@ -166,4 +166,4 @@ def _ref(queue: ObservedQueue) -> ObjectReference:
 
 
 def _decode(body: bytes) -> ObservedQueue:
-    return msgspec.json.decode(body, type=ObservedQueue)
+    return decode_object(body, ObservedQueue)

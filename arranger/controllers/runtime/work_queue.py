@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from typing import Final
 
-import msgspec
 import structlog
 
+from arranger.api.parsing.errors import ParseError
 from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.writer import StatusError
 from arranger.kube.client.backoff import Backoff
@@ -114,7 +114,7 @@ class WorkQueue:
             self._processing.add(key)
             try:
                 result = await reconcile(key)
-            except (StatusError, TransportError, msgspec.MsgspecError) as error:
+            except (StatusError, TransportError, ParseError) as error:
                 # What ails all objects is told of the server, and the rest at its first failure.
                 own = isinstance(error, StatusError) and not error.unauthorized
                 write = log.info if own and key not in self._backoffs else log.debug

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
+from arranger.api.parsing.objects import decode_object
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.tyjob import (
     API_VERSION,
@@ -149,9 +148,9 @@ def decode_owned(plural: str, body: bytes) -> OwnedObject:
     """An object of a resource from an answer of the server.
 
     Raises:
-        msgspec.MsgspecError: it is none.
+        ParseError: it is none.
     """
-    return msgspec.json.decode(body, type=OWNED_KINDS[plural])
+    return decode_object(body, OWNED_KINDS[plural])
 
 
 def is_owned_by(owned: OwnedObject, job: TYJob) -> bool:

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from arranger.api import annotations as keys
+from arranger.api.parsing.scalars import parse_int_or
 from arranger.api.types.tyjob import (
     API_VERSION,
     GANG,
@@ -96,7 +97,7 @@ def master_port(job: TYJob, leader: TYJobPod | None) -> int:
     containers = job.replicas[0].template["spec"]["containers"]
     ports = [port for container in containers for port in container.get("ports") or []]
     named = (p["containerPort"] for p in ports if p.get("name") == MASTER_PORT_NAME)
-    return int(next(named, MASTER_PORT))
+    return parse_int_or(str(next(named, MASTER_PORT)), MASTER_PORT)
 
 
 def spec_hash(job: TYJob, replica: Replica, *, scheduler: str, port: int) -> str:

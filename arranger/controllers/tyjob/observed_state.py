@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Final
 
 from arranger.api.annotations import LEADER_UID
+from arranger.api.parsing.scalars import parse_int_or
 from arranger.api.types.tyjob import GANG, LEADER, WORKER, LeaderService, TYJob, TYJobPod
 from arranger.api.unsatisfiable import UNSATISFIABLE, is_unsatisfiable
 from arranger.controllers.runtime.objects import Object
@@ -133,7 +134,7 @@ class Attempt:
     @cached_property
     def restarts(self) -> int:
         """How often the leader has failed."""
-        before = int(self.job.status.get("restarts") or 0)
+        before = parse_int_or(str(self.job.status.get("restarts") or 0), 0)
         seen = (self.observed.leader_pod, self.observed.ended_leader)
         return max(before, *(pod.failures if pod is not None else 0 for pod in seen))
 

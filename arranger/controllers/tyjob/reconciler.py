@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
 import structlog
 
 from arranger.api.effects import ObjectReference
+from arranger.api.parsing.objects import decode_object
 from arranger.api.types.tyjob import API_VERSION, TYJob
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.objects import Object
@@ -90,7 +90,7 @@ class TYJobReconciler:
                 raise
             await self._refresh(job)
             raise _StaleError from None
-        self.cache.on_job_updated(msgspec.json.decode(body))
+        self.cache.on_job_updated(decode_object(body))
 
     async def _refresh(self, job: TYJob) -> None:
         """Take in the job as it is now.
@@ -99,7 +99,7 @@ class TYJobReconciler:
             _StaleError: it is gone, or is not as it was known.
         """
         try:
-            body = msgspec.json.decode(await self.writer.get(_job_path(job)))
+            body = decode_object(await self.writer.get(_job_path(job)))
         except StatusError as error:
             if not error.not_found:
                 raise

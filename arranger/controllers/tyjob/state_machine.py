@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from arranger.api.parsing.timestamps import parse_time
 from arranger.api.types.tyjob import TYJob, validate_tyjob
 from arranger.controllers.runtime.objects import Object, merge_patch
 from arranger.controllers.tyjob.observed_state import TERMINAL_STAGES, Attempt, ObservedState, Stage
@@ -148,5 +149,5 @@ def _waiting_since(job: TYJob) -> datetime | None:
     for condition in job.status.get("conditions") or ():
         if (condition.get("type"), condition.get("status")) == ("Scheduled", "False"):
             since = condition.get("lastTransitionTime")
-            return datetime.fromisoformat(since) if since else None
+            return parse_time(since) if since else None
     return None

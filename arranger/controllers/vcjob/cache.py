@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
+from arranger.api.parsing.objects import convert_object
 from arranger.api.types.core import ObjectMeta, OwnerReference
 from arranger.api.types.queue import Queue
 from arranger.api.types.volcano_job import JOB_GROUP, JobPod, VolcanoJob, task_index
@@ -66,9 +65,9 @@ class JobCache:
         """A Job was added or edited, or is the answer to a write of ours.
 
         Raises:
-            msgspec.ValidationError: it is none, or says what no Job can say.
+            ParseError: it is none, or says what no Job can say.
         """
-        job = msgspec.convert(dict(body), VolcanoJob, strict=False)
+        job = convert_object(dict(body), VolcanoJob, strict=False)
         uid = job.metadata.uid
         if self.tombstones.has(job.key, uid):
             return set()
@@ -147,9 +146,9 @@ class JobCache:
         """A PodGroup of ``scheduling.volcano.sh`` was added or edited.
 
         Raises:
-            msgspec.ValidationError: it is none.
+            ParseError: it is none.
         """
-        meta = msgspec.convert(dict(body["metadata"]), ObjectMeta, strict=False)
+        meta = convert_object(dict(body["metadata"]), ObjectMeta, strict=False)
         owner = _owning_job(meta)
         if owner is None or self.tombstones.has(name := f"{meta.namespace}/{owner.name}", meta.uid):
             return set()
@@ -170,7 +169,7 @@ class JobCache:
 
     def on_pod_group_deleted(self, body: Mapping[str, Any]) -> set[str]:
         """A PodGroup was deleted."""
-        meta = msgspec.convert(dict(body["metadata"]), ObjectMeta, strict=False)
+        meta = convert_object(dict(body["metadata"]), ObjectMeta, strict=False)
         owner = _owning_job(meta)
         if owner is None:
             return set()

@@ -16,6 +16,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.json_text import parse_json
+from arranger.api.parsing.scalars import parse_int, parse_int_or
+
 #: (task, index) of a pod.
 TaskIndex = tuple[str, int]
 
@@ -28,6 +32,8 @@ _CREATED: Final = "made"
 _LAST_ACTION: Final = "action"
 _LAST_COMMAND: Final = "command"
 _TEMPLATE: Final = "pods-template"
+#: Characters of what is remembered: an object has no more.
+_MAX_STATE: Final = 3_000_000
 _RANGE: Final = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?", re.ASCII)
 
 
@@ -128,15 +134,15 @@ class ControlledResources:
         for key, text in written.items():
             kind, _, rest = key.partition("/")
             task, _, index = rest.partition("/")
-            if kind == _RESTART_VERSION and index.isdecimal():
-                pods[task, int(index)] = _parse_int(text)
+            if kind == _RESTART_VERSION and (number := parse_int_or(index, -1)) >= 0:
+                pods[task, number] = parse_int_or(text, 0)
             elif kind == _RESTART_VERSION and task and not index:
-                tasks[task] = _parse_int(text)
+                tasks[task] = parse_int_or(text, 0)
             elif kind in indices:
                 indices[kind] |= {(task, n) for n in _parse_ranges(text)}
             elif kind == _CREATED:
                 created[rest] = text
-        version = _parse_int(written.get(_RESTART_VERSION, ""))
+        version = parse_int_or(written.get(_RESTART_VERSION, ""), 0)
         action = written.get(_LAST_ACTION, "")
         seen, succeeded = frozenset(indices[_SEEN]), frozenset(indices[_SUCCEEDED])
         command, template = written.get(_LAST_COMMAND, ""), written.get(_TEMPLATE, "")
@@ -161,21 +167,17 @@ class ControlledResources:
 
 def _decode_state(text: str) -> Mapping[str, str]:
     try:
-        state = json.loads(text or "{}")
-    except (ValueError, RecursionError):
+        state = parse_json(text, max_length=_MAX_STATE, max_elements=_MAX_STATE) if text else {}
+    except ParseError:
         return {}
     items = state.items() if isinstance(state, dict) else ()
     return {key: value for key, value in items if isinstance(value, str)}
 
 
-def _parse_int(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
-
-
 def _parse_ranges(text: str) -> Iterator[int]:
     """``0-3,7`` as numbers."""
     for first, last in _RANGE.findall(text):
-        yield from range(int(first), int(last or first) + 1)
+        yield from range(parse_int(first), parse_int(last or first) + 1)
 
 
 def _format_ranges(numbers: Iterable[int]) -> str:

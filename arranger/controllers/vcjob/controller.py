@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 import structlog
 
 from arranger.api import event_reasons
 from arranger.api.annotations import JOB_NAME
 from arranger.api.effects import ObjectReference
+from arranger.api.parsing.errors import ParseError
 from arranger.api.types.command import Command
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import QUEUE_API_VERSION, Queue
@@ -96,7 +96,7 @@ class JobController:
             return
         try:
             self.work_queue.enqueue(self.cache.on_job_updated(body))
-        except msgspec.ValidationError as error:
+        except ParseError as error:
             # Another definition than ours may let it pass.
             log.warning("job.bad_object", job=name, error=str(error))
             about = ObjectReference(JOB_API, "Job", meta["namespace"], meta["name"], meta["uid"])
@@ -107,5 +107,5 @@ class JobController:
         take = self.cache.on_pod_group_deleted if deleted else self.cache.on_pod_group_updated
         try:
             self.work_queue.enqueue(take(body))
-        except msgspec.ValidationError as error:
+        except ParseError as error:
             log.warning("job.bad_pod_group", name=body["metadata"]["name"], error=str(error))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
-
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import convert_object
 from arranger.api.quantity import QuantityError
 from arranger.api.resource_requests import pod_requests
 from arranger.api.types.core import Pod
@@ -30,7 +30,7 @@ def min_resources(tasks: list[Task], least: int, minima: Mapping[str, int]) -> O
         left -= more
         try:
             used = list(_quota_usage(task))
-        except (QuantityError, msgspec.ValidationError):
+        except (QuantityError, ParseError):
             return None  # the API server refuses the pod and says why
         for resource, amount in used:
             total[resource] = total.get(resource, 0) + amount * (own + more)
@@ -54,7 +54,7 @@ def _as_pod(task: Task, *fields: str) -> Pod:
     spec = {name: value for name, value in task.template["spec"].items() if value is not None}
     for kind in {"containers", "initContainers"} & spec.keys():
         spec[kind] = [_requesting(container, fields) for container in spec[kind]]
-    return msgspec.convert({"metadata": {}, "spec": spec}, Pod, strict=False)
+    return convert_object({"metadata": {}, "spec": spec}, Pod, strict=False)
 
 
 def _requesting(container: Object, fields: Sequence[str]) -> Object:

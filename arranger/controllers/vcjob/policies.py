@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from arranger.api.gang_membership import parse_duration
+from arranger.api.parsing.duration import parse_duration
 from arranger.api.types.volcano_job import JobAction, JobPod, LifecycleEvent, LifecyclePolicy, Task
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.snapshot import JobSnapshot

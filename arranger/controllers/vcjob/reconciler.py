@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-import msgspec
 import structlog
 
 from arranger.api import event_reasons
 from arranger.api.effects import ObjectReference
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import decode_object
 from arranger.api.types.command import Command
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobPod, VolcanoJob
@@ -112,14 +113,14 @@ class JobReconciler:
         namespace, _, job = name.partition("/")
         try:
             path = f"/apis/{JOB_API}/namespaces/{namespace}/jobs/{job}"
-            found = msgspec.json.decode(await self.writer.get(path))
+            found = decode_object(await self.writer.get(path))
         except StatusError as error:
             if not error.not_found:
                 return Result.BACKOFF
             log.info("job.command_without_target", command=command.path, job=name)
             return await self._delete_command(command, None)
         # Another scheduler's job is not in the cache even then; its controller obeys the Command.
-        with suppress(msgspec.ValidationError):  # who watches jobs tells of it
+        with suppress(ParseError):  # who watches jobs tells of it
             self.cache.on_job_updated(found)
         return _AT_ONCE if self.cache.snapshot(name, self.now()) is not None else Result.DONE
 
@@ -173,7 +174,7 @@ class JobReconciler:
             text = _refusal_text(job, path, error)
             self.events.record(_ref(job), event_reasons.FAILED_STATUS, text, warning=True)
             return Result.BACKOFF
-        self.cache.on_job_updated(msgspec.json.decode(body))
+        self.cache.on_job_updated(decode_object(body))
         for reason, note in planned.events:
             self.events.record(_ref(job), reason, note, warning=reason in _WARNINGS)
             log.info("job.event", job=job.key, reason=reason, note=note)
@@ -181,7 +182,7 @@ class JobReconciler:
 
     async def _refresh(self, job: VolcanoJob) -> None:
         try:
-            self.cache.on_job_updated(msgspec.json.decode(await self.writer.get(_job_path(job))))
+            self.cache.on_job_updated(decode_object(await self.writer.get(_job_path(job))))
         except StatusError as error:
             if error.not_found:
                 self.cache.on_job_deleted(job.key, job.metadata.uid)
@@ -191,7 +192,7 @@ class JobReconciler:
         for index in indices:
             path = f"{_pods_path(snapshot.job)}/{pod_name(snapshot.job.metadata.name, index)}"
             try:
-                pod = msgspec.json.decode(await self.writer.get(path), type=JobPod)
+                pod = decode_object(await self.writer.get(path), JobPod)
             except StatusError as error:
                 if not error.not_found:
                     continue
@@ -209,7 +210,7 @@ class JobReconciler:
             if error.not_found or error.conflict:
                 return False
             return self._refuse(snapshot.job, manifest["metadata"]["name"], error)
-        pod = msgspec.json.decode(body, type=JobPod)
+        pod = decode_object(body, JobPod)
         if not _is_ours(pod, snapshot.job):
             return self._refuse_foreign(snapshot.job, f"pod {pod.metadata.name}")
         self._observe_pod(snapshot.job, pod)
@@ -237,7 +238,7 @@ class JobReconciler:
                 missing = "the definition podgroups.scheduling.volcano.sh is not installed"
                 return self._record_refusal(job, missing)
             return self._refuse(job, path, error)
-        written = msgspec.json.decode(body)
+        written = decode_object(body)
         self.cache.on_pod_group_updated(written)
         if not _owns(job, written):
             return self._refuse_foreign(job, f"PodGroup {written['metadata']['name']}")
@@ -253,7 +254,7 @@ class JobReconciler:
             except StatusError as error:
                 if not error.conflict:
                     raise
-                there = msgspec.json.decode(await self.writer.get(path))
+                there = decode_object(await self.writer.get(path))
                 if not manifest.immutable:
                     if not _owns(job, there):
                         return self._refuse_foreign(job, manifest.name)

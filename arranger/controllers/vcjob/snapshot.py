@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from arranger.api.annotations import INHERITED_ANNOTATIONS, JOB_VERSION_KEY
+from arranger.api.parsing.scalars import parse_int_or
 from arranger.api.types.command import Command
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.volcano_job import JobPhase, JobPod, JobSpec, Task, VolcanoJob
@@ -200,5 +201,4 @@ class JobSnapshot:
 
 def pod_version(pod: JobPod) -> int:
     """The version of the job that a pod was made for."""
-    text = pod.metadata.annotations.get(JOB_VERSION_KEY, "")
-    return int(text) if text.isdecimal() else 0
+    return parse_int_or(pod.metadata.annotations.get(JOB_VERSION_KEY, ""), 0)

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from arranger.api.gang_membership import parse_duration
+from arranger.api.parsing.duration import parse_duration
+from arranger.api.parsing.errors import ParseError
 from arranger.api.types.pod_templates import template_problem
 from arranger.api.types.volcano_job import (
     JobAction,
@@ -112,7 +113,7 @@ def _policies(where: str, policies: list[LifecyclePolicy]) -> Iterator[str]:
         if policy.timeout:
             try:
                 parse_duration(policy.timeout)
-            except ValueError as error:
+            except ParseError as error:
                 yield f"{at}.timeout: {error}"
         elif LifecycleEvent.POD_PENDING in policy.lifecycle_events:
             yield f"{at}: PodPending needs a timeout, because every pod is pending at first"

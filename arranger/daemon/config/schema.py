@@ -94,9 +94,10 @@ class ServerConfig(ConfigSection):
     """Where /livez, /readyz and /metrics are served; ``port: 0`` picks a free one."""
 
     host: str = "0.0.0.0"
-    """Address on which `/livez`, `/readyz` and `/metrics` are served."""
+    """Address on which `/livez`, `/readyz` and `/metrics` are served, by HTTPS;
+    `--bind-address` goes before it."""
     port: Annotated[int, Field(ge=0, le=65535)] = 10259
-    """Port of the same; 0 picks a free one."""
+    """Port of the same; 0 picks a free one. `--secure-port` goes before it."""
 
 
 class GangConfig(ConfigSection):

@@ -59,7 +59,10 @@ class GangEntityIndex:
         gang = self._registry.gang_of(member.uid)
         group = None if gang is None else self._registry.group_of(gang)
         current = member.entity
-        if group is None or group.schedules_individually:
+        alone = group is None or group.schedules_individually
+        topology = group.topology if group is not None and alone else None
+        member.in_domain = topology is not None and topology.required
+        if group is None or alone:
             if current is not None and current.group is None:
                 return current
             self.leave(member, now)

@@ -26,6 +26,7 @@ from arranger.engine.satisfiability import Satisfiability
 from arranger.framework.preemption import EvictionPolicy
 from arranger.framework.status import Code, Status
 from arranger.gangs import messages
+from arranger.gangs.group import GangGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +167,9 @@ class GangScheduler:
 
     def _on_error(self, entity: QueuedEntity, result: GangScheduleResult, now: float) -> None:
         assert result.blocker is not None, "an error without a member that was tried"
-        title = entity.gang_group.display_name
-        text = f"{result.error} ({title}, pod {result.blocker.pod.key})"
+        group = entity.gang_group
+        which = messages.member_title(group, result.blocker.pod.key)
+        text = f"{result.error} ({group.display_name}, {which})"
         self._context.record_attempt(result.blocker, "error")
         for member in entity.members.values():
             self._context.outbox.extend(
@@ -201,11 +203,18 @@ class GangScheduler:
             arrived = messages.arrival_summary(group, self._holds.arrived_counts(entity))
             text = f"{arrived}, {result.placeable} placeable now"
         if result.blocker is not None and not result.complete:
-            text += f", blocked by pod {result.blocker.pod.key}"
-        text = f"{result.message} {group.display_name}: {text}.".lstrip()
+            text += f", blocked by {messages.member_title(group, result.blocker.pod.key)}"
+        text = f"{_told_to_all(group, result)} {group.display_name}: {text}.".lstrip()
         if result.bounded:
             text += f" {messages.TOO_MANY_WAYS}."
         if result.complete:
             return text
         held = self._holds.members_of(entity)
         return unsatisfiable_message(self._satisfiability.why_never(entity, held), text)
+
+
+def _told_to_all(group: GangGroup, result: GangScheduleResult) -> str:
+    """Why the blocker does not fit; what may name its claims is said in its namespace only."""
+    found = result.infeasible
+    generic = found is not None and found.diagnosis.pre_filter_status is None
+    return result.message if generic or not group.spans_namespaces else ""

@@ -48,7 +48,10 @@ class StarvationGuard:
             name, priority = entity.group.display_name, entity.representative.pod.priority
             ends = last_pod_end(self._context.cluster, nodes)
             free_at = None if ends is None else self._free_at(ends, now)
-            reservation = NodeReservation(entity.key, rank, name, priority, nodes, free_at)
+            namespaces = frozenset(entity.group.namespaces)
+            reservation = NodeReservation(
+                entity.key, rank, name, namespaces, priority, nodes, free_at
+            )
             self._reservations.keep(reservation)
             if current is not None and current != reservation:
                 self._wake_excluded(now)

@@ -27,7 +27,7 @@ class NodeReservation:
 
     Attributes:
         rank: its sort key in the queue; a group with a lower one takes the reservation over.
-        title: the name of the group in messages.
+        title: the name of the group in messages to pods of its ``namespaces``.
         free_at: when the last of the pods there will have ended, in the engine's clock; None if
             one of them may run for ever.
     """
@@ -35,6 +35,7 @@ class NodeReservation:
     key: str
     rank: tuple[object, ...]
     title: str
+    namespaces: frozenset[str]
     priority: int
     nodes: frozenset[str]
     free_at: float | None = None
@@ -55,10 +56,10 @@ class NodeReservation:
         rows[cluster.table.rows(self.nodes)] = False
         return rows
 
-    @property
-    def rejection(self) -> PluginRejection:
-        """Why other pods do not fit on these nodes."""
-        reason = f"node(s) reserved for {self.title}"
+    def rejection_for(self, member: QueuedPod) -> PluginRejection:
+        """Why another pod does not fit on these nodes."""
+        known = member.pod.pod.metadata.namespace in self.namespaces
+        reason = f"node(s) reserved for {self.title if known else 'a gang of another namespace'}"
         return PluginRejection(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE))
 
 

@@ -130,7 +130,7 @@ class PreemptionExecutor:
         )
         context.outbox.append(event)
         if own is not None and not_bound_yet:
-            reason = f"preempted by a pod of higher priority, {member.pod.key}"
+            reason = f"preempted by pod {member.uid} of higher priority"
             self._binding_cycle.preempt(own, Status(Code.UNSCHEDULABLE, (reason,)), now)
             return
         condition = pod_events.disruption_condition(controller, group=bool(group))

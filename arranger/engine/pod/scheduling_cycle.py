@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial, reduce
 from itertools import islice
 from operator import and_
+from typing import Protocol
 
 import numpy as np
 
@@ -39,7 +40,7 @@ from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.plugin_errors import PluginFailureError, plugin_errors
 from arranger.framework.runtime.post_filter import run_post_filter
 from arranger.framework.runtime.profile import Profile
-from arranger.framework.status import CycleState, Status
+from arranger.framework.status import Code, CycleState, Status
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,13 @@ def _intersection(masks: list[RowMask]) -> BoolArray | None:
     return reduce(and_, (mask.rows for mask in masks)) if masks else None
 
 
+class Domains(Protocol):
+    """Knows which pods must stay in a part of the cluster."""
+
+    def row_mask(self, member: QueuedPod) -> RowMask | None:
+        """The rows that are left to a pod; None if all are."""
+
+
 class SchedulingCycle:
     """Runs pods through the extension points up to Permit.
 
@@ -74,6 +82,7 @@ class SchedulingCycle:
         nominator: Nominator,
         policy: EvictionPolicy,
         reservations: NodeReservations,
+        domains: Domains,
     ) -> None:
         self.cluster = context.cluster
         self._clock = context.clock
@@ -82,6 +91,7 @@ class SchedulingCycle:
         self._nominator = nominator
         self._policy = policy
         self._reservations = reservations
+        self._domains = domains
         self._extender_results: Mapping[Hashable, ExtenderResult] = {}
         self._is_dry_run = False
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
@@ -257,9 +267,12 @@ class SchedulingCycle:
         masks = [] if within is None else [within]
         second_pass = filter_without_nominees(self.cluster, self._nominator, member, evaluation)
         masks += [] if second_pass is None else [RowMask(*second_pass)]
+        domain = self._domains.row_mask(member)
+        masks += [] if domain is None else [domain]
         reservation = self._reservations.current
         if reservation is not None and reservation.excludes(member, self._clock.now):
-            masks.append(RowMask(reservation.allowed_rows(self.cluster), reservation.rejection))
+            rejection = reservation.rejection_for(member)
+            masks.append(RowMask(reservation.allowed_rows(self.cluster), rejection))
         return masks
 
     def _diagnose(
@@ -267,6 +280,9 @@ class SchedulingCycle:
     ) -> Diagnosis:
         """Why no row is left, those that are out of bounds included."""
         diagnosis = evaluation.diagnosis()
+        diagnosis.within = _intersection(
+            [mask for mask in masks if mask.rejection.rejection.code is Code.UNRESOLVABLE]
+        )
         if diagnosis.pre_filter_status is None:
             alive = self.cluster.table.alive[: len(diagnosis.rejection_index)]
             for mask in masks:

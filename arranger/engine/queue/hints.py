@@ -36,7 +36,9 @@ def _asked_for(
     entity: QueuedEntity, name: str, pods: Sequence[PodInfo], event: ClusterEvent
 ) -> bool:
     if name == GANG:
-        return False  # its own members and PodGroups wake a gang, no event of the cluster
+        # A gang is woken by its own members and PodGroups; one of them that it keeps in a domain,
+        # by nodes that may belong to the domain now.
+        return entity.group is None and bool(event.action_type & ActionType.NODE_CHANGED)
     if name == RESERVATION:
         return event.resource == RESERVATION
     plugin = entity.profile.by_name.get(name)

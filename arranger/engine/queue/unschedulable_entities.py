@@ -116,6 +116,5 @@ def _may_help_any(group: _WakeupGroup, event: ClusterEvent) -> bool:
 
 
 def _class_of(entity: QueuedEntity) -> Hashable:
-    """The signature of a lone pod; an entity that is of no class stands for itself."""
-    sign = entity.representative.signature if entity.group is None else None
-    return entity.key if sign is None else sign
+    """The class of a lone pod; a gang stands for itself."""
+    return entity.representative.equivalence_key if entity.group is None else entity.key

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
 from arranger.api.annotations import GANG_MIN, POD_GROUP_MIN
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import decode_object
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.workloads import Workload
 from arranger.gangs.workloads.expressions import (
@@ -61,8 +61,8 @@ def owner_scope(kind: WorkloadKind, owner: Workload) -> tuple[Scope, tuple[str, 
     problems: list[str] = []
     for word, raw in () if kind.metadata_only else (("spec", owner.spec), ("status", owner.status)):
         try:
-            scope[word] = msgspec.json.decode(raw)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            scope[word] = decode_object(raw)
+        except ParseError as error:
             problems.append(f"{word} cannot be read: {error}")
     return scope, tuple(problems)
 

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import ast
 import operator as operator_functions
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+from arranger.api.parsing.scalars import parse_int_or
 
 #: The largest number that is read or worked out.
 MAX_NUMBER: Final = 1_000_000_000
 #: Elements of a list that a path goes through at most.
 MAX_ELEMENTS: Final = 1000
-
-_DECIMAL: Final = re.compile(r"[0-9]{1,9}")
 
 #: What an expression can read: by the first word of a path.
 Scope = Mapping[str, Any]
@@ -200,8 +199,8 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
 def _number(value: Any, where: str = "") -> int:
     """A number, also one written as text, as in annotations."""
     where = f"{where}: " if where else ""
-    if isinstance(value, str) and _DECIMAL.fullmatch(value):
-        return int(value)
+    if isinstance(value, str) and (number := parse_int_or(value, -1)) >= 0:
+        value = number
     if isinstance(value, bool) or not isinstance(value, int):
         raise ExpressionValueError(f"{where}{_shown(value)} is not a number")
     if abs(value) > MAX_NUMBER:

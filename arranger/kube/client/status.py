@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import Enum, auto
+from typing import Final
 
 import msgspec
 
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import decode_object
+from arranger.api.parsing.scalars import parse_int
 from arranger.kube.client.transport import Response
 
 
@@ -54,6 +59,10 @@ def classify(code: int) -> AnswerClass:
     return _CLASSES.get(code, AnswerClass.REJECTED)
 
 
+#: Seconds that we wait at most because a server says so.
+MAX_RETRY_AFTER: Final = 3600
+
+
 class StatusCause(msgspec.Struct):
     """``details.causes[]``."""
 
@@ -84,7 +93,8 @@ class Status(msgspec.Struct):
     @property
     def retry_after(self) -> float:
         """Seconds that the server asks us to wait; 0 when it does not say."""
-        return float(self.details.retry_after_seconds) if self.details else 0.0
+        seconds = self.details.retry_after_seconds if self.details else 0
+        return float(max(0, min(seconds, MAX_RETRY_AFTER)))
 
     @property
     def too_large_version(self) -> bool:
@@ -95,14 +105,11 @@ class Status(msgspec.Struct):
         )
 
 
-_decoder = msgspec.json.Decoder(Status)
-
-
 def parse_status(body: bytes | msgspec.Raw, code: int = 0) -> Status:
     """The Status in ``body``, or one made of ``code`` and the text where there is none."""
     try:
-        status = _decoder.decode(body)
-    except msgspec.DecodeError:
+        status = decode_object(body, Status, cut=True)
+    except ParseError:
         status = Status(message=bytes(body)[:300].decode(errors="replace").strip())
     if not status.code:
         status.code = code
@@ -112,6 +119,6 @@ def parse_status(body: bytes | msgspec.Raw, code: int = 0) -> Status:
 def retry_after(response: Response) -> float:
     """Seconds the server asks us to wait; 0 when it does not say."""
     text = response.headers.get("retry-after", "")
-    if text.isdecimal():
-        return float(text)
+    with suppress(ParseError):
+        return min(parse_int(text), MAX_RETRY_AFTER)
     return parse_status(response.body, response.status).retry_after

@@ -13,12 +13,13 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.effects import Bind, NodeVictims
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import decode_object
 
 #: Our highest score by that of extenders (``MaxExtenderPriority``): theirs are multiplied by it.
 SCORE_SCALE: Final = 100 // 10
 
 _encode = msgspec.json.Encoder().encode
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 
 
 class ExtenderProtocolError(Exception):
@@ -124,9 +125,10 @@ def decode_binding_error(body: bytes) -> str:
 
 def _lowercase_fields(raw: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
     try:
-        return {name.lower(): value for name, value in (_fields.decode(raw) or {}).items()}
-    except msgspec.DecodeError as error:
+        fields = decode_object(raw, dict[str, msgspec.Raw] | None) or {}
+    except ParseError as error:
         raise ExtenderProtocolError(str(error)) from error
+    return {name.lower(): value for name, value in fields.items()}
 
 
 def _get(fields: dict[str, msgspec.Raw], name: str, kind: Any, default: Any = None) -> Any:
@@ -136,6 +138,6 @@ def _get(fields: dict[str, msgspec.Raw], name: str, kind: Any, default: Any = No
 
 def _decode(raw: bytes | msgspec.Raw, kind: Any) -> Any:
     try:
-        return msgspec.json.decode(raw, type=kind)
-    except msgspec.DecodeError as error:
+        return decode_object(raw, kind)
+    except ParseError as error:
         raise ExtenderProtocolError(str(error)) from error

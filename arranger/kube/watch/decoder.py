@@ -7,7 +7,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from arranger.kube.watch.nesting import CUT, TOO_DEEP, cut_deep_parts
+from arranger.api.parsing.errors import one_line
+from arranger.api.parsing.nesting import CUT, TOO_DEEP, cut_deep_parts
+from arranger.api.parsing.objects import decode_object
 
 
 class KubeObject(Protocol):
@@ -72,7 +74,6 @@ class Page(msgspec.Struct, Generic[_T]):
 
 _raw_event = msgspec.json.Decoder(RawWatchEvent)
 _partial = msgspec.json.Decoder(PartialObjectMetadata)
-_raw_page = msgspec.json.Decoder(Page[msgspec.Raw])
 
 
 def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
@@ -119,7 +120,7 @@ class Decoder(Generic[T]):
             if event.type not in ("ERROR", "BOOKMARK"):
                 return event
         except msgspec.DecodeError as error:
-            wrong = str(error)
+            wrong = one_line(str(error))
         except RecursionError:
             wrong = TOO_DEEP
         try:
@@ -134,19 +135,19 @@ class Decoder(Generic[T]):
         """One page of a list, and what of it could not be decoded.
 
         Raises:
-            msgspec.DecodeError: the body is not a list at all.
+            ParseError: the body is not a list at all.
         """
         with suppress(msgspec.DecodeError, RecursionError):
             page = self._page.decode(body)
             return page.metadata, page.items or [], []
         good: list[T] = []
         bad: list[UndecodableObject] = []
-        raw = _raw_page.decode(cut_deep_parts(body))
+        raw: Page[msgspec.Raw] = decode_object(cut_deep_parts(body), Page[msgspec.Raw])
         for item in raw.items or []:
             try:
                 if CUT in bytes(item):
                     raise msgspec.DecodeError(TOO_DEEP)
                 good.append(self._object.decode(item))
             except msgspec.DecodeError as error:
-                bad.append(UndecodableObject(decode_metadata(item), str(error)))
+                bad.append(UndecodableObject(decode_metadata(item), one_line(str(error))))
         return raw.metadata, good, bad

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import decode_object
 from arranger.kube.watch.decoder import (
     Decoder,
     ListMeta,
@@ -17,9 +18,6 @@ from arranger.kube.watch.decoder import (
     WatchEvent,
     decode_metadata,
 )
-
-_raw_event: Final = msgspec.json.Decoder(RawWatchEvent)
-_page: Final = msgspec.json.Decoder(Page[msgspec.Raw])
 
 
 class RawObject(msgspec.Struct):
@@ -40,16 +38,16 @@ class RawObjectDecoder(Decoder[RawObject]):
     ) -> WatchEvent[RawObject] | RawWatchEvent | UndecodableObject:
         """One line of a watch."""
         try:
-            envelope = _raw_event.decode(line)
-        except msgspec.DecodeError as error:
+            envelope = decode_object(line, RawWatchEvent, cut=True)
+        except ParseError as error:
             return UndecodableObject(PartialMetadata(), str(error))
         if envelope.type in ("ERROR", "BOOKMARK"):
             return envelope
         return WatchEvent(envelope.type, _raw_object(envelope.object))
 
     def decode_page(self, body: bytes) -> tuple[ListMeta, list[RawObject], list[UndecodableObject]]:
-        """One page of a list; raises msgspec.DecodeError if it is none."""
-        page = _page.decode(body)
+        """One page of a list; raises ParseError if it is none."""
+        page: Page[msgspec.Raw] = decode_object(body, Page[msgspec.Raw], cut=True)
         return page.metadata, [_raw_object(item) for item in page.items or []], []
 
 

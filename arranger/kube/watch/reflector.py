@@ -15,9 +15,9 @@ from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic
 
-import msgspec
 import structlog
 
+from arranger.api.parsing.errors import ParseError
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.problems import (
@@ -179,7 +179,7 @@ class Reflector(Generic[T]):
                 raise self._response_error(answer)
             try:
                 meta, good, bad = self.decoder.decode_page(answer.body)
-            except msgspec.DecodeError as error:
+            except ParseError as error:
                 raise self._failing(f"not a list: {error}") from error
             if not meta.resource_version:
                 raise self._failing("not a list: it has no resourceVersion")

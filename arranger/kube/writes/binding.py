@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 
 from arranger.api.effects import Applied, Bind, Outcome, Refused
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import decode_object
 from arranger.kube.client.status import AnswerClass, classify, retry_after
 from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
 from arranger.kube.watch.decoder import PartialMetadata
@@ -39,7 +41,6 @@ class _Pod(msgspec.Struct):
 
 
 _encode = msgspec.json.Encoder().encode
-_pod = msgspec.json.Decoder(_Pod)
 
 
 class BindCall(ApiCall):
@@ -110,8 +111,8 @@ class BindCall(ApiCall):
         if answer.status != 200:
             return self.mark_ambiguous(f"reading the pod after a conflict: {answer.status}")
         try:
-            pod = _pod.decode(answer.body)
-        except msgspec.DecodeError as error:
+            pod = decode_object(answer.body, _Pod, cut=True)
+        except ParseError as error:
             return self.mark_ambiguous(f"reading the pod after a conflict: {error}")
         if pod.metadata.uid != self._bind.pod.uid:
             return Refused(409, "Replaced", f"the pod is now {pod.metadata.uid}")
@@ -127,6 +128,6 @@ class BindCall(ApiCall):
 def bound_node(pod: bytes) -> str:
     """The node that a pod (JSON) is bound to; "" if it is not, or cannot be read."""
     try:
-        return _pod.decode(pod).spec.node_name
-    except msgspec.DecodeError:
+        return str(decode_object(pod, _Pod, cut=True).spec.node_name)
+    except ParseError:
         return ""

@@ -13,6 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.effects import Applied, Outcome, Refused, ReleaseClaim, ReserveClaim
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import convert_object, decode_object
 from arranger.api.types.resource_claims import (
     FINALIZER,
     GROUP,
@@ -27,6 +29,7 @@ from arranger.kube.client.transport import (
     Response,
     TransportError,
 )
+from arranger.kube.watch.decoder import decode_metadata
 from arranger.kube.writes import protobuf
 from arranger.kube.writes.call import (
     ApiCall,
@@ -37,7 +40,6 @@ from arranger.kube.writes.call import (
     Retry,
 )
 
-_claim: Final = msgspec.json.Decoder(ResourceClaim)
 _encode: Final = msgspec.json.Encoder().encode
 
 #: How often a write is made anew because somebody else was faster.
@@ -72,7 +74,10 @@ class ResourceClaimCall(ApiCall):
             return self.retry(context.now(), Refused(0, "DeadlineExceeded", str(error)))
         if classify(answer.status) is not AnswerClass.SUCCESS:
             return self._on_failure(context, answer)
-        claim = _claim.decode(answer.body)
+        try:
+            claim = decode_object(answer.body, ResourceClaim, cut=True)
+        except ParseError as error:
+            return self.retry(context.now(), Refused(answer.status, "Invalid", str(error)))
         if claim.metadata.uid != self._effect.claim.uid:
             return self._claim_deleted_outcome()
         if isinstance(self._effect, ReleaseClaim):
@@ -99,7 +104,7 @@ class ResourceClaimCall(ApiCall):
                 return self.mark_ambiguous(str(error))
             match classify(answer.status):
                 case AnswerClass.SUCCESS:
-                    version = _claim.decode(answer.body).metadata.resource_version
+                    version = decode_metadata(answer.body).resource_version
                 case AnswerClass.SERVER_ERROR:
                     return self.mark_ambiguous(f"{answer.status}")
                 case AnswerClass.INVALID if not suffix and not self._tried_protobuf:
@@ -147,7 +152,7 @@ def _reserve_patches(effect: ReserveClaim, claim: ResourceClaim) -> _Patches | O
         return _conflict(effect, "got deleted in the meantime")
     if allocated is None and requested is None:
         return _conflict(effect, "got deallocated elsewhere in the meantime")
-    ours = None if requested is None else msgspec.convert(requested, Allocation)
+    ours = None if requested is None else convert_object(requested, Allocation)
     if allocated is not None and ours is not None and not allocated.same_devices(ours):
         return _conflict(effect, "got allocated elsewhere in the meantime")
     if claim.is_reserved_for(effect.pod.uid):

@@ -16,6 +16,8 @@ from celpy import celtypes
 from celpy.evaluation import CELEvalError
 
 from arranger.api.cel_quantity import QUANTITIES, Quantity, compare
+from arranger.api.parsing.errors import ParseError, shown
+from arranger.api.parsing.scalars import parse_int
 
 _VERSION: Final = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
@@ -40,21 +42,29 @@ class Version:
         """Read a version; ``normalize`` accepts a leading ``v``, missing parts and leading zeros.
 
         Raises:
-            ValueError: it is not a semantic version.
+            ParseError: it is not a semantic version.
         """
         found = _VERSION.fullmatch(_normal(text) if normalize else text)
         if found is None:
-            raise ValueError(f"{text!r} is not a semantic version")
+            raise ParseError(f"{shown(text)} is not a semantic version")
         major, minor, patch, pre = found.groups()
-        return cls((int(major), int(minor), int(patch)), tuple(pre.split(".")) if pre else ())
+        parts = tuple(pre.split(".")) if pre else ()
+        for part in filter(str.isdigit, parts):
+            _parse_uint64(part)
+        release = _parse_uint64(major), _parse_uint64(minor), _parse_uint64(patch)
+        return cls(release, parts)
 
     def __lt__(self, other: Version) -> bool:
         return self._order() < other._order()
 
     def _order(self) -> tuple[Any, ...]:
         # Numbers come before words, and pre-releases before the release itself.
-        pre = [(not part.isdigit(), int(part) if part.isdigit() else part) for part in self.pre]
+        pre = [(False, _parse_uint64(p)) if p.isdigit() else (True, p) for p in self.pre]
         return self.release, not self.pre, pre
+
+
+def _parse_uint64(text: str) -> int:
+    return parse_int(text, maximum=2**64 - 1)
 
 
 def _normal(text: str) -> str:

@@ -84,6 +84,11 @@ WRITES: set[Right] = {
     ("events.k8s.io", "events", "create"),
     ("events.k8s.io", "events", "patch"),
 }
+#: Who asks for /metrics, and whether they may.
+REVIEWS: set[Right] = {
+    ("authentication.k8s.io", "tokenreviews", "create"),
+    ("authorization.k8s.io", "subjectaccessreviews", "create"),
+}
 #: An ambiguous Binding is settled by reading the pod, and claims are written as they are.
 READS_OF_ONE: set[Right] = {("", "pods", "get"), ("resource.k8s.io", "resourceclaims", "get")}
 
@@ -94,7 +99,9 @@ def test_every_file_is_listed_by_the_kustomization() -> None:
 
 
 def test_the_scheduler_may_do_across_the_cluster_what_it_does_and_nothing_else() -> None:
-    assert rights("ClusterRole", "arranger") == lookup_rights() | WRITES | READS_OF_ONE
+    expected = lookup_rights() | WRITES | READS_OF_ONE | REVIEWS
+    assert rights("ClusterRole", "arranger") == expected
+    assert rights("ClusterRole", "arranger-controllers") >= REVIEWS
 
 
 def test_only_the_lease_that_replicas_compete_for_may_be_changed(tmp_path: Path) -> None:
@@ -155,11 +162,16 @@ def test_the_configuration_is_one_the_daemon_starts_with(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("probe", ["livenessProbe", "readinessProbe"])
-def test_probes_ask_the_port_the_daemon_listens_on(probe: str, tmp_path: Path) -> None:
-    ports = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
-    request = CONTAINER[probe]["httpGet"]
+@pytest.mark.parametrize("name", ["arranger", "arranger-controllers"])
+def test_probes_ask_the_port_that_is_listened_on(name: str, probe: str, tmp_path: Path) -> None:
+    (container,) = OBJECTS["Deployment", name]["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    request = container[probe]["httpGet"]
     assert request["path"] in ("/livez", "/readyz")
-    assert ports[request["port"]] == load_config(config_file(tmp_path)).server.port
+    assert request["scheme"] == "HTTPS"
+    given = [arg for arg in container["args"] if arg.startswith("--secure-port=")]
+    served = given or [f"--secure-port={load_config(config_file(tmp_path)).server.port}"]
+    assert [f"--secure-port={ports[request['port']]}"] == served
 
 
 def test_the_pod_is_admitted_where_the_restricted_standard_is_enforced() -> None:

@@ -195,6 +195,7 @@ async def test_a_gang_group_over_three_namespaces_goes_at_once(sim: GangHarness)
         assert "gang group blue/b,green/g,red/r: blue/b 2 of 2 arrived" in sim.condition_message(
             "b-0"
         )
+        assert "blocked by one of its pods" in sim.condition_message("b-0"), "of whatever namespace"
         assert sim.condition_message("b-0") == sim.condition_message("r-1")
         sim.create(a_node("n2").offers(cpu=1))
         await sim.until_settled(6)

@@ -206,9 +206,15 @@ def test_a_port_in_use_names_the_field(tmp_path: Path, taken_port: int) -> None:
 
 def test_a_port_in_use_names_the_option(tmp_path: Path, taken_port: int) -> None:
     (tmp_path / "k").write_text(kubeconfig())
-    where = f"--liveness=http://127.0.0.1:{taken_port}/healthz"
-    error = error_of("controllers", f"--kubeconfig={tmp_path / 'k'}", where)
-    assert error == f"--liveness: port {taken_port} is in use on this machine"
+    where = ("--bind-address=127.0.0.1", f"--secure-port={taken_port}")
+    error = error_of("controllers", f"--kubeconfig={tmp_path / 'k'}", *where)
+    assert error == f"port {taken_port} is in use on this machine"
+
+
+def test_half_a_pair_of_certificate_and_key_is_refused(command: str, tmp_path: Path) -> None:
+    (tmp_path / "k").write_text(kubeconfig())
+    where = (f"--kubeconfig={tmp_path / 'k'}", "--secure-port=0", f"--tls-cert-file={tmp_path}/k")
+    assert error_of(command, *where) == "give both --tls-cert-file and --tls-private-key-file"
 
 
 def test_a_port_in_use_names_the_option_of_the_demo(taken_port: int) -> None:

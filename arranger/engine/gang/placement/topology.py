@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.status import Code
 from arranger.gangs.group import GangGroup
+from arranger.gangs.registry import GangRegistry
 
 OUTSIDE_DOMAIN: Final = PluginRejection(
     GANG, Rejection(("node(s) outside the gang's topology domain",), Code.UNRESOLVABLE)
@@ -91,6 +93,22 @@ def _domains(
     fitting = [value for value in domains if capacity[value] >= needed]
     order = sorted(fitting, key=lambda value: (capacity[value], value))
     return order or sorted(domains, key=lambda value: -capacity[value])[:1]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDomains:
+    """Keeps members that are placed by themselves in the domain of their gang."""
+
+    _cluster: Cluster
+    _registry: GangRegistry
+
+    def row_mask(self, member: QueuedPod) -> RowMask | None:
+        """The rows that its gang leaves the member; None if it leaves all."""
+        gang = self._registry.gang_of(member.uid) if member.in_domain else None
+        if gang is None:
+            return None
+        rows = allowed_domain(self._cluster, self._registry.group_of(gang), ())
+        return None if rows is None else RowMask(rows, OUTSIDE_DOMAIN)
 
 
 def allowed_domain(

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from arranger.api.effects import Effect
+from arranger.api.effects import DeletePod, Effect
 from arranger.api.types.queue import Queue
 from arranger.engine.gang.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_queue
-from tests.unit.engine.harness import EngineHarness, placements
+from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
 Object = NodeBuilder | PodBuilder | Queue
 
@@ -95,3 +95,17 @@ def test_nodes_are_kept_once_a_gang_has_waited_so_long_though_nothing_happens() 
     assert bound(harness.run()) == set()
     harness.observe_deleted(a_pod("old-0"))
     assert bound(harness.run()) == set(), "what is freed is kept for the gang"
+
+
+def test_nobody_is_evicted_from_nodes_that_the_taker_must_not_have(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(*nodes(2), *(a_pod(f"low-{n}").needs(cpu=1).on("n0") for n in range(2)))
+    never = (pod.with_priority(5).with_spec(preemptionPolicy="Never") for pod in gang("big", 2))
+    harness.observe(*never)
+    harness.run()
+    harness.advance_to(1000)
+    harness.observe(a_pod("equal").needs(cpu=1).with_priority(5))
+    assert of_kind(DeletePod, harness.run()) == []
+    harness.observe(a_pod("above").needs(cpu=1).with_priority(6))
+    assert len(of_kind(DeletePod, harness.run())) == 1

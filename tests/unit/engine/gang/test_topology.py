@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from arranger.api.effects import Effect
+from arranger.api.effects import DeletePod, Effect
 from arranger.api.types.pod_groups import NativePodGroup
 from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
@@ -15,7 +15,7 @@ from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import CycleState, Status
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder, a_node, a_pod
-from tests.unit.engine.harness import EngineHarness, conditions, placements, small_profile
+from tests.unit.engine.harness import EngineHarness, conditions, of_kind, placements, small_profile
 
 ZONE = "topology.kubernetes.io/zone"
 Object = NodeBuilder | PodBuilder
@@ -275,6 +275,88 @@ def test_a_non_strict_gang_may_prefer_a_domain(harness: EngineHarness) -> None:
     harness.now = 20
     harness.observe(*zone("three", 1))
     assert zones(harness.run()) == {"one": 1, "two": 1, "three": 1}
+
+
+def member(name: str, gang_name: str, how: str = "required", *, on: str = "") -> PodBuilder:
+    """A member of a gang of two, bound if it has a node."""
+    pod = a_pod(name).needs(cpu=1).in_gang(gang_name, 2)
+    pod = pod.annotated({"arranger.io/topology": f"{how}={ZONE}"})
+    return pod.on(on) if on else pod
+
+
+def after_a_loss(harness: EngineHarness, *objects: Object, how: str = "required") -> list[Effect]:
+    """A gang with its minimum in zone one has lost a member; what becomes of the replacement."""
+    harness.observe(*zone("one", 2), *objects)
+    harness.observe(member("g-0", "g", how, on="one-0"), member("g-1", "g", how, on="one-0"))
+    harness.run()
+    harness.engine.handlers.on_pod_deleted("default/g-1", 1.0)
+    harness.observe(a_pod("taker").needs(cpu=1).on("one-0"))
+    harness.observe(member("g-2", "g", how))
+    return harness.run()
+
+
+def test_a_replacement_waits_for_room_in_the_domain_of_its_gang(harness: EngineHarness) -> None:
+    effects = after_a_loss(harness, *zone("two", 9))
+    assert placements(effects) == []
+    assert conditions(effects) == [
+        (
+            "Unschedulable",
+            "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) outside the gang's topology "
+            "domain. preemption: 0/2 nodes are available: 1 No preemption victims found for "
+            "incoming pod, 1 Preemption is not helpful for scheduling.",
+        )
+    ]
+    harness.now = 20
+    harness.engine.handlers.on_pod_deleted("default/taker", 20.0)
+    assert placements(harness.run()) == [("g-2", "one-0")]
+
+
+def test_a_replacement_goes_elsewhere_where_the_domain_is_only_preferred(
+    harness: EngineHarness,
+) -> None:
+    assert placements(after_a_loss(harness, *zone("two", 9), how="preferred")) == [("g-2", "two-0")]
+
+
+def test_a_replacement_takes_a_node_that_joins_the_domain(harness: EngineHarness) -> None:
+    harness.observe(a_node("one-0").offers(cpu=0).in_zone("one"))
+    after_a_loss(harness, *zone("two", 9), BARE)
+    harness.now = 20
+    harness.observe(BARE.in_zone("one"))
+    assert placements(harness.run()) == [("g-2", "bare-0")]
+
+
+def test_replacements_evict_in_their_domain_only(harness: EngineHarness) -> None:
+    cheap = a_pod("cheap").needs(cpu=9).on("two-0")
+    harness.observe(*zone("one", 2), *zone("two", 9), cheap)
+    kept, lost = (member(f"g-{n}", "g", on="one-0").with_priority(10) for n in (0, 1))
+    harness.observe(kept, lost)
+    harness.run()
+    harness.engine.handlers.on_pod_deleted("default/g-1", 1.0)
+    harness.observe(a_pod("dear").needs(cpu=1).with_priority(9).on("one-0"))
+    harness.observe(member("g-2", "g").with_priority(10))
+    victims = [effect.pod.name for effect in of_kind(DeletePod, harness.run())]
+    assert victims == ["dear"]
+
+
+def test_equal_replacements_of_two_gangs_wait_each_for_its_own_domain(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(*zone("one", 2), *zone("two", 2))
+    for gang_name, node in {"g": "one-0", "h": "two-0"}.items():
+        harness.observe(member(f"{gang_name}-0", gang_name, on=node))
+        harness.observe(member(f"{gang_name}-1", gang_name, on=node))
+    harness.run()
+    for gang_name, node in {"g": "one-0", "h": "two-0"}.items():
+        harness.engine.handlers.on_pod_deleted(f"default/{gang_name}-1", 1.0)
+        harness.observe(a_pod(f"taker-{gang_name}").needs(cpu=1).on(node))
+        harness.observe(member(f"{gang_name}-2", gang_name))
+    assert placements(harness.run()) == []
+    harness.now = 20
+    harness.engine.handlers.on_pod_deleted("default/taker-h", 20.0)
+    assert placements(harness.run()) == [("h-2", "two-0")]
+    harness.now = 40
+    harness.engine.handlers.on_pod_deleted("default/taker-g", 40.0)
+    assert placements(harness.run()) == [("g-2", "one-0")]
 
 
 class Raises(Plugin):

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from arranger.api.parsing.nesting import cut_deep_parts
 from arranger.api.types.core import ObjectMeta
 from arranger.kube.client.transport import Response
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.informer import Informer, uid_of
-from arranger.kube.watch.nesting import cut_deep_parts
 from arranger.kube.watch.reflector import Reflector
 from tests.unit.kube.scripted_transport import ScriptedTransport, failure
 

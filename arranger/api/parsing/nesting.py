@@ -14,7 +14,7 @@ _MAX_DEPTH: Final = 64
 CUT: Final = b'"nested too deeply for arranger"'
 TOO_DEEP: Final = "it is nested too deeply"
 
-_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 def cut_deep_parts(raw: bytes) -> bytes:

@@ -1,0 +1,1 @@
+"""Health and metrics over HTTPS: connections, certificate, who may see what, and the answers."""
