@@ -1,7 +1,7 @@
-"""Evaluating a selector within a budget, counted in steps so that it ends alike on every machine.
+"""Evaluating a selector within a budget of steps, so that it ends alike on every machine.
 
-A step is a look at a node of the expression's tree, about five microseconds; work on lists and texts
-costs as many steps as takes as long. Imported only when a selector is compiled.
+A step is a look at a node of the expression's tree, about five microseconds; work on lists and
+texts costs as many steps as take as long. Imported only when a selector is compiled.
 
 Upstream: ``CELSelectorExpressionMaxCost`` of ``k8s.io/api/resource``, which is spent by the API
 server's estimate at creation and by ``cel-go`` at run time.

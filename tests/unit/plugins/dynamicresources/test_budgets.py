@@ -97,9 +97,8 @@ def test_without_effort_left_nothing_is_compiled_or_evaluated() -> None:
 def test_what_an_attempt_does_not_get_done_later_attempts_do() -> None:
     nodes = [a_node(f"n{n}") for n in range(40)]
     slices = [a_slice(f"n{n}", a_device("g", index=n)) for n in range(40)]
-    dear = (
-        f"{NUMBERS}.all(x, {NUMBERS}.all(y, x >= 0)) && device.attributes[device.driver].index > 36"
-    )
+    loops = " && ".join([f"{NUMBERS}.all(x, x >= 0)"] * 5)
+    dear = f"{loops} && {ATTRIBUTES}.index > 36"
     claim = a_claim("c").asks(selectors=[{"cel": {"expression": dear}}])
     cluster = a_cluster(*nodes, *slices, a_device_class("gpu"), claim)
     plugin, pod = DynamicResources(), claiming(a_pod("p"), "c").info()
@@ -110,7 +109,8 @@ def test_what_an_attempt_does_not_get_done_later_attempts_do() -> None:
             break
         except PluginFailureError as error:
             told.add(str(error))
-    assert int(found.feasible.sum()) == 3
+    assert found.feasible.any()
+    assert not found.feasible[:37].any()
     assert told
     assert all("are looked at in later attempts" in each for each in told)
 
