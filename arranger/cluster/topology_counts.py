@@ -13,6 +13,17 @@ from arranger.cluster.node_table import NodeTable
 _MAX_INCREMENTAL_CHANGES = 64
 
 
+def sum_by_domain(table: NodeTable, key: str, counts: IntArray | Mapping[int, int]) -> IntArray:
+    """Domain → sum of ``counts`` over its rows, worked out once; the last entry is 0."""
+    ids, size = table.label_column(key)[: table.size], len(table.label_values(key)) + 1
+    if isinstance(counts, Mapping):
+        ids, counts = ids[list(counts)], np.array(list(counts.values()))
+    domains = np.where(ids != ABSENT, ids, size - 1)
+    sums: IntArray = np.bincount(domains, weights=counts, minlength=size).astype(np.int64)
+    sums[-1] = 0
+    return sums
+
+
 class TopologyCounts:
     """Sums, by the value of a label, over the rows that carry it.
 

@@ -195,8 +195,8 @@ def _explain(data: _PreFilterState, nodes: NodeView) -> GroupedRejections:
     number_of: list[int] = []
     names = nodes.table.resources.values
     for place in places.tolist():
-        found = [(c, int(state[place])) for (c, _), state in zip(data.wanted, states, strict=True)]
-        lacking = [(column, state) for column, state in found if state]
+        found = zip(data.wanted, (state.item(place) for state in states), strict=True)
+        lacking = [(column, state) for (column, _), state in found if state]
         number_of.append(len(kinds) if lacking else -1)
         if lacking:
             reasons: list[str] = []

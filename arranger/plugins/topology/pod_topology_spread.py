@@ -30,6 +30,8 @@ from arranger.plugins.topology.spread_constraints import (
     with_selector,
 )
 
+#: Constraints of one pod: each costs a look at all nodes.
+MAX_CONSTRAINTS: Final = 16
 TOO_SKEWED: Final = Rejection(("node(s) didn't match pod topology spread constraints",))
 NO_LABEL: Final = Rejection(
     ("node(s) didn't match pod topology spread constraints (missing required label)",),
@@ -111,6 +113,12 @@ class PodTopologySpread(Plugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Count the pods of every domain; skip pods without hard constraints."""
         data: _PreFilterState | None = state.get(self.name)
+        if (count := len(pod.pod.spec.topology_spread_constraints)) > MAX_CONSTRAINTS:
+            return self.reject(
+                f"pod has {count} topology spread constraints, "
+                f"and at most {MAX_CONSTRAINTS} are looked at",
+                resolvable=False,
+            )
         if data is None:
             data = state[self.name] = self._new_state(pod.pod, cluster)
         if not data.hard:

@@ -242,7 +242,7 @@ def _state(cluster: Cluster) -> dict[str, Any]:
         "port rows": dict(table.port_rows),
         "pods": [list(pods) for pods in table.pods],
         "by namespace": {ns: dict(rows) for ns, rows in table.pods_by_namespace.items()},
-        "affinity": {name: dict(terms) for name, terms in vars(table.affinity).items()},
+        "affinity": {name: dict(terms.rows) for name, terms in vars(table.affinity).items()},
         "where": {uid: cluster.node_of(uid) for pods in table.pods for uid in pods},
         "assumed": set(cluster.assumed),
     }
