@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+# --- any object -----------------------------------------------------------------------------------
+#: The object has made our own code raise, or cannot be read: it is left alone until it changes. A
+#: pod that waits for us has FailedScheduling instead.
+QUARANTINED: Final = "Quarantined"
+
 # --- pods -----------------------------------------------------------------------------------------
 #: The pod was bound to a node.
 SCHEDULED: Final = "Scheduled"

@@ -120,7 +120,7 @@ class WorkloadSink:
         self.handlers.on_served(self.kind, self.now(), served=False)
         self.informer.notify()
 
-    def applied(self, obj: Workload) -> None:
+    def applied(self, obj: Workload | UndecodableObject) -> None:
         """An owner was added or modified."""
         self.informer.applied(obj)
 

@@ -42,6 +42,7 @@ CLIENT_METRICS: Final = (
     ClientMetric(Histogram, "extender_seconds", "Calls of extenders", ("extender", "verb")),
     ClientMetric(Counter, "extender_errors", "Calls of extenders that fail", ("extender", "verb")),
     ClientMetric(Gauge, "leader", "1 while this replica holds the Lease", ("lease",)),
+    ClientMetric(Gauge, "quarantined_objects", "Objects that are quarantined", ("kind",)),
     ClientMetric(Counter, "loop_stalls", "Times that something held up the event loop"),
 )
 

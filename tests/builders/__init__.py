@@ -18,6 +18,7 @@ from tests.builders.objects import (
     a_node,
     a_pod_group,
     a_queue,
+    an_unstructured,
 )
 from tests.builders.pods import PodBuilder, a_pod
 
@@ -33,5 +34,6 @@ __all__ = [
     "a_pod",
     "a_pod_group",
     "a_queue",
+    "an_unstructured",
     "expr",
 ]

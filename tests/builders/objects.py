@@ -13,6 +13,7 @@ from arranger.api.types.pod_groups import AnyPodGroup, SigsPodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.object_store import STORED_KINDS, StoredObject
+from arranger.controllers.runtime.objects import UnstructuredObject
 from tests.builders.base import ManifestBuilder, Quantity, quantity_texts
 from tests.builders.pods import PodBuilder
 
@@ -55,6 +56,11 @@ class PodGroupBuilder(ManifestBuilder):
 
     def build(self, kind: type[AnyPodGroup] = SigsPodGroup) -> AnyPodGroup:
         return msgspec.convert(self._manifest, kind)
+
+
+def an_unstructured(body: Mapping[str, Any]) -> UnstructuredObject:
+    """An object as the informers of the controllers show it."""
+    return msgspec.convert(body, UnstructuredObject)
 
 
 class StoredBuilder(ManifestBuilder):

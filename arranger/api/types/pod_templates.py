@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from arranger.api.parsing.errors import ParseError
+import msgspec
+
+from arranger.api.parsing.errors import ParseError, one_line
+from arranger.api.parsing.nesting import TOO_DEEP
 from arranger.api.parsing.objects import convert_object
 from arranger.api.quantity import RawQuantity
 from arranger.api.types.core import Struct
+from arranger.api.types.job_limits import MAX_CONTAINERS, MAX_TEMPLATE_BYTES, check_number
 
 
 class TemplateMetadata(Struct):
@@ -62,6 +66,15 @@ class TemplatePodSpec(Struct):
     hostname: str | None = None
     subdomain: str | None = None
 
+    def __post_init__(self) -> None:
+        """Check its size.
+
+        Raises:
+            ValueError: it has more containers than a template may have.
+        """
+        number = len(self.containers) + len(self.init_containers or ())
+        check_number("containers", number, MAX_CONTAINERS)
+
 
 class PodTemplate(Struct):
     """The template."""
@@ -72,6 +85,14 @@ class PodTemplate(Struct):
 
 def template_problem(template: dict[str, Any]) -> str:
     """What of a template cannot be read, "" for nothing."""
+    try:
+        size = len(msgspec.json.encode(template))
+    except RecursionError:
+        return TOO_DEEP
+    except (OverflowError, ValueError, TypeError) as error:
+        return one_line(str(error))
+    if size > MAX_TEMPLATE_BYTES:
+        return f"{size} bytes are more than {MAX_TEMPLATE_BYTES}"
     return _problem(template, PodTemplate)
 
 

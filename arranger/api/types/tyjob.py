@@ -19,6 +19,13 @@ from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import convert_object
 from arranger.api.parsing.scalars import parse_int_or
 from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
+from arranger.api.types.job_limits import (
+    MAX_PARTS,
+    MAX_POLICIES,
+    MAX_VOLUMES,
+    check_number,
+    check_pods,
+)
 from arranger.api.types.job_pods import ControlledPod
 from arranger.api.types.pod_templates import template_problem, volumes_problem
 
@@ -82,6 +89,19 @@ class TYJobSpec(Struct):
     queue: str = "default"
     scheduling_timeout_seconds: float | None = None
     scheduler_policy: SchedulerPolicy = msgspec.field(default_factory=SchedulerPolicy)
+
+    def __post_init__(self) -> None:
+        """Check its size.
+
+        Raises:
+            ValueError: it is larger than a job may be.
+        """
+        check_number("workerSets", len(self.worker_sets), MAX_PARTS)
+        check_pods([1, *(part.counts for part in self.worker_sets)])
+        check_number("volumes", len(self.volumes), MAX_VOLUMES)
+        if not isinstance(self.scheduler_policy.basic_policy, str):
+            policies = len(self.scheduler_policy.basic_policy)
+            check_number("basic policies", policies, MAX_POLICIES)
 
 
 @dataclass(frozen=True, slots=True)

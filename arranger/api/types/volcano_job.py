@@ -12,13 +12,21 @@ import msgspec
 from arranger.api.annotations import TASK_INDEX, TASK_SPEC
 from arranger.api.parsing.scalars import parse_int_or
 from arranger.api.types.core import NamespacedObject, Struct
+from arranger.api.types.job_limits import (
+    MAX_ARGUMENTS,
+    MAX_EVENTS,
+    MAX_PARTS,
+    MAX_PLUGINS,
+    MAX_POLICIES,
+    MAX_VOLUMES,
+    check_number,
+    check_pods,
+)
 from arranger.api.types.job_pods import ContainerStateTerminated, ControlledPod
 
 JOB_GROUP: Final = "batch.volcano.sh"
 JOB_VERSION: Final = "v1alpha1"
 JOB_API: Final = f"{JOB_GROUP}/{JOB_VERSION}"
-#: Pods of one job at most.
-MAX_PODS: Final = 100_000
 
 
 class JobPhase(StrEnum):
@@ -77,6 +85,14 @@ class LifecyclePolicy(Struct):
     exit_code: int | None = None
     timeout: str = ""
 
+    def __post_init__(self) -> None:
+        """Check its size.
+
+        Raises:
+            ValueError: it has more events than a policy may have.
+        """
+        check_number("events of a policy", len(self.events), MAX_EVENTS)
+
     @property
     def lifecycle_events(self) -> frozenset[LifecycleEvent]:
         """``event`` and ``events``."""
@@ -100,6 +116,16 @@ class Task(Struct):
     policies: list[LifecyclePolicy] = msgspec.field(default_factory=list)
     max_retry: int = 3
     depends_on: TaskDependsOn | None = None
+
+    def __post_init__(self) -> None:
+        """Check its size.
+
+        Raises:
+            ValueError: it is larger than a task may be.
+        """
+        check_number("policies of a task", len(self.policies), MAX_POLICIES)
+        if self.depends_on is not None:
+            check_number("tasks in dependsOn", len(self.depends_on.name), MAX_PARTS)
 
     @property
     def minimum(self) -> int:
@@ -134,10 +160,15 @@ class JobSpec(Struct):
         """Name the tasks that have no name.
 
         Raises:
-            ValueError: it asks for more pods than :data:`MAX_PODS`.
+            ValueError: it is larger than a job may be.
         """
-        if self.replicas > MAX_PODS:
-            raise ValueError(f"{self.replicas} pods are more than {MAX_PODS}")
+        check_number("tasks", len(self.tasks), MAX_PARTS)
+        check_pods(task.replicas for task in self.tasks)
+        check_number("policies", len(self.policies), MAX_POLICIES)
+        check_number("plugins", len(self.plugins), MAX_PLUGINS)
+        for arguments in self.plugins.values():
+            check_number("arguments of a plugin", len(arguments), MAX_ARGUMENTS)
+        check_number("volumes", len(self.volumes), MAX_VOLUMES)
         for index, task in enumerate(self.tasks):
             task.name = task.name or f"default{index}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,6 +12,9 @@ from arranger.cli import options
 
 if TYPE_CHECKING:
     from arranger.daemon.serving.secure_serving import ServingOptions
+
+#: Seconds from the end of the controllers to that of the process, at most.
+_EXIT_WITHIN: Final = 10.0
 
 
 @click.command()
@@ -30,6 +33,8 @@ def controllers(
 ) -> None:
     """Maintain Gang objects and the status of PodGroups, and run Jobs and TYJobs, until stopped."""
     import asyncio
+    import os
+    import threading
 
     from arranger.bundled import bundled_definitions
     from arranger.controllers.manager import Readiness, run_controllers
@@ -49,6 +54,7 @@ def controllers(
         problems = ProblemLog(
             "the rights of manifests/60-controllers-rbac.yaml", bundled_definitions()
         )
+        metrics = ClientMetrics()
         schedulers, readiness = [p.scheduler_name for p in config.profiles], Readiness()
         settings = ControllerOptions(
             schedulers,
@@ -57,6 +63,7 @@ def controllers(
             command_namespaces=config.queues.command_namespaces,
             scheduling_timeout=config.tyjobs.scheduling_timeout_seconds,
             problems=problems,
+            metrics=metrics,
         )
         checks = {"informer-sync": readiness.readiness_error, "api": problems.readiness_error}
         async with AsyncExitStack() as stack:
@@ -69,10 +76,16 @@ def controllers(
                     host=config.server.host,
                     port=serving.secure_port,
                     checks=checks,
-                    registry=ClientMetrics().registry,
+                    registry=metrics.registry,
                 )
                 await stack.enter_async_context(server)
-            await run_controllers(access, settings, readiness=readiness)
+            try:
+                await run_controllers(access, settings, readiness=readiness)
+            finally:
+                # Whatever does not end by itself must not keep the next process from starting.
+                end = threading.Timer(_EXIT_WITHIN, os._exit, (1,))
+                end.daemon = True
+                end.start()
 
     try:
         config = load_config(config_file)

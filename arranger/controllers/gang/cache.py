@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from arranger.api.effects import ObjectReference
 from arranger.api.gang_membership import gang_membership
 from arranger.api.parsing.objects import convert_object
 from arranger.api.types.core import ObjectMeta, Pod, Struct
@@ -37,7 +38,7 @@ from arranger.controllers.gang.status import (
     native_status,
     volcano_status,
 )
-from arranger.controllers.runtime.objects import Object, is_stale, merge_patch
+from arranger.controllers.runtime.objects import Object, UnstructuredObject, is_stale, merge_patch
 from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.gangs.gang import Gang
 from arranger.gangs.gang_object import GANG_API_VERSION, MANAGED_BY, gang_object_spec
@@ -47,6 +48,10 @@ GANG_GROUP, _, GANG_VERSION = GANG_API_VERSION.partition("/")
 #: API group → the PodGroup it defines.
 POD_GROUP_KINDS: Final[Mapping[str, type[AnyPodGroup]]] = {
     kind.api_version.partition("/")[0]: kind for kind in POD_GROUPS
+}
+API_VERSIONS: Final = {
+    GANG_GROUP: GANG_API_VERSION,
+    **{group: kind.api_version for group, kind in POD_GROUP_KINDS.items()},
 }
 VOLCANO_GROUP: Final = VolcanoPodGroup.api_version.partition("/")[0]
 NATIVE_GROUP: Final = NativePodGroup.api_version.partition("/")[0]
@@ -178,14 +183,21 @@ class GangCache:
         for key in [key for key in self._observed if key.group == group]:
             self.on_object_deleted(key)
 
-    def on_object_updated(self, group: str, body: Mapping[str, Any]) -> set[str]:
+    def on_object_updated(self, group: str, obj: UnstructuredObject) -> set[str]:
         """A Gang or PodGroup was added or edited, or is the answer to a write of ours.
 
         Raises:
             ParseError: it is none.
         """
-        observed = convert_object(body, ObservedObject)
-        meta = observed.metadata
+        gang: GangObject | None = None
+        definition: AnyPodGroup | None = None
+        if group == GANG_GROUP:
+            gang = convert_object(obj.body(), GangObject, strict=False)
+        else:
+            definition = convert_object(obj.body(), POD_GROUP_KINDS[group], strict=False)
+        meta = obj.metadata
+        version = obj.api_version or API_VERSIONS[group]
+        observed = ObservedObject(version, meta, obj.spec_fields, obj.status_fields)
         key = GangObjectKey(group, f"{meta.namespace}/{meta.name}")
         known = self._observed.get(key)
         gone = self.tombstones.has(key.name, meta.uid)
@@ -194,13 +206,12 @@ class GangCache:
         if known is not None and known.metadata.uid != meta.uid:
             self.tombstones.add(key.name, known.metadata.uid)
         changed: set[str] = set()
-        if group != GANG_GROUP:
-            definition = convert_object(body, POD_GROUP_KINDS[group], strict=False)
+        if definition is not None:
             changed = self.registry.on_pod_group_updated(definition)
         self._observed[key] = observed
-        if group == GANG_GROUP and known is None:
+        if gang is not None and known is None:
             # Written before a restart; or a moment ago, and then the registry knows the bundles.
-            changed = self.registry.restore_recorded_bundles(convert_object(body, GangObject))
+            changed = self.registry.restore_recorded_bundles(gang)
         return changed | {key.name}
 
     def on_object_deleted(self, key: GangObjectKey, uid: str = "") -> set[str]:
@@ -214,6 +225,16 @@ class GangCache:
             self.registry.forget_records(key.name)
             return {key.name}
         return self.registry.on_pod_group_deleted(POD_GROUP_KINDS[key.group], key.name) | {key.name}
+
+    def reference(self, name: str) -> ObjectReference:
+        """What says that there is a gang, for Events: its PodGroup before its Gang."""
+        for group in (*POD_GROUP_KINDS, GANG_GROUP):
+            if (known := self._observed.get(GangObjectKey(group, name))) is not None:
+                kind = "Gang" if group == GANG_GROUP else "PodGroup"
+                meta = known.metadata
+                return ObjectReference(known.api_version, kind, meta.namespace, meta.name, meta.uid)
+        namespace, _, gang = name.partition("/")
+        return ObjectReference(GANG_API_VERSION, "Gang", namespace, gang)
 
     def changes(self, name: str, now: str) -> list[ObjectChange]:
         """What is to be written about a gang, in this order; nothing when all is right.

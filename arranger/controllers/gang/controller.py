@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-import structlog
-
-from arranger.api.parsing.errors import ParseError
 from arranger.api.types.core import Pod
-from arranger.api.types.pod_groups import NativePodGroup, VolcanoPodGroup
+from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.gang.cache import (
     GANG_GROUP,
-    GANG_VERSION,
     NATIVE_GROUP,
     POD_GROUP_KINDS,
     GangCache,
@@ -22,32 +18,20 @@ from arranger.controllers.gang.cache import (
 )
 from arranger.controllers.gang.reconciler import GangReconciler
 from arranger.controllers.runtime.controller import (
-    DEFINITIONS,
     ControllerOptions,
     Tasks,
-    WatchRegistry,
     status_fields,
-    watch,
 )
-from arranger.controllers.runtime.informers import CacheHandler
-from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
+from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.kube.client.transport import Transport
-
-log = structlog.get_logger(__name__)
 
 #: The definitions we write to. Those of scheduling.k8s.io are the API server's own.
 _DEFINITIONS: Final = {
     f"gangs.{GANG_GROUP}": GANG_GROUP,
     **{f"podgroups.{group}": group for group in POD_GROUP_KINDS if group != NATIVE_GROUP},
-}
-#: By its name alone kopf finds a resource only in its group's preferred version, and that of
-#: scheduling.k8s.io is the one of PriorityClass.
-_WATCHED_VERSIONS: Final = {
-    GANG_GROUP: (GANG_VERSION,),
-    **{group: (kind.api_version.rpartition("/")[2],) for group, kind in POD_GROUP_KINDS.items()},
-    NATIVE_GROUP: (NativePodGroup.api_version.rpartition("/")[2], *NativePodGroup.other_versions),
 }
 
 
@@ -60,10 +44,8 @@ class GangController:
     Attributes:
         cache: what is known.
         work_queue: the gangs that are due.
-        pods: has to be told of all pods. They come through an informer and not through kopf: they
-            come by thousands a second, and kopf spends a third of a millisecond on each event, has
-            a task for each object, and after a watch that had to start over does not say which
-            pods are gone.
+        pods: has to be told of all pods.
+        objects: API group → has to be told of its Gangs or PodGroups.
     """
 
     def __init__(
@@ -78,31 +60,38 @@ class GangController:
             gang_wait_time=options.gang_wait_time,
             why_not_admitted=why_not_admitted,
         )
-        self.work_queue = WorkQueue(options, "gang")
+        self.work_queue = WorkQueue(options, "gang", cache.reference)
         self.pods = CacheHandler[Pod](
             cache.on_pod_updated,
             lambda pod: cache.on_pod_deleted(pod.metadata.uid),
             self.work_queue.enqueue,
         )
+        self.objects = {
+            group: CacheHandler[UnstructuredObject](
+                partial(cache.on_object_updated, group),
+                partial(self._on_object_deleted, group),
+                self.work_queue.enqueue,
+            )
+            for group in (GANG_GROUP, *POD_GROUP_KINDS)
+        }
         self._reconciler = GangReconciler(Writer(transport), cache, self.work_queue, options.now)
 
-    def register(self, registry: WatchRegistry) -> None:
-        """Have kopf tell of Gangs, PodGroups, and the definitions that are installed."""
-        watch(registry, DEFINITIONS, self.on_definition_event, id="gang.definition")
-        for group, versions in _WATCHED_VERSIONS.items():
-            plural = "gangs" if group == GANG_GROUP else "podgroups"
-            for version in versions:
-                handle = partial(self.on_object_event, group)
-                watch(registry, (group, version, plural), handle, id=f"gang.{plural}")
+    @property
+    def informers(self) -> Sequence[MultiNamespaceInformer[Any]]:
+        """Those of its own: it has none."""
+        return ()
 
     @property
     def synced(self) -> list[asyncio.Event]:
-        """Come when what it reads beside kopf has been listed once."""
+        """Come when what its own informers read has been listed once."""
         return []
 
     def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
-        """What has to run beside kopf, each until cancelled."""
+        """What has to run beside the others, each until cancelled."""
         return [self.work_queue.run(self._reconciler.reconcile, caches_synced=caches_synced)]
+
+    def _on_object_deleted(self, group: str, obj: UnstructuredObject) -> set[str]:
+        return self.cache.on_object_deleted(GangObjectKey(group, obj.key), obj.metadata.uid)
 
     def on_definition_event(self, body: Object, deleted: bool) -> None:
         """A CustomResourceDefinition as the server shows it."""
@@ -113,15 +102,3 @@ class GangController:
             self.cache.on_definition_deleted(group)
         else:
             self.work_queue.enqueue(self.cache.on_definition_updated(group, status_fields(body)))
-
-    def on_object_event(self, group: str, body: Object, deleted: bool) -> None:
-        """A Gang or PodGroup of an API group as the server shows it."""
-        meta = body["metadata"]
-        if deleted:
-            key = GangObjectKey(group, f"{meta['namespace']}/{meta['name']}")
-            self.work_queue.enqueue(self.cache.on_object_deleted(key, meta["uid"]))
-            return
-        try:
-            self.work_queue.enqueue(self.cache.on_object_updated(group, body))
-        except ParseError as error:
-            log.warning("gang.bad_object", group=group, name=meta["name"], error=str(error))

@@ -18,7 +18,7 @@ from arranger.controllers.gang.cache import (
     GangObjectKey,
     ObjectChange,
 )
-from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError, Writer
 from arranger.gangs.gang_object import gang_manifest, gangs_path
@@ -101,7 +101,9 @@ class GangReconciler:
         return self.cache.on_object_deleted(change.key, known.metadata.uid) if known else set()
 
     def _observe(self, key: GangObjectKey, body: bytes) -> None:
-        self.work_queue.enqueue(self.cache.on_object_updated(key.group, decode_object(body)))
+        self.work_queue.enqueue(
+            self.cache.on_object_updated(key.group, decode_object(body, UnstructuredObject))
+        )
 
 
 def _path(change: ObjectChange) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.annotations import QUEUE_NAME
+from arranger.api.effects import ObjectReference
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
 from arranger.api.queue_annotations import DEFAULT_QUEUE
@@ -353,6 +354,12 @@ class QueueCache:
     def problems_of(self, name: str) -> list[str]:
         """What is wrong with a queue's limits and its place; see :func:`validate`."""
         return validate(self.states, name)
+
+    def reference(self, name: str) -> ObjectReference:
+        """A queue, for Events."""
+        known = self.observed.get(name)
+        uid = known.metadata.uid if known is not None else ""
+        return ObjectReference(QUEUE_API_VERSION, "Queue", "", name, uid)
 
     def waiting_pods(self) -> dict[str, list[PodEntry]]:
         """Queue → pods of ours that wait for it, whether or not there is such a queue."""

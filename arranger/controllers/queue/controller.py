@@ -17,12 +17,9 @@ from arranger.controllers.queue.commands import commanded_queue
 from arranger.controllers.queue.reconciler import QueueReconciler
 from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.controller import (
-    DEFINITIONS,
     ControllerOptions,
     Tasks,
-    WatchRegistry,
     status_fields,
-    watch,
 )
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
@@ -48,7 +45,7 @@ class QueueController:
     def __init__(self, transport: Transport, options: ControllerOptions) -> None:
         self.cache = cache = QueueCache(options.schedulers)
         self.admission = PodGroupAdmission(cache)
-        self.work_queue = WorkQueue(options, "queue")
+        self.work_queue = WorkQueue(options, "queue", cache.reference)
         self._events = EventBroadcaster(transport, options, "queues")
         enqueue = self.work_queue.enqueue
         self.pods = CacheHandler[Pod](
@@ -64,7 +61,7 @@ class QueueController:
             cache.on_pod_group_updated, lambda g: cache.on_pod_group_deleted(g.key), enqueue
         )
         api = f"/apis/{QUEUE_API_VERSION}"
-        self._informers: list[MultiNamespaceInformer[Any]] = [
+        self.informers: list[MultiNamespaceInformer[Any]] = [
             MultiNamespaceInformer(transport, options, api, "queues", ObservedQueue, queues),
             MultiNamespaceInformer(transport, options, "/api/v1", "nodes", Node, nodes),
             MultiNamespaceInformer(transport, options, api, "podgroups", VolcanoPodGroup, groups),
@@ -77,22 +74,18 @@ class QueueController:
             Writer(transport), cache, pending, self._events, self.work_queue, options.now
         )
 
-    def register(self, registry: WatchRegistry) -> None:
-        """Have kopf tell which fields the status of Queues has here."""
-        watch(registry, DEFINITIONS, self.on_definition_event, id="queue.definition")
-
     @property
     def synced(self) -> list[asyncio.Event]:
-        """Come when what it reads beside kopf has been listed once."""
-        return [event for each in self._informers for event in each.synced]
+        """Come when what it reads by itself has been listed once."""
+        return [event for each in self.informers for event in each.synced]
 
     def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
-        """What has to run beside kopf, each until cancelled."""
+        """What has to run beside the others, each until cancelled."""
         synced = [*caches_synced, *self.synced]
         return [
             self.work_queue.run(self._reconciler.reconcile, caches_synced=synced),
             self._events.run(),
-            *(task for each in self._informers for task in each.tasks()),
+            *(task for each in self.informers for task in each.tasks()),
         ]
 
     def on_definition_event(self, body: Object, deleted: bool) -> None:

@@ -10,11 +10,9 @@ import structlog
 
 from arranger.api import event_reasons
 from arranger.api.annotations import CLOSED_BY_PARENT
-from arranger.api.effects import ObjectReference
 from arranger.api.parsing.objects import decode_object
 from arranger.api.timestamps import second_time
 from arranger.api.types.command import Command
-from arranger.api.types.queue import QUEUE_API_VERSION
 from arranger.controllers.queue.cache import QUEUES_PATH, ObservedQueue, QueueCache
 from arranger.controllers.queue.commands import obey
 from arranger.controllers.queue.status import OPEN, closed_by_parent, queue_status
@@ -71,7 +69,12 @@ class QueueReconciler:
             note, warning = outcome.note, outcome.warning
             if written is None:
                 note, warning = f"{command.action} failed: the server refuses the change", True
-            self.events.record(_ref(observed), outcome.reason, note, warning=warning)
+            self.events.record(
+                self.cache.reference(observed.name),
+                outcome.reason,
+                note,
+                warning=warning,
+            )
         return Result.REQUEUE
 
     async def _exists(self, name: str) -> bool:
@@ -158,11 +161,12 @@ class QueueReconciler:
         """Record an Event on what is wrong; what cannot be read has one from the scheduler."""
         if problems := self.cache.problems_of(queue.name):
             text = "; ".join(problems)
-            self.events.record(_ref(queue), event_reasons.INVALID_QUEUE, text, warning=True)
-
-
-def _ref(queue: ObservedQueue) -> ObjectReference:
-    return ObjectReference(QUEUE_API_VERSION, "Queue", "", queue.name, queue.metadata.uid)
+            self.events.record(
+                self.cache.reference(queue.name),
+                event_reasons.INVALID_QUEUE,
+                text,
+                warning=True,
+            )
 
 
 def _decode(body: bytes) -> ObservedQueue:

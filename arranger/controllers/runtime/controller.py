@@ -11,14 +11,14 @@ from typing import Any, Final
 import kopf
 
 from arranger.api.timestamps import utc_now
+from arranger.controllers.runtime.barrier import ObjectBarrier
 from arranger.controllers.runtime.objects import Object
+from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter
 
 Tasks = list[Coroutine[Any, Any, None]]
-#: A group, a version and the plural name of a resource.
-Resource = tuple[str, str, str]
-
-DEFINITIONS: Final[Resource] = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+#: Group, version and plural name.
+_DEFINITIONS: Final = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class ControllerOptions:
             as long as it takes.
         command_namespaces: where Commands for Queues are obeyed; empty for everywhere.
         problems: hears what can be read and what cannot.
+        metrics: counts what is watched and what is quarantined.
+        barrier: keeps what one object makes our code raise from the others.
     """
 
     schedulers: Sequence[str] = ("arranger",)
@@ -49,36 +51,21 @@ class ControllerOptions:
     scheduling_timeout: float | None = None
     command_namespaces: Sequence[str] = ("default",)
     problems: ProblemReporter = IGNORE_PROBLEMS
+    metrics: MetricsRecorder = NULL_METRICS
+    barrier: ObjectBarrier = field(default_factory=ObjectBarrier)
 
 
-class WatchRegistry(kopf.OperatorRegistry):
-    """A registry that can tell which resources kopf is to watch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.resources: list[Resource] = []
-
-
-def watch(
-    registry: WatchRegistry,
-    resource: Resource,
-    handle: Callable[[Object, bool], None],
-    *,
-    id: str,  # noqa: A002 (kopf's word)
+def watch_definitions(
+    registry: kopf.OperatorRegistry, handle: Callable[[Object, bool], None]
 ) -> None:
-    """Have ``handle`` called with every state of the objects of a resource, and whether it is gone.
+    """Have ``handle`` called with every CustomResourceDefinition, and whether it is gone.
 
     Only an ``on.event`` handler is registered: it keeps nothing on the objects that it sees, no
-    annotation and no finalizer. kopf finds out by itself whether the resource is served, and
-    notices it when it is installed later.
-
-    Args:
-        id: names the handler in kopf's log; no two handlers of a resource may share it.
+    annotation and no finalizer. No more than definitions comes through kopf: its JSON parser has
+    no bounds, so nothing may reach it that a tenant can write.
     """
 
-    registry.resources.append(resource)
-
-    @kopf.on.event(*resource, registry=registry, id=id)
+    @kopf.on.event(*_DEFINITIONS, registry=registry, id="definition")
     async def on_event(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
         handle(dict(body), type == "DELETED")
 

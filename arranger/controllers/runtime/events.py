@@ -44,15 +44,20 @@ class EventBroadcaster:
         Args:
             related: another object that has to do with it.
         """
-        event = PublishEvent(
-            regarding=regarding,
-            reason=reason,
-            action="Reconcile",
-            note=note,
-            type="Warning" if warning else "Normal",
-            related=related,
-            controller="arranger-controllers",
+        self.publish(
+            PublishEvent(
+                regarding=regarding,
+                reason=reason,
+                action="Reconcile",
+                note=note,
+                type="Warning" if warning else "Normal",
+                related=related,
+                controller="arranger-controllers",
+            )
         )
+
+    def publish(self, event: PublishEvent) -> None:
+        """Tell people what an Event says."""
         self._recorder.record(event, asyncio.get_running_loop().time())
         self._recorded.set()
 

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+from arranger.controllers.runtime.barrier import InformerFaults
 from arranger.controllers.runtime.controller import ControllerOptions, Tasks
+from arranger.controllers.runtime.objects import UnstructuredObject, metadata_of
 from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder, T
 from arranger.kube.watch.informer import Informer, ResourceEventHandler, uid_of
 from arranger.kube.watch.reflector import Reflector
 
 T_contra = TypeVar("T_contra", contravariant=True)
+
+#: Resource → the kind of its objects.
+_KINDS: Final = {
+    "commands": "Command",
+    "configmaps": "ConfigMap",
+    "gangs": "Gang",
+    "jobs": "Job",
+    "nodes": "Node",
+    "podgroups": "PodGroup",
+    "pods": "Pod",
+    "queues": "Queue",
+    "services": "Service",
+    "tyjobs": "TYJob",
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,11 @@ class MultiNamespaceInformer(Generic[T]):
         kind: what its objects are decoded as.
         handlers: hear of every change.
         selector: a label that the objects must have; empty for none.
+        other_versions: of the API, for a server that does not serve that one.
+        keep: what of an object the handlers are told when its deletion was missed.
+
+    Attributes:
+        definition: the name that the CustomResourceDefinition of the resource has, if it has one.
     """
 
     def __init__(
@@ -52,23 +73,38 @@ class MultiNamespaceInformer(Generic[T]):
         kind: type[T],
         *handlers: ResourceEventHandler[T],
         selector: str = "",
+        other_versions: Sequence[str] = (),
+        keep: Callable[[T], T] = lambda obj: obj,
     ) -> None:
+        group, _, _ = api.removeprefix("/apis/").partition("/")
+        self.definition = f"{plural}.{group}"
+        apis = [api, *(f"{api.rpartition('/')[0]}/{version}" for version in other_versions)]
         query = {"labelSelector": selector} if selector else {}
+        fan_out = _FanOutHandler(handlers)
+        faults = InformerFaults(
+            options.barrier,
+            api.removeprefix("/apis/").removeprefix("/api/"),
+            _KINDS[plural],
+            fan_out.on_updated,
+        )
         self._informers: Mapping[str, Informer[T]] = {
-            namespace: Informer(_FanOutHandler(handlers), key=uid_of)
+            namespace: Informer(fan_out, key=uid_of, transform=keep, faults=faults)
             for namespace in options.namespaces or ("",)
         }
         self._reflectors = [
             Reflector(
                 transport,
-                f"{api}/namespaces/{namespace}/{plural}" if namespace else f"{api}/{plural}",
+                first,
                 Decoder(kind),
                 informer,
                 rng=options.rng,
+                other_paths=others,
                 query=query,
+                metrics=options.metrics,
                 problems=options.problems,
             )
             for namespace, informer in self._informers.items()
+            for first, *others in [[_collection(each, namespace, plural) for each in apis]]
         ]
 
     @property
@@ -80,6 +116,11 @@ class MultiNamespaceInformer(Generic[T]):
         """What has to run, each until cancelled."""
         return [reflector.run() for reflector in self._reflectors]
 
+    def on_definition_updated(self) -> None:
+        """The definition was installed or changed: look at once whether the resource is served."""
+        for reflector in self._reflectors:
+            reflector.retry_absent()
+
     def record(self, obj: T) -> None:
         """Count an object with which the server answered a write of ours as existing.
 
@@ -90,14 +131,53 @@ class MultiNamespaceInformer(Generic[T]):
             informer.record(obj)
 
 
+def unstructured_informer(
+    transport: Transport,
+    options: ControllerOptions,
+    api_version: str,
+    plural: str,
+    *handlers: ResourceEventHandler[UnstructuredObject],
+    other_versions: Sequence[str] = (),
+) -> MultiNamespaceInformer[UnstructuredObject]:
+    """An informer that believes nothing of its objects but their metadata, and keeps no more."""
+    return MultiNamespaceInformer(
+        transport,
+        options,
+        f"/apis/{api_version}",
+        plural,
+        UnstructuredObject,
+        *handlers,
+        other_versions=other_versions,
+        keep=metadata_of,
+    )
+
+
+def _collection(api: str, namespace: str, plural: str) -> str:
+    return f"{api}/namespaces/{namespace}/{plural}" if namespace else f"{api}/{plural}"
+
+
 @dataclass(frozen=True)
 class _FanOutHandler(Generic[T_contra]):
     handlers: Sequence[ResourceEventHandler[T_contra]]
 
     def on_updated(self, obj: T_contra, /) -> None:
-        for handler in self.handlers:
-            handler.on_updated(obj)
+        _tell_all([handler.on_updated for handler in self.handlers], obj)
 
     def on_deleted(self, obj: T_contra, /) -> None:
-        for handler in self.handlers:
-            handler.on_deleted(obj)
+        _tell_all([handler.on_deleted for handler in self.handlers], obj)
+
+
+def _tell_all(handlers: Iterable[Callable[[Any], None]], obj: object) -> None:
+    """Tell all handlers of an object, whatever some of them raise.
+
+    Raises:
+        Exception: the first of what they raised.
+    """
+    errors: list[Exception] = []
+    for handle in handlers:
+        try:
+            handle(obj)
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]

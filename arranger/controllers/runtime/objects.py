@@ -5,11 +5,62 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from arranger.api.types.core import ObjectMeta
+import msgspec
+
+from arranger.api.parsing.objects import decode_object
+from arranger.api.types.core import ObjectMeta, Struct
 from arranger.kube.watch.sink import is_newer
 
 #: An object of the API or a part of one, as its JSON is.
 Object = dict[str, Any]
+
+
+class UnstructuredObject(Struct):
+    """An object of which only the metadata is known to be of the right shape.
+
+    What its definition does not check may hold anything, so whoever needs more of it decodes that
+    himself, and can say whose object is wrong (apimachinery's ``unstructured.Unstructured``).
+    """
+
+    metadata: ObjectMeta
+    api_version: str = ""
+    kind: str = ""
+    spec: Any = None
+    status: Any = None
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def spec_fields(self) -> Object:
+        """``spec``; empty where it is no object."""
+        return self.spec if isinstance(self.spec, dict) else {}
+
+    @property
+    def status_fields(self) -> Object:
+        """``status``; empty where it is no object."""
+        return self.status if isinstance(self.status, dict) else {}
+
+    def body(self) -> Object:
+        """Its fields, to be converted to a type."""
+        parts = {"metadata": self.metadata, "spec": self.spec, "status": self.status}
+        return {name: part for name, part in parts.items() if part is not None}
+
+
+def metadata_of(obj: UnstructuredObject) -> UnstructuredObject:
+    """An object without what it says."""
+    return UnstructuredObject(obj.metadata, obj.api_version, obj.kind)
+
+
+def copy_of(part: Object) -> Object:
+    """A copy of a part of an object that shares nothing with it.
+
+    By way of its JSON, which takes a tenth of the time of ``copy.deepcopy``.
+    """
+    copied: Object = decode_object(msgspec.json.encode(part))
+    return copied
 
 
 def owner_reference(api_version: str, kind: str, owner: ObjectMeta) -> Object:

@@ -8,12 +8,14 @@ writes fail is tried again after a back-off.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from typing import Final
 
 import structlog
 
+from arranger.api.effects import ObjectReference
 from arranger.api.parsing.errors import ParseError
 from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.writer import StatusError
@@ -39,22 +41,59 @@ class Result(Enum):
 Reconcile = Callable[[str], Awaitable[Result | float]]
 
 
+class FairQueue:
+    """Keys that are due, from one namespace after the other.
+
+    So who has thousands of them keeps nobody waiting for longer than one of his. Keys of no
+    namespace count as of one.
+    """
+
+    def __init__(self) -> None:
+        #: Namespace → its keys, first come first served; the namespace whose turn it is first.
+        self._keys: OrderedDict[str, deque[str]] = OrderedDict()
+        self._filled = asyncio.Event()
+
+    def put(self, key: str) -> None:
+        """Add a key behind all others of its namespace."""
+        namespace, slash, _ = key.partition("/")
+        self._keys.setdefault(namespace if slash else "", deque()).append(key)
+        self._filled.set()
+
+    async def get(self) -> str:
+        """The next key, once there is one."""
+        while not self._keys:
+            self._filled.clear()
+            await self._filled.wait()
+        namespace, keys = next(iter(self._keys.items()))
+        key = keys.popleft()
+        if keys:
+            self._keys.move_to_end(namespace)
+        else:
+            del self._keys[namespace]
+        return key
+
+
 class WorkQueue:
     """The keys of one controller.
 
     Args:
         name: of the kind of objects, for the log: ``gang``, ``job``.
+        about: the object of a key, for Events.
 
     Attributes:
         panics: key → what its last reconcile raised that it must not, as a defect does.
     """
 
-    def __init__(self, options: ControllerOptions, name: str) -> None:
+    def __init__(
+        self, options: ControllerOptions, name: str, about: Callable[[str], ObjectReference]
+    ) -> None:
         self.panics: dict[str, Exception] = {}
+        self._about = about
+        self._barrier = options.barrier
         self._name = name
         self._debounce = options.debounce
         self._rng = options.rng
-        self._ready: asyncio.Queue[str] = asyncio.Queue()
+        self._ready = FairQueue()
         #: Key → when it is due, and the timer.
         self._timers: dict[str, tuple[float, asyncio.TimerHandle]] = {}
         self._processing: set[str] = set()
@@ -101,7 +140,7 @@ class WorkQueue:
 
     def _on_timer(self, key: str) -> None:
         del self._timers[key]
-        self._ready.put_nowait(key)
+        self._ready.put(key)
 
     async def _run_worker(self, reconcile: Reconcile, events: Iterable[asyncio.Event]) -> None:
         for event in events:
@@ -121,11 +160,12 @@ class WorkQueue:
                 write(f"{self._name}.write_failed", key=key, error=str(error))
                 result = Result.BACKOFF
             except Exception as error:
-                log.exception(f"{self._name}.panic", key=key)
                 self.panics[key] = error
+                self._barrier.on_reconcile_fault(self._about(key), error)
                 result = Result.BACKOFF
             else:
-                self.panics.pop(key, None)
+                if self.panics.pop(key, None) is not None:
+                    self._barrier.on_reconciled(self._about(key))
             finally:
                 self._processing.discard(key)
             self._handle_result(key, result)

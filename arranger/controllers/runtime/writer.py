@@ -22,6 +22,8 @@ T = TypeVar("T")
 _JSON: Final = "application/json"
 #: Objects of one owner created at a time, at most.
 _MAX_BATCH: Final = 32
+#: Objects of one owner created before others have their turn.
+MAX_CREATED: Final = 256
 
 
 class StatusError(Exception):
@@ -138,6 +140,10 @@ class Writer:
         return answer.body
 
 
+async def _coroutine(create: Callable[[T], Awaitable[bool]], item: T) -> bool:
+    return await create(item)
+
+
 async def slow_start(create: Callable[[T], Awaitable[bool]], items: Sequence[T]) -> bool:
     """Create one object, then two, then four, and so on; whether all were created.
 
@@ -151,7 +157,15 @@ async def slow_start(create: Callable[[T], Awaitable[bool]], items: Sequence[T])
     start, size = 0, 1
     while start < len(items):
         batch = items[start : start + size]
-        results = await asyncio.gather(*map(create, batch), return_exceptions=True)
+        tasks: list[asyncio.Task[bool]] = []
+        try:
+            for item in batch:
+                tasks.append(asyncio.create_task(_coroutine(create, item)))
+                await asyncio.sleep(0)  # each makes its manifest at once: others go between
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            for task in tasks:
+                task.cancel()
         for result in results:
             if isinstance(result, BaseException):
                 raise result

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from arranger.api.effects import ObjectReference
 from arranger.api.parsing.objects import decode_object
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.tyjob import (
@@ -16,7 +17,7 @@ from arranger.api.types.tyjob import (
     TYJobPod,
     parse_tyjob,
 )
-from arranger.controllers.runtime.objects import is_stale
+from arranger.controllers.runtime.objects import UnstructuredObject, is_stale
 from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.controllers.tyjob.observed_state import ObservedState, Refusal
 
@@ -49,9 +50,9 @@ class TYJobCache:
         #: has looked.
         self._ended_leaders: dict[str, TYJobPod] = {}
 
-    def on_job_updated(self, body: Mapping[str, Any]) -> set[str]:
+    def on_job_updated(self, obj: UnstructuredObject) -> set[str]:
         """A job was added or edited, or is the answer to a write of ours."""
-        job = parse_tyjob(dict(body))
+        job = parse_tyjob(obj.body())
         known = self._jobs.get(job.key)
         gone = self.tombstones.has(job.key, job.metadata.uid)
         if gone or (known is not None and is_stale(job.metadata, known.metadata)):
@@ -61,7 +62,7 @@ class TYJobCache:
         self._jobs[job.key] = job
         return {job.key}
 
-    def on_job_deleted(self, key: str, uid: str) -> None:
+    def on_job_deleted(self, key: str, uid: str) -> set[str]:
         """A job was deleted; the garbage collector removes the rest.
 
         There may be another job of its name by now.
@@ -71,10 +72,18 @@ class TYJobCache:
             del self._jobs[key]
             self._refusals.pop(uid, None)
             self._ended_leaders.pop(uid, None)
+        return set()
 
     def _is_known(self, key: str, uid: str) -> bool:
         job = self._jobs.get(key)
         return job is not None and job.metadata.uid == uid
+
+    def reference(self, key: str) -> ObjectReference:
+        """The job of a key, for Events."""
+        namespace, _, name = key.partition("/")
+        job = self._jobs.get(key)
+        uid = job.metadata.uid if job is not None else ""
+        return ObjectReference(API_VERSION, "TYJob", namespace, name, uid)
 
     def job(self, key: str) -> TYJob | None:
         """The job of a key."""

@@ -1,21 +1,20 @@
 """The controller of TYJobs, put together (``docs/design/tyjob.md``).
 
-TYJobs come through kopf, as everything that people write does. What they are made of comes through
-informers, which see only what carries our label.
+What TYJobs are made of comes through informers that see only what carries our label.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from arranger.api.annotations import TYJOB
-from arranger.controllers.runtime.controller import ControllerOptions, Tasks, WatchRegistry, watch
+from arranger.controllers.runtime.controller import ControllerOptions, Tasks
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
-from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.objects import UnstructuredObject
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.controllers.tyjob.cache import OWNED_KINDS, OwnedObject, TYJobCache
@@ -30,11 +29,17 @@ class TYJobController:
     Attributes:
         cache: what is known.
         work_queue: the jobs that are due.
+        jobs: has to be told of all TYJobs.
     """
 
     def __init__(self, transport: Transport, options: ControllerOptions) -> None:
         self.cache = cache = TYJobCache()
-        self.work_queue = WorkQueue(options, "tyjob")
+        self.work_queue = WorkQueue(options, "tyjob", cache.reference)
+        self.jobs = CacheHandler[UnstructuredObject](
+            cache.on_job_updated,
+            lambda job: cache.on_job_deleted(job.key, job.metadata.uid),
+            self.work_queue.enqueue,
+        )
         self._events = EventBroadcaster(transport, options, "tyjobs")
         self._informers: Mapping[str, MultiNamespaceInformer[Any]] = {
             plural: MultiNamespaceInformer(
@@ -61,18 +66,18 @@ class TYJobController:
             options.now,
         )
 
-    def register(self, registry: WatchRegistry) -> None:
-        """Have kopf tell of TYJobs."""
-        resource = ("arranger.io", "v1alpha1", "tyjobs")
-        watch(registry, resource, self.on_tyjob_event, id="tyjob")
+    @property
+    def informers(self) -> Sequence[MultiNamespaceInformer[Any]]:
+        """Of what jobs are made of."""
+        return list(self._informers.values())
 
     @property
     def synced(self) -> list[asyncio.Event]:
-        """Come when what it reads beside kopf has been listed once."""
+        """Come when what it reads by itself has been listed once."""
         return [event for each in self._informers.values() for event in each.synced]
 
     def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
-        """What has to run beside kopf, each until cancelled."""
+        """What has to run beside the others, each until cancelled."""
         # A job whose pods have not been read yet looks like one that has lost them.
         informers = self._informers.values()
         synced = [*caches_synced, *self.synced]
@@ -81,11 +86,3 @@ class TYJobController:
             self._events.run(),
             *(task for each in informers for task in each.tasks()),
         ]
-
-    def on_tyjob_event(self, body: Object, deleted: bool) -> None:
-        """A TYJob as the server shows it."""
-        if deleted:
-            meta = body["metadata"]
-            self.cache.on_job_deleted(f"{meta['namespace']}/{meta['name']}", meta["uid"])
-        else:
-            self.work_queue.enqueue(self.cache.on_job_updated(body))

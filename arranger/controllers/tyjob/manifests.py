@@ -13,7 +13,6 @@ starts with the address of a leader that is gone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from hashlib import sha256
 from typing import Final
 
@@ -32,7 +31,7 @@ from arranger.api.types.tyjob import (
     TYJob,
     TYJobPod,
 )
-from arranger.controllers.runtime.objects import Object, owner_reference
+from arranger.controllers.runtime.objects import Object, copy_of, owner_reference
 
 #: PyTorch's own default, as the training operator uses it too.
 MASTER_PORT: Final = 23456
@@ -100,20 +99,34 @@ def master_port(job: TYJob, leader: TYJobPod | None) -> int:
     return parse_int_or(str(next(named, MASTER_PORT)), MASTER_PORT)
 
 
-def spec_hash(job: TYJob, replica: Replica, *, scheduler: str, port: int) -> str:
-    """A digest of all that the pod of a replica is made from and that it cannot take on later."""
-    spec = job.valid_spec
-    made_from = [
-        replica.template,
-        spec.volumes,
-        spec.min_workers_num,
-        len(job.replicas),
-        job.replicas[0].pod,
-        scheduler,
-        port,
-        replica.rank,
-    ]
-    return sha256(msgspec.json.encode(made_from, order="deterministic")).hexdigest()[:16]
+class SpecHash:
+    """Digests of all that the pods of one set are made from and that they cannot take on later.
+
+    They differ by the rank alone, so what all have in common is encoded once.
+
+    Args:
+        replica: any of the set.
+    """
+
+    def __init__(self, job: TYJob, replica: Replica, *, scheduler: str, port: int) -> None:
+        spec = job.valid_spec
+        made_from = [
+            replica.template,
+            spec.volumes,
+            spec.min_workers_num,
+            len(job.replicas),
+            job.replicas[0].pod,
+            scheduler,
+            port,
+        ]
+        common = msgspec.json.encode(made_from, order="deterministic")
+        self._common = sha256(common[:-1])
+
+    def of(self, rank: int) -> str:
+        """The digest of the pod of a rank."""
+        digest = self._common.copy()
+        digest.update(b",%d]" % rank)
+        return digest.hexdigest()[:16]
 
 
 def following_annotations(job: TYJob, replica: Replica) -> dict[str, str | None]:
@@ -129,22 +142,31 @@ def annotations_of(job: TYJob, replica: Replica) -> dict[str, str]:
 
 
 def pod(
-    job: TYJob, replica: Replica, *, scheduler: str, port: int, leader: str = "", restarts: int = 0
+    job: TYJob,
+    replica: Replica,
+    *,
+    scheduler: str,
+    port: int,
+    leader: str = "",
+    restarts: int = 0,
+    spec_hash: str = "",
 ) -> Object:
     """The pod of one replica.
 
     Args:
+        spec_hash: of :class:`SpecHash`; worked out where it is not given.
         scheduler: who places it, unless its template names somebody else.
         port: where the ranks meet.
         leader: uid of the leader that a worker is for.
         restarts: how often the pod of this replica has failed before.
     """
-    template = deepcopy(replica.template)
+    template = copy_of(replica.template)
     spec, template_metadata = template["spec"], template.get("metadata") or {}
     annotations = {
         **annotations_of(job, replica),
         keys.RESTARTS: str(restarts),
-        keys.SPEC_HASH: spec_hash(job, replica, scheduler=scheduler, port=port),
+        keys.SPEC_HASH: spec_hash
+        or SpecHash(job, replica, scheduler=scheduler, port=port).of(replica.rank),
     }
     labels = {**(template_metadata.get("labels") or {}), keys.ROLE: replica.role}
     if replica.role == WORKER:
@@ -241,6 +263,6 @@ def _scheduling_annotations(job: TYJob) -> dict[str, str]:
 
 def _add_job_volumes(job: TYJob, spec: Object) -> None:
     own = {volume.get("name") for volume in spec.get("volumes") or []}
-    shared = [deepcopy(v) for v in job.valid_spec.volumes if v.get("name") not in own]
+    shared = [copy_of(v) for v in job.valid_spec.volumes if v.get("name") not in own]
     if shared:
         spec["volumes"] = [*(spec.get("volumes") or []), *shared]

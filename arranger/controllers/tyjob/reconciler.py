@@ -12,9 +12,9 @@ from arranger.api.effects import ObjectReference
 from arranger.api.parsing.objects import decode_object
 from arranger.api.types.tyjob import API_VERSION, TYJob
 from arranger.controllers.runtime.events import EventBroadcaster
-from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result
-from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
+from arranger.controllers.runtime.writer import MAX_CREATED, StatusError, Writer, slow_start
 from arranger.controllers.tyjob.cache import OwnedObject, TYJobCache, decode_owned, is_owned_by
 from arranger.controllers.tyjob.state_machine import TYJobPolicy, plan
 from arranger.controllers.tyjob.status import EventNote
@@ -90,7 +90,7 @@ class TYJobReconciler:
                 raise
             await self._refresh(job)
             raise _StaleError from None
-        self.cache.on_job_updated(decode_object(body))
+        self.cache.on_job_updated(decode_object(body, UnstructuredObject))
 
     async def _refresh(self, job: TYJob) -> None:
         """Take in the job as it is now.
@@ -99,14 +99,14 @@ class TYJobReconciler:
             _StaleError: it is gone, or is not as it was known.
         """
         try:
-            body = decode_object(await self.writer.get(_job_path(job)))
+            found = decode_object(await self.writer.get(_job_path(job)), UnstructuredObject)
         except StatusError as error:
             if not error.not_found:
                 raise
             self.cache.on_job_deleted(job.key, job.metadata.uid)
             raise _StaleError from None
-        self.cache.on_job_updated(body)
-        if body["metadata"]["resourceVersion"] != job.metadata.resource_version:
+        self.cache.on_job_updated(found)
+        if found.metadata.resource_version != job.metadata.resource_version:
             raise _StaleError
 
     async def _write_all(self, job: TYJob, writes: Sequence[Write]) -> bool:
@@ -153,7 +153,7 @@ class TYJobReconciler:
             await self._create(job, each)
             return True
 
-        await slow_start(create, pods)
+        await slow_start(create, pods[:MAX_CREATED])
 
     async def _create(self, job: TYJob, write: Create) -> None:
         """Create an object, or find that it is there already.
@@ -162,9 +162,10 @@ class TYJobReconciler:
             _RefusedError: the server does not want it, or it is there and somebody else's.
             _StaleError: it was there when we created it, and is gone.
         """
-        name = write.manifest["metadata"]["name"]
+        manifest = write.manifest
+        name = manifest["metadata"]["name"]
         try:
-            body = await self.writer.create_or_get(_collection(job, write.plural), write.manifest)
+            body = await self.writer.create_or_get(_collection(job, write.plural), manifest)
         except StatusError as error:
             if error.conflict:
                 raise _StaleError from None

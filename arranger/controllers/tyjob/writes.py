@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, Literal
 
 from arranger.api.types.tyjob import Replica, TYJob, TYJobPod
@@ -19,10 +20,19 @@ FORCE_DELETE_AFTER: Final = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object; one of the job that is there already is as good."""
+    """Create an object; one of the job that is there already is as good.
+
+    Attributes:
+        make: makes its manifest, which is kept no longer than it takes to send it.
+    """
 
     plural: Literal["pods", "services", "configmaps"]
-    manifest: Object
+    make: Callable[[], Object]
+
+    @property
+    def manifest(self) -> Object:
+        """The object."""
+        return self.make()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +72,28 @@ class ReplicaPods:
         self._leader = current.leader
         self._next_port = manifests.master_port(current.job, None)
         self.port = manifests.master_port(current.job, current.leader)
+        self._hashes: dict[str, manifests.SpecHash] = {}
 
     def create(self, replica: Replica) -> Create:
         """Creates the pod of a replica."""
         leader = self._leader.metadata.uid if self._leader is not None else ""
-        manifest = manifests.pod(
+        make = partial(
+            manifests.pod,
             self._job,
             replica,
+            spec_hash=self._spec_hash(replica),
             scheduler=self._scheduler,
             port=self._port_for(replica),
             leader=leader,
             restarts=self._restarts.get(replica.pod, 0),
         )
-        return Create("pods", manifest)
+        return Create("pods", make)
 
     def outdated(self, pod: TYJobPod, replica: Replica) -> bool:
         """Whether a pod was made from another spec; what an earlier release made is not asked."""
         if pod.metadata.name != replica.pod:
             return True
-        port = self._port_for(replica)
-        desired = manifests.spec_hash(self._job, replica, scheduler=self._scheduler, port=port)
-        return pod.spec_hash not in ("", desired)
+        return pod.spec_hash not in ("", self._spec_hash(replica))
 
     def follow(self, pod: TYJobPod, replica: Replica) -> list[Write]:
         """Gives a pod the annotations that follow the job."""
@@ -91,6 +102,14 @@ class ReplicaPods:
         if not change or pod.terminal or pod.deletion_deadline is not None:
             return []
         return [Patch("pods", known.name, {"metadata": {"uid": known.uid, "annotations": change}})]
+
+    def _spec_hash(self, replica: Replica) -> str:
+        known = self._hashes.get(replica.set_name)
+        if known is None:
+            known = self._hashes[replica.set_name] = manifests.SpecHash(
+                self._job, replica, scheduler=self._scheduler, port=self._port_for(replica)
+            )
+        return known.of(replica.rank)
 
     def _port_for(self, replica: Replica) -> int:
         return self.port if replica.rank else self._next_port
@@ -166,7 +185,7 @@ def force_delete_overdue(
 
 def _sync_service(job: TYJob, observed: ObservedState, port: int) -> list[Write]:
     if observed.service is None:
-        return [Create("services", manifests.service(job, port))]
+        return [Create("services", partial(manifests.service, job, port))]
     if observed.service.ports == [port]:
         return []
     change = {"spec": {"ports": manifests.service_ports(port)}}
@@ -178,7 +197,7 @@ def _sync_leader_address(current: Attempt, leader: TYJobPod) -> list[Write]:
     if not leader.status.pod_ip or known == desired:
         return []
     if known is None:
-        return [Create("configmaps", manifests.leader_config_map(current.job, desired))]
+        return [Create("configmaps", partial(manifests.leader_config_map, current.job, desired))]
     data: Mapping[str, Any] = {**dict.fromkeys(known), **desired}
     return [Patch("configmaps", manifests.leader_config_map_name(current.job), {"data": data})]
 

@@ -6,20 +6,27 @@ all that belongs to it. Methods that take events return the names of the jobs to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
+from arranger.api.effects import ObjectReference
 from arranger.api.parsing.objects import convert_object
-from arranger.api.types.core import ObjectMeta, OwnerReference
+from arranger.api.types.core import ObjectMeta, OwnerReference, StatusCondition, Struct
 from arranger.api.types.queue import Queue
-from arranger.api.types.volcano_job import JOB_GROUP, JobPod, VolcanoJob, task_index
-from arranger.controllers.runtime.objects import Object, is_stale
+from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JobPod, VolcanoJob, task_index
+from arranger.controllers.runtime.objects import Object, UnstructuredObject, is_stale
 from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.queues import JobQueues
 from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
+
+
+class _PodGroupStatus(Struct):
+    """What of the status of a PodGroup its job is told."""
+
+    phase: str | None = None
+    conditions: list[StatusCondition] | None = None
 
 
 @dataclass(slots=True)
@@ -61,13 +68,13 @@ class JobCache:
         #: ``namespace/name`` → uid of the job that has the name now.
         self._uids: dict[str, str] = {}
 
-    def on_job_updated(self, body: Mapping[str, Any]) -> set[str]:
+    def on_job_updated(self, obj: UnstructuredObject) -> set[str]:
         """A Job was added or edited, or is the answer to a write of ours.
 
         Raises:
             ParseError: it is none, or says what no Job can say.
         """
-        job = convert_object(dict(body), VolcanoJob, strict=False)
+        job = convert_object(obj.body(), VolcanoJob, strict=False)
         uid = job.metadata.uid
         if self.tombstones.has(job.key, uid):
             return set()
@@ -80,7 +87,7 @@ class JobCache:
         if record.job is not None and is_stale(job.metadata, record.job.metadata):
             return set()
         self._uids[job.key] = uid
-        record.job, record.raw_status = job, dict(body.get("status") or {})
+        record.job, record.raw_status = job, obj.status_fields
         return {job.key}
 
     def on_queue_updated(self, queue: Queue) -> set[str]:
@@ -142,34 +149,30 @@ class JobCache:
         if record := self._records.get(job.metadata.uid):
             record.confirmed_empty.add(index)
 
-    def on_pod_group_updated(self, body: Mapping[str, Any]) -> set[str]:
+    def on_pod_group_updated(self, obj: UnstructuredObject) -> set[str]:
         """A PodGroup of ``scheduling.volcano.sh`` was added or edited.
 
         Raises:
             ParseError: it is none.
         """
-        meta = convert_object(dict(body["metadata"]), ObjectMeta, strict=False)
+        meta = obj.metadata
         owner = _owning_job(meta)
         if owner is None or self.tombstones.has(name := f"{meta.namespace}/{owner.name}", meta.uid):
             return set()
+        status = convert_object(obj.status_fields, _PodGroupStatus, strict=False)
+        waiting = [c for c in status.conditions or () if c.type == "Unschedulable"]
+        message = waiting[-1].message if waiting else ""
+        seen = ObservedPodGroup(meta, obj.spec_fields, status.phase or "", message)
         record = self._record(owner.uid, name)
-        status = body.get("status") or {}
-        waiting = [c for c in status.get("conditions") or () if c.get("type") == "Unschedulable"]
-        seen = ObservedPodGroup(
-            meta,
-            spec=dict(body.get("spec") or {}),
-            phase=status.get("phase") or "",
-            message=waiting[-1].get("message", "") if waiting else "",
-        )
         known = record.pod_groups.get(meta.name)
         if known is not None and is_stale(meta, known.metadata):
             return set()
         record.pod_groups[meta.name] = seen
         return self._affected(record)
 
-    def on_pod_group_deleted(self, body: Mapping[str, Any]) -> set[str]:
+    def on_pod_group_deleted(self, obj: UnstructuredObject) -> set[str]:
         """A PodGroup was deleted."""
-        meta = convert_object(dict(body["metadata"]), ObjectMeta, strict=False)
+        meta = obj.metadata
         owner = _owning_job(meta)
         if owner is None:
             return set()
@@ -199,6 +202,11 @@ class JobCache:
             return frozenset()
         new, record.announced = notes - record.announced, notes
         return new
+
+    def reference(self, name: str) -> ObjectReference:
+        """The job of a name, for Events."""
+        namespace, _, job = name.partition("/")
+        return ObjectReference(JOB_API, "Job", namespace, job, self._uids.get(name, ""))
 
     def snapshot(self, name: str, now: datetime) -> JobSnapshot | None:
         """One job as it is known now; None where there is none of that name."""

@@ -6,13 +6,12 @@ of a Job there finds them here.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Final
 
 from arranger.api import annotations as keys
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JobVolume, VolcanoJob
-from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.objects import Object, copy_of
 from arranger.controllers.vcjob import svc_plugin
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.min_resources import min_resources
@@ -32,7 +31,7 @@ def pod_of(snapshot: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object
     """The pod of an index, in the current version; ``scheduler`` places it if nobody is named."""
     job, spec = snapshot.job, snapshot.spec
     task = next(task for task in spec.tasks if task.name == index[0])
-    template = deepcopy(task.template)
+    template = copy_of(task.template)
     meta = _without_nulls(template.get("metadata") or {})
     pod_spec = _without_nulls(template["spec"])
     name = pod_name(job.metadata.name, index)
@@ -63,8 +62,8 @@ def pod_of(snapshot: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object
     containers = [*pod_spec["containers"], *pod_spec.get("initContainers", ())]
     _mount_volumes(job, pod_spec, containers)
     if "env" in spec.plugins:
-        for key in ("VC_TASK_INDEX", "VK_TASK_INDEX"):
-            inject_env(containers, {"name": key, "value": str(index[1])})
+        names = ("VC_TASK_INDEX", "VK_TASK_INDEX")
+        inject_env(containers, ({"name": name, "value": str(index[1])} for name in names))
     if "svc" in spec.plugins:
         svc_plugin.adapt_pod(job, name, pod_spec, containers)
     pod = owned_object(job, "Pod", name) | {"spec": pod_spec}

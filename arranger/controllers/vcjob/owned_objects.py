@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -57,12 +58,13 @@ def owned_object(job: VolcanoJob, kind: str, name: str, api_version: str = "v1")
     return {"apiVersion": api_version, "kind": kind, "metadata": meta}
 
 
-def inject_env(containers: list[Object], variable: Object) -> None:
-    """Set an environment variable in all containers that have none of its name."""
+def inject_env(containers: list[Object], variables: Iterable[Object]) -> None:
+    """Set environment variables in all containers that have none of their names."""
+    added = list(variables)
     for container in containers:
         known = container.setdefault("env", [])
-        if not any(other.get("name") == variable["name"] for other in known):
-            known.append(deepcopy(variable))
+        names = {other.get("name") for other in known}
+        known += [deepcopy(variable) for variable in added if variable["name"] not in names]
 
 
 def mount(pod_spec: Object, containers: list[Object], name: str, source: Object, path: str) -> None:

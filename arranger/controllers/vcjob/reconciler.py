@@ -15,13 +15,14 @@ from arranger.api.effects import ObjectReference
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import decode_object
 from arranger.api.types.command import Command
+from arranger.api.types.core import ObjectMeta
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobPod, VolcanoJob
 from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.events import EventBroadcaster
-from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result
-from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
+from arranger.controllers.runtime.writer import MAX_CREATED, StatusError, Writer, slow_start
 from arranger.controllers.vcjob.cache import JobCache
 from arranger.controllers.vcjob.commands import is_dropped, is_settled
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
@@ -113,7 +114,7 @@ class JobReconciler:
         namespace, _, job = name.partition("/")
         try:
             path = f"/apis/{JOB_API}/namespaces/{namespace}/jobs/{job}"
-            found = decode_object(await self.writer.get(path))
+            found = decode_object(await self.writer.get(path), UnstructuredObject)
         except StatusError as error:
             if not error.not_found:
                 return Result.BACKOFF
@@ -136,7 +137,7 @@ class JobReconciler:
         for manifest in planned.create_objects:
             went_well &= await self._create_object(snapshot, manifest)
         went_well &= await slow_start(
-            lambda index: self._create_pod(snapshot, index), planned.create_pods
+            lambda index: self._create_pod(snapshot, index), planned.create_pods[:MAX_CREATED]
         )
         if planned.pod_group is not None:
             went_well &= await self._write_pod_group(snapshot, planned.pod_group)
@@ -174,7 +175,7 @@ class JobReconciler:
             text = _refusal_text(job, path, error)
             self.events.record(_ref(job), event_reasons.FAILED_STATUS, text, warning=True)
             return Result.BACKOFF
-        self.cache.on_job_updated(decode_object(body))
+        self.cache.on_job_updated(decode_object(body, UnstructuredObject))
         for reason, note in planned.events:
             self.events.record(_ref(job), reason, note, warning=reason in _WARNINGS)
             log.info("job.event", job=job.key, reason=reason, note=note)
@@ -182,7 +183,9 @@ class JobReconciler:
 
     async def _refresh(self, job: VolcanoJob) -> None:
         try:
-            self.cache.on_job_updated(decode_object(await self.writer.get(_job_path(job))))
+            self.cache.on_job_updated(
+                decode_object(await self.writer.get(_job_path(job)), UnstructuredObject)
+            )
         except StatusError as error:
             if error.not_found:
                 self.cache.on_job_deleted(job.key, job.metadata.uid)
@@ -198,7 +201,7 @@ class JobReconciler:
                     continue
             else:
                 self._observe_pod(snapshot.job, pod)
-                if _is_ours(pod, snapshot.job):
+                if _is_ours(pod.metadata, snapshot.job):
                     continue
             self.cache.confirm_empty(snapshot.job, index)
 
@@ -211,7 +214,7 @@ class JobReconciler:
                 return False
             return self._refuse(snapshot.job, manifest["metadata"]["name"], error)
         pod = decode_object(body, JobPod)
-        if not _is_ours(pod, snapshot.job):
+        if not _is_ours(pod.metadata, snapshot.job):
             return self._refuse_foreign(snapshot.job, f"pod {pod.metadata.name}")
         self._observe_pod(snapshot.job, pod)
         return True
@@ -238,10 +241,10 @@ class JobReconciler:
                 missing = "the definition podgroups.scheduling.volcano.sh is not installed"
                 return self._record_refusal(job, missing)
             return self._refuse(job, path, error)
-        written = decode_object(body)
+        written = decode_object(body, UnstructuredObject)
         self.cache.on_pod_group_updated(written)
-        if not _owns(job, written):
-            return self._refuse_foreign(job, f"PodGroup {written['metadata']['name']}")
+        if not _is_ours(written.metadata, job):
+            return self._refuse_foreign(job, f"PodGroup {written.metadata.name}")
         return True
 
     async def _create_object(self, snapshot: JobSnapshot, manifest: OwnedManifest) -> bool:
@@ -254,9 +257,9 @@ class JobReconciler:
             except StatusError as error:
                 if not error.conflict:
                     raise
-                there = decode_object(await self.writer.get(path))
+                there = decode_object(await self.writer.get(path), UnstructuredObject)
                 if not manifest.immutable:
-                    if not _owns(job, there):
+                    if not _is_ours(there.metadata, job):
                         return self._refuse_foreign(job, manifest.name)
                     change = {k: v for k, v in manifest.body.items() if k in ("data", "spec")}
                     await self.writer.patch(path, change)
@@ -300,13 +303,8 @@ def _refusal_text(job: VolcanoJob, what: str, error: StatusError) -> str:
     return f"{what}: {error.message}"
 
 
-def _is_ours(pod: JobPod, job: VolcanoJob) -> bool:
-    return any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)
-
-
-def _owns(job: VolcanoJob, there: Object) -> bool:
-    owners = there["metadata"].get("ownerReferences") or ()
-    return any(owner["uid"] == job.metadata.uid for owner in owners)
+def _is_ours(meta: ObjectMeta, job: VolcanoJob) -> bool:
+    return any(owner.uid == job.metadata.uid for owner in meta.owner_references)
 
 
 def _ref(job: VolcanoJob) -> ObjectReference:

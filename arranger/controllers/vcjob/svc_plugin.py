@@ -29,10 +29,12 @@ def adapt_pod(job: VolcanoJob, name: str, pod_spec: Object, containers: list[Obj
     pod_spec.setdefault("hostname", name)
     pod_spec.setdefault("subdomain", job.metadata.name)
     config = _config_name(job)
-    for task in job.spec.tasks if _flags(job)["inject-hosts-env"] else ():
-        for key in (f"VC_{_upper(task)}_HOSTS", f"VC_{_upper(task)}_NUM"):
-            source = {"configMapKeyRef": {"name": config, "key": key}}
-            inject_env(containers, {"name": key, "valueFrom": source})
+    if _flags(job)["inject-hosts-env"]:
+        tasks = [_upper(task) for task in job.spec.tasks]
+        names = [f"VC_{task}_{what}" for task in tasks for what in ("HOSTS", "NUM")]
+        sources = ({"configMapKeyRef": {"name": config, "key": name}} for name in names)
+        variables = zip(names, sources, strict=True)
+        inject_env(containers, ({"name": n, "valueFrom": source} for n, source in variables))
     mount(pod_spec, containers, config, {"configMap": {"name": config}}, _HOSTS_FOLDER)
 
 

@@ -39,6 +39,49 @@ def uid_of(obj: KubeObject) -> str:
     return str(obj.metadata.uid)
 
 
+class FaultHandler(Protocol[T_contra]):
+    """Answers for objects that make a handler raise; what it raises itself ends the process."""
+
+    def on_update_fault(self, obj: T_contra, before: T_contra | None, error: Exception) -> None:
+        """The handler raised about an object, of which the last state was ``before``.
+
+        It has heard half of it, perhaps. What it is told now is not told again by the informer.
+        """
+
+    def on_delete_fault(self, obj: T_contra, error: Exception) -> None:
+        """The handler raised about an object that is gone."""
+
+    def on_undecodable(self, obj: UndecodableObject) -> None:
+        """An object cannot be decoded; the handler goes by its last state, if there is one."""
+
+    def on_heard(self, obj: T_contra) -> None:
+        """The handler has heard of an object, and did not raise."""
+
+    def on_gone(self, obj: T_contra | UndecodableObject) -> None:
+        """An object is gone, whether or not a handler has heard of it."""
+
+
+class RaiseFaults(Generic[T]):
+    """For those whose handlers are not to raise: the exception goes on."""
+
+    def on_update_fault(self, obj: T, before: T | None, error: Exception) -> None:
+        """See :class:`FaultHandler`."""
+        raise error
+
+    def on_delete_fault(self, obj: T, error: Exception) -> None:
+        """See :class:`FaultHandler`."""
+        raise error
+
+    def on_undecodable(self, obj: UndecodableObject) -> None:
+        """See :class:`FaultHandler`."""
+
+    def on_heard(self, obj: T) -> None:
+        """See :class:`FaultHandler`."""
+
+    def on_gone(self, obj: T | UndecodableObject) -> None:
+        """See :class:`FaultHandler`."""
+
+
 @dataclass(slots=True, eq=False)
 class Informer(Generic[T]):
     """A reflector's sink that turns full states into changes for one handler.
@@ -49,6 +92,7 @@ class Informer(Generic[T]):
         sort_by: the order in which the handler hears of a full state; as listed without it.
         transform: what is kept of an object, to be handed over when its deletion was missed; by
             default all of it. To save memory, it may leave out what the handler does not need.
+        faults: answers for objects about which the handler raises.
         notify: called after each delivery, once the handler has heard of everything in it.
 
     Attributes:
@@ -60,9 +104,11 @@ class Informer(Generic[T]):
     key: Callable[[T | UndecodableObject], str] = namespaced_name
     sort_by: Callable[[T], Any] | None = None
     transform: Callable[[T], T] = lambda obj: obj
+    faults: FaultHandler[T] = field(default_factory=RaiseFaults)
     notify: Callable[[], None] = lambda: None
     synced: bool = field(default=False, init=False)
     _objects: dict[str, T] = field(default_factory=dict, init=False)
+    _undecodable: dict[str, UndecodableObject] = field(default_factory=dict, init=False)
 
     def record(self, obj: T) -> None:
         """Count ``obj``, with which the server answered a write of ours, as existing.
@@ -81,25 +127,57 @@ class Informer(Generic[T]):
         """These are all objects there are; of the undecodable ones the last known state stays."""
         present = {*map(self.key, objects), *map(self.key, undecodable)}
         for key in [key for key in self._objects if key not in present]:
-            self.handler.on_deleted(self._objects.pop(key))
+            self._delete(self._objects.pop(key))
+        for key in [key for key in self._undecodable if key not in present]:
+            self.faults.on_gone(self._undecodable.pop(key))
+        for bad in undecodable:
+            self._skip(bad)
         if self.sort_by is not None:
             objects = sorted(objects, key=self.sort_by)
         for obj in objects:
-            self._objects[self.key(obj)] = self.transform(obj)
-            self.handler.on_updated(obj)
+            self._update(obj)
         self.synced = True
         self.notify()
 
-    def applied(self, obj: T) -> None:
-        """An object was added or modified."""
-        self._objects[self.key(obj)] = self.transform(obj)
-        self.handler.on_updated(obj)
+    def applied(self, obj: T | UndecodableObject) -> None:
+        """An object was added or modified; of an undecodable one the last known state stays."""
+        if isinstance(obj, UndecodableObject):
+            self._skip(obj)
+        else:
+            self._update(obj)
         self.notify()
 
     def deleted(self, obj: T | UndecodableObject) -> None:
         """An object was deleted; of an undecodable one the handler gets the last known state."""
         known = self._objects.pop(self.key(obj), None)
+        self._undecodable.pop(self.key(obj), None)
         last = known if isinstance(obj, UndecodableObject) else obj
         if last is not None:
-            self.handler.on_deleted(last)
+            self._delete(last)
+        else:
+            self.faults.on_gone(obj)
         self.notify()
+
+    def _skip(self, obj: UndecodableObject) -> None:
+        self._undecodable[self.key(obj)] = obj
+        self.faults.on_undecodable(obj)
+
+    def _update(self, obj: T) -> None:
+        key = self.key(obj)
+        if self._undecodable:
+            self._undecodable.pop(key, None)
+        before = self._objects.get(key)
+        self._objects[key] = self.transform(obj)
+        try:
+            self.handler.on_updated(obj)
+        except Exception as error:
+            self.faults.on_update_fault(obj, before, error)
+        else:
+            self.faults.on_heard(obj)
+
+    def _delete(self, obj: T) -> None:
+        try:
+            self.handler.on_deleted(obj)
+        except Exception as error:
+            self.faults.on_delete_fault(obj, error)
+        self.faults.on_gone(obj)

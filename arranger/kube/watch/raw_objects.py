@@ -79,9 +79,10 @@ class RawObjectStore:
         self._objects = {obj.metadata.name: obj.raw for obj in objects}
         self.synced = True
 
-    def applied(self, obj: RawObject) -> None:
+    def applied(self, obj: RawObject | UndecodableObject) -> None:
         """One object was added or edited."""
-        self._objects[obj.metadata.name] = obj.raw
+        if not isinstance(obj, UndecodableObject):
+            self._objects[obj.metadata.name] = obj.raw
 
     def deleted(self, obj: RawObject | UndecodableObject) -> None:
         """One object was deleted."""

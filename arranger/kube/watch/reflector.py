@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic
 
@@ -53,6 +53,9 @@ INITIAL_EVENTS_TIMEOUT: Final = 30.0
 #: A stream shorter than this without an event is a failure, whatever its status said.
 MIN_WATCH_SECONDS: Final = 1.0
 NOT_SERVED_RETRY: Final = 30.0
+#: The first of the shorter delays after its definition is said to have been installed: the server
+#: serves it a moment later.
+_FIRST_ABSENT_RETRY: Final = 0.25
 #: Errors in a row within streams after which the state is listed anew.
 MAX_STREAM_ERRORS: Final = 3
 #: Lines handled before other tasks may run (about 10 µs each).
@@ -132,6 +135,8 @@ class Reflector(Generic[T]):
         self.not_served = False
         #: Why the last attempt failed; empty while all is well.
         self.last_error = ""
+        self._retry = asyncio.Event()
+        self._absent_retry = NOT_SERVED_RETRY
 
     async def run(self) -> None:
         """Reflect until cancelled; raises only what the sink raises."""
@@ -159,7 +164,23 @@ class Reflector(Generic[T]):
                 self._record_restart("connection", str(error))
                 self.problems.failed(self._name, error.problem)
                 delay = self._backoff.next_delay()
-            await asyncio.sleep(delay)
+            await self._pause(delay)
+
+    def retry_absent(self) -> None:
+        """The resource may have been installed a moment ago: see soon whether it is served."""
+        if self.not_served:
+            self._absent_retry = _FIRST_ABSENT_RETRY
+            self._retry.set()
+
+    async def _pause(self, delay: float) -> None:
+        """Wait so many seconds, or until there may be more to see."""
+        self._retry.clear()
+        if delay <= 0:
+            await asyncio.sleep(0)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await self._retry.wait()
 
     async def _list(self) -> None:
         """Fetch the full state page by page, consistently (never from a stale cache)."""
@@ -304,11 +325,12 @@ class Reflector(Generic[T]):
             self.metrics.increment("watch_stale_events", 1, resource=self.path)
             return
         self._advance_version(version)
-        if kind == "DELETED" and known is not None:
-            del self._versions[uid]
+        if kind == "DELETED" and (known is not None or isinstance(obj, UndecodableObject)):
+            self._versions.pop(uid, None)
             self.sink.deleted(obj)
-        elif kind in ("ADDED", "MODIFIED") and not isinstance(obj, UndecodableObject):
-            self._versions[uid] = version
+        elif kind in ("ADDED", "MODIFIED"):
+            if not isinstance(obj, UndecodableObject):
+                self._versions[uid] = version
             self.sink.applied(obj)
 
     def _replace(
@@ -339,7 +361,9 @@ class Reflector(Generic[T]):
             return 0.0
         self._not_served_paths = 0
         self._report_not_served()
-        return NOT_SERVED_RETRY
+        delay = self._absent_retry
+        self._absent_retry = min(2 * delay, NOT_SERVED_RETRY)
+        return delay
 
     def _report_not_served(self) -> None:
         self.last_error = "not served"

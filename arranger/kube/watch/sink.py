@@ -19,8 +19,8 @@ class Sink(Protocol[T]):
     ) -> None:
         """This is the full state now: whatever else the sink knows is gone."""
 
-    def applied(self, obj: T) -> None:
-        """An object was added or modified."""
+    def applied(self, obj: T | UndecodableObject) -> None:
+        """An object was added or modified; what cannot be decoded keeps its last known state."""
 
     def deleted(self, obj: T | UndecodableObject) -> None:
         """An object was deleted; ``obj`` is its last state."""

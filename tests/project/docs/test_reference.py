@@ -32,7 +32,8 @@ def test_there_is_no_other_reference_page() -> None:
 def test_every_metric_that_the_client_reports_is_declared_and_no_other() -> None:
     reported = {
         name
-        for file in (PACKAGE / "kube").rglob("*.py")
+        for package in ("kube", "controllers")
+        for file in (PACKAGE / package).rglob("*.py")
         for name in re.findall(r"\.(?:increment|observe|set_gauge)\(\s*\"(\w+)\"", file.read_text())
     }
     assert reported == {metric.name for metric in CLIENT_METRICS}

@@ -307,6 +307,29 @@ async def test_a_signal_ends_it_at_once(harness: GangControllerHarness) -> None:
         assert time.monotonic() - started < 4, "kopf has waited for something"
 
 
+async def test_it_ends_when_kopf_has_failed(
+    harness: GangControllerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What kopf's parser does not survive leaves no process behind that is alive and deaf."""
+    harness.install("gangs.arranger.io")
+    harness.create_pods("a", labels={"scheduling.x-k8s.io/pod-group": "g"})
+
+    def parse(text: bytes) -> object:
+        raise RecursionError("too deep")
+
+    async def play() -> None:
+        async with harness.controllers() as running:
+            await until(lambda: harness.gang().get("members") == 1, harness.gang)
+            monkeypatch.setattr("kopf._cogs.clients.api.json.loads", parse)
+            harness.install("podgroups.scheduling.x-k8s.io")
+            started = time.monotonic()
+            await until(running.done, lambda: "it is still running")
+            assert time.monotonic() - started < 10
+
+    with pytest.raises(RecursionError, match="too deep"):
+        await play()
+
+
 async def test_a_defect_ends_it_all_rather_than_leave_half_of_it_at_work(
     harness: GangControllerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

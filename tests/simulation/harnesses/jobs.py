@@ -21,6 +21,7 @@ from arranger.embedded.kubelet import EXIT_CODE, RUN_SECONDS
 from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
+from tests.builders import an_unstructured
 from tests.faults.injector import DropConnection, FaultInjector, FaultRule, from_user
 from tests.simulation.harnesses.controllers import native_pod_groups
 from tests.simulation.harnesses.gangs import GangHarness
@@ -239,11 +240,13 @@ class JobHarness(GangHarness):
             if name not in self._running:
                 return
             if resource.endswith("/jobs"):
-                controller.on_job_event(obj, deleted)
+                handlers = [controller.jobs]
             else:
-                gangs.on_object_event(resource.partition("/")[0], obj, deleted)
+                handlers = [gangs.objects[resource.partition("/")[0]]]
             if resource == f"{GROUP_GROUP}/podgroups":
-                controller.on_pod_group_event(obj, deleted)
+                handlers.append(controller.pod_groups)
+            for handler in handlers:
+                (handler.on_deleted if deleted else handler.on_updated)(an_unstructured(obj))
 
         watched = (
             f"{JOB_GROUP}/jobs",

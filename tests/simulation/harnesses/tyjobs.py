@@ -9,15 +9,12 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
-import msgspec
-
-from arranger.api.types.core import ObjectMeta
+from arranger.api.types.tyjob import API_VERSION
 from arranger.controllers.runtime.controller import ControllerOptions
+from arranger.controllers.runtime.informers import unstructured_informer
 from arranger.controllers.tyjob.controller import TYJobController
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
-from arranger.kube.watch.decoder import Decoder
-from arranger.kube.watch.reflector import Reflector
 from tests.builders import a_node
 from tests.faults.injector import FaultInjector, RequestMatcher, for_resource
 from tests.simulation.harnesses.gangs import GangHarness
@@ -40,32 +37,6 @@ EDGES = {
     ("Rescheduling", "Running"),
     *((stage, end) for stage in _OPEN for end in ("Succeeded", "Failed")),
 }
-
-
-class _AnyJob(msgspec.Struct):
-    metadata: ObjectMeta
-    api_version: str = msgspec.field(name="apiVersion", default="")
-    spec: Any = None
-    status: Any = None
-
-
-class _KopfStandIn:
-    """Does what kopf does: shows TYJobs to their controller."""
-
-    def __init__(self, controller: TYJobController) -> None:
-        self._controller = controller
-
-    def replaced(
-        self, objects: list[_AnyJob], resource_version: str, undecodable: Any = ()
-    ) -> None:
-        for each in objects:
-            self.applied(each)
-
-    def applied(self, obj: _AnyJob) -> None:
-        self._controller.on_tyjob_event(msgspec.to_builtins(obj), False)
-
-    def deleted(self, obj: _AnyJob) -> None:
-        self._controller.on_tyjob_event(msgspec.to_builtins(obj), True)
 
 
 class TYJobHarness(GangHarness):
@@ -96,14 +67,8 @@ class TYJobHarness(GangHarness):
             debounce=0.1, rng=rng, now=virtual_now, scheduling_timeout=scheduling_timeout
         )
         controller = TYJobController(transport, options)
-        shown: Reflector[Any] = Reflector(
-            transport,
-            "/apis/arranger.io/v1alpha1/tyjobs",
-            Decoder(_AnyJob),
-            _KopfStandIn(controller),
-            rng=rng,
-        )
-        tasks = [asyncio.create_task(part) for part in (*controller.tasks(), shown.run())]
+        shown = unstructured_informer(transport, options, API_VERSION, "tyjobs", controller.jobs)
+        tasks = [asyncio.create_task(part) for part in (*controller.tasks(), *shown.tasks())]
         try:
             yield controller
             for task in tasks:

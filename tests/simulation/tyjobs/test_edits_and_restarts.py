@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.builders import a_pod
+from tests.builders import a_pod, an_unstructured
 from tests.faults.injector import (
     EVENTS,
     WRITES,
@@ -172,7 +172,7 @@ async def test_a_job_that_has_gone_unseen_is_not_started_again(sim: TYJobHarness
         sim.request("DELETE", f"{JOBS}/job")
         await asyncio.sleep(30)
         # As kopf leaves it when a watch was broken as the job went.
-        controller.cache.on_job_updated(msgspec.to_builtins(job))
+        controller.cache.on_job_updated(an_unstructured(msgspec.to_builtins(job)))
         before = len(sim.controller_faults.applied(POD_CREATES))
         controller.work_queue.enqueue({"default/job"})
         await asyncio.sleep(30)

@@ -42,6 +42,8 @@ def test_the_controllers_can_write_what_they_have_to_and_nothing_else() -> None:
         ("scheduling.volcano.sh", "queues", "patch"),
         ("scheduling.volcano.sh", "queues/status", "patch"),
         ("bus.volcano.sh", "commands", "delete"),
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
         *(("events.k8s.io", "events", verb) for verb in ("create", "patch")),
     }
 

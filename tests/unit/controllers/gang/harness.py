@@ -20,7 +20,7 @@ from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.kube.client.transport import Request
 from arranger.kube.watch.informer import Informer, uid_of
-from tests.builders import PodBuilder, a_pod
+from tests.builders import PodBuilder, a_pod, an_unstructured
 from tests.faults.injector import FaultInjector, ReceivedWrite
 from tests.paths import REPO
 
@@ -90,7 +90,7 @@ class ReconcilerHarness:
         """kopf shows the objects of a group as they are now, and none that are gone."""
         plural = "gangs" if group == GANG_GROUP else "podgroups"
         for obj in self.cluster.objects(plural, group):
-            self.work_queue.enqueue(self.cache.on_object_updated(group, obj))
+            self.work_queue.enqueue(self.cache.on_object_updated(group, an_unstructured(obj)))
 
     def delete_gang(self, name: str = "g") -> None:
         """Somebody deletes a Gang, and kopf shows it."""

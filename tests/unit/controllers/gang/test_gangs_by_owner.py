@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from arranger.controllers.gang.cache import GANG_GROUP, GangCache
+from tests.builders import an_unstructured
 
 
 def a_gang(source: str) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def changes_about(source: str) -> list[bool]:
     """Of each change to a Gang that has no pods here: whether it is deleted."""
     cache = GangCache()
     cache.on_definition_updated(GANG_GROUP, None)
-    cache.on_object_updated(GANG_GROUP, a_gang(source))
+    cache.on_object_updated(GANG_GROUP, an_unstructured(a_gang(source)))
     return [change.delete for change in cache.changes("default/g", "2026-01-01T00:00:00Z")]
 
 

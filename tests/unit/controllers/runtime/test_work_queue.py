@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import pytest
 
+from arranger.api.effects import ObjectReference
 from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError
@@ -22,7 +23,11 @@ class Reconciled:
     """Notes when which key was reconciled, and answers as told."""
 
     def __init__(self, answer: Callable[[int], Result | float]) -> None:
-        self.queue = WorkQueue(ControllerOptions(rng=random.Random(1)), "test")
+        self.queue = WorkQueue(
+            ControllerOptions(rng=random.Random(1)),
+            "test",
+            lambda key: ObjectReference("v1", "Test", "", key),
+        )
         self.log: list[tuple[float, str]] = []
         self.at_work: set[str] = set()
         self._answer = answer

@@ -70,20 +70,32 @@ async def test_what_the_server_would_refuse_again_is_invalid(writer: Writer) -> 
 
 
 async def test_batches_double_and_end_with_the_first_that_fails() -> None:
-    batches: list[list[int]] = [[]]
+    sizes: list[int] = []
+    under_way: list[asyncio.Future[None]] = []
 
     async def create(number: int) -> bool:
-        batches[-1].append(number)
-        await asyncio.sleep(0)
-        if batches[-1]:
-            batches.append([])
+        under_way.append(asyncio.get_running_loop().create_future())
+        await under_way[-1]
         return number != 100
 
+    async def answer() -> None:
+        """The server answers when no more requests come."""
+        while True:
+            known = len(under_way)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            if under_way and known == len(under_way):
+                sizes.append(known)
+                for each in under_way:
+                    each.set_result(None)
+                under_way.clear()
+
+    server = asyncio.create_task(answer())
     assert not await slow_start(create, range(1000))
-    sizes = [len(batch) for batch in batches if batch]
     assert sizes == [1, 2, 4, 8, 16, 32, 32, 32]
     assert await slow_start(create, range(3))
     assert await slow_start(create, ())
+    server.cancel()
 
 
 async def test_an_error_is_raised_when_its_batch_has_ended() -> None:

@@ -11,6 +11,7 @@ from arranger.api.types.tyjob import TYJobPod
 from arranger.controllers.runtime.informers import CacheHandler
 from arranger.controllers.tyjob.cache import OWNED_KINDS, TYJobCache, decode_owned
 from arranger.kube.watch.informer import Informer, uid_of
+from tests.builders import an_unstructured
 from tests.tyjobs import a_tyjob
 from tests.unit.controllers.tyjob.observed import FIRST, LEADER, Object, a_job, observed_pod
 
@@ -35,7 +36,7 @@ def pod(name: str = LEADER, version: str = "1", uid: str = "") -> TYJobPod:
 @pytest.fixture
 def store() -> TYJobCache:
     store = TYJobCache()
-    store.on_job_updated(body())
+    store.on_job_updated(an_unstructured(body()))
     return store
 
 
@@ -44,8 +45,10 @@ def names(store: TYJobCache) -> set[str]:
 
 
 def test_an_older_state_of_a_job_is_not_taken(store: TYJobCache) -> None:
-    assert store.on_job_updated(body(version="10", stage="Running")) == {"default/job"}
-    assert store.on_job_updated(body(version="9")) == set()
+    assert store.on_job_updated(an_unstructured(body(version="10", stage="Running"))) == {
+        "default/job"
+    }
+    assert store.on_job_updated(an_unstructured(body(version="9"))) == set()
     job = store.job("default/job")
     assert job is not None
     assert job.status["stage"] == "Running"
@@ -54,7 +57,7 @@ def test_an_older_state_of_a_job_is_not_taken(store: TYJobCache) -> None:
 def test_another_job_of_the_same_name_begins_anew(store: TYJobCache) -> None:
     store.on_owned_updated("pods", pod())
     store.set_refusal(JOB, "no")
-    store.on_job_updated(body(uid="another", version="0"))
+    store.on_job_updated(an_unstructured(body(uid="another", version="0")))
     job = store.job("default/job")
     assert job is not None
     assert not store.observed_state(job).pods

@@ -44,7 +44,8 @@ LONG_AGO = "2026-01-01T11:00:00Z"
 def short(write: Write) -> str:
     """A write in words."""
     match write:
-        case Create(plural, manifest):
+        case Create(plural):
+            manifest = write.manifest
             return f"create {plural} {manifest['metadata']['name']}"
         case DeleteReplicaPod(name, _, force, version):
             return f"{'remove' if force else 'replace' if version else 'delete'} {name}"

@@ -11,6 +11,7 @@ from arranger.api.parsing.errors import ParseError
 from arranger.controllers.vcjob.cache import JobCache
 from arranger.controllers.vcjob.manifests import pod_group_of, pod_of
 from arranger.controllers.vcjob.plan import plan
+from tests.builders import an_unstructured
 from tests.odd_values import spoil
 from tests.unit.controllers.vcjob.snapshots import NOW, a_task, job_body
 
@@ -51,7 +52,7 @@ def _passes(spec: Any) -> list[str]:
     for version in range(4):
         body = {**job_body(status=status), "spec": spec}
         body["metadata"]["resourceVersion"] = str(version)
-        cache.on_job_updated(body)
+        cache.on_job_updated(an_unstructured(body))
         snapshot = cache.snapshot("default/j", NOW)
         if snapshot is None:  # another scheduler's
             break

@@ -17,6 +17,7 @@ from arranger.controllers.vcjob.controlled_resources import ControlledResources
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 from arranger.controllers.vcjob.validation import first_problem
 from arranger.kube.watch.informer import Informer, uid_of
+from tests.builders import an_unstructured
 from tests.unit.controllers.vcjob.snapshots import NOW, a_task, job_body, on, pod_body
 
 Object = dict[str, Any]
@@ -180,8 +181,8 @@ def test_problem(said: Object, problem: str) -> None:
 
 
 def test_no_job_has_more_pods_than_anybody_can_count() -> None:
-    with pytest.raises(ParseError, match="2147483647 pods are more than 100000"):
-        JobCache().on_job_updated(job_body(tasks=[a_task(replicas=2**31 - 1)]))
+    with pytest.raises(ParseError, match="2147483647 pods are more than 10000"):
+        JobCache().on_job_updated(an_unstructured(job_body(tasks=[a_task(replicas=2**31 - 1)])))
 
 
 # --- known ---------------------------------------------------------------------------------------
@@ -202,13 +203,13 @@ def _view(ledger: JobCache) -> JobSnapshot:
 def test_pods_before_their_job() -> None:
     ledger = JobCache()
     assert ledger.on_pod_updated(_pod("w/0")) == set()
-    assert ledger.on_job_updated(job_body()) == {"default/j"}
+    assert ledger.on_job_updated(an_unstructured(job_body())) == {"default/j"}
     assert _view(ledger).pods.keys() == {("w", 0)}
 
 
 def test_an_old_message_changes_nothing() -> None:
     ledger = JobCache()
-    ledger.on_job_updated(job_body())
+    ledger.on_job_updated(an_unstructured(job_body()))
     ledger.on_pod_updated(_pod("w/0", version="9"))
     assert ledger.on_pod_updated(_pod("w/0", fate="Failed", version="8")) == set()
     assert _view(ledger).pods["w", 0].status.phase == "Running"
@@ -216,7 +217,7 @@ def test_an_old_message_changes_nothing() -> None:
 
 def test_that_an_earlier_pod_of_the_name_is_gone_changes_nothing() -> None:
     ledger = JobCache()
-    ledger.on_job_updated(job_body())
+    ledger.on_job_updated(an_unstructured(job_body()))
     ledger.on_pod_updated(_pod("w/0", version="9"))
     earlier = pod_body("w/0")
     earlier["metadata"]["uid"] = "another"
@@ -226,7 +227,7 @@ def test_that_an_earlier_pod_of_the_name_is_gone_changes_nothing() -> None:
 
 def test_a_relist_tells_what_is_gone_of_the_namespaces_it_is_about() -> None:
     ledger = JobCache()
-    ledger.on_job_updated(job_body())
+    ledger.on_job_updated(an_unstructured(job_body()))
     concerned: set[str] = set()
     handler = CacheHandler[JobPod](ledger.on_pod_updated, ledger.on_pod_deleted, concerned.update)
     pods, of_another_namespace = Informer(handler, key=uid_of), Informer(handler, key=uid_of)
@@ -241,18 +242,18 @@ def test_a_relist_tells_what_is_gone_of_the_namespaces_it_is_about() -> None:
 
 def test_a_new_job_of_the_name_has_none_of_the_old_pods() -> None:
     ledger = JobCache()
-    ledger.on_job_updated(job_body())
+    ledger.on_job_updated(an_unstructured(job_body()))
     ledger.on_pod_updated(_pod("w/0"))
     body = job_body()
     body["metadata"]["uid"] = "uid-other"
-    ledger.on_job_updated(body)
+    ledger.on_job_updated(an_unstructured(body))
     assert _view(ledger).pods == {}
 
 
 @pytest.mark.parametrize(("scheduler", "ours"), [("", 1), ("arranger", 1), ("volcano", 0)])
 def test_whose_jobs_are_ours(scheduler: str, ours: int) -> None:
     ledger = JobCache(["arranger"])
-    assert len(ledger.on_job_updated(job_body(schedulerName=scheduler))) == ours
+    assert len(ledger.on_job_updated(an_unstructured(job_body(schedulerName=scheduler)))) == ours
 
 
 def test_memory_is_given_back() -> None:
@@ -266,10 +267,10 @@ def test_memory_is_given_back() -> None:
             "ownerReferences": pod_body("w/0")["metadata"]["ownerReferences"],
         }
     }
-    ledger.on_job_updated(job_body())
+    ledger.on_job_updated(an_unstructured(job_body()))
     ledger.on_pod_updated(_pod("w/0"))
-    ledger.on_pod_group_updated(group)
+    ledger.on_pod_group_updated(an_unstructured(group))
     ledger.on_job_deleted("default/j", job_body()["metadata"]["uid"])
     ledger.on_pod_deleted(_pod("w/0"))
-    ledger.on_pod_group_deleted(group)
+    ledger.on_pod_group_deleted(an_unstructured(group))
     assert (ledger._records, ledger._uids) == ({}, {})

@@ -46,7 +46,10 @@ class Recorder:
         names = ",".join(sorted(self.state))
         self.told.append(f"={names}@{resource_version}")
 
-    def applied(self, obj: Thing) -> None:
+    def applied(self, obj: Thing | UndecodableObject) -> None:
+        if isinstance(obj, UndecodableObject):
+            self.told.append(f"?{obj.metadata.name}@{obj.metadata.resource_version}")
+            return
         self.state[obj.metadata.name] = obj.size
         self.told.append(f"+{obj.metadata.name}@{obj.metadata.resource_version}")
 
@@ -182,7 +185,7 @@ STREAMS: dict[str, tuple[list[Any], list[str]]] = {
         [[event("ADDED", "a", 3), event("DELETED", "a", 4), bookmark(10, end=True)]],
         ["=@10"],
     ),
-    "an object that cannot be decoded is skipped, the stream lives on": (
+    "an object that cannot be decoded is told as such, the stream lives on": (
         [
             [
                 event("ADDED", "odd", 2, "large"),
@@ -192,7 +195,7 @@ STREAMS: dict[str, tuple[list[Any], list[str]]] = {
                 event("MODIFIED", "b", 12),
             ]
         ],
-        ["=a,b@10", "+b@12"],
+        ["=a,b@10", "?a@11", "+b@12"],
     ),
     "an unknown event type is ignored": (
         [[*SYNCED, event("MOVED", "a", 11), event("MODIFIED", "a", 12)]],

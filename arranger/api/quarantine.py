@@ -1,0 +1,204 @@
+"""Objects that have made our own code raise: each is set aside alone, until it changes.
+
+An object that meets a fault of ours must hurt nobody else. Whoever catches the exception puts its
+own books right and notes the object here; what it says is not believed until it changes, or until
+its next try is due. Whoever runs a process shows how many there are
+(``arranger_quarantined_objects``).
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import structlog
+
+import arranger
+from arranger.api import event_reasons
+from arranger.api.effects import ObjectReference, PublishEvent
+
+log = structlog.get_logger(__name__)
+
+#: Seconds until an object is tried again that has not changed, after its first fault and at most.
+FIRST_RETRY: Final = 1.0
+LAST_RETRY: Final = 300.0
+#: Characters kept of what an exception says.
+_MAX_ERROR: Final = 200
+#: Innermost frames that are logged, for the first fault at a place.
+_MAX_FRAMES: Final = 16
+_ROOT: Final = Path(arranger.__file__).parent.parent
+
+#: Kind, namespace and name.
+QuarantineKey = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedObject:
+    """An object that has been set aside.
+
+    Attributes:
+        about: the object.
+        error: the exception, for the log: its text may hold anything.
+        place: the innermost frame of ours that it came through.
+        message: what the object's owner is told: nothing that could be about others.
+        faults: how many faults in a row it has met.
+        is_news: whether its last fault was another than the one before.
+        retry_at: when it is tried again even if it has not changed.
+        retry: tries it again; None where only a change helps.
+    """
+
+    about: ObjectReference
+    error: str
+    place: str
+    message: str
+    faults: int
+    is_news: bool
+    retry_at: float
+    retry: Callable[[float], None] | None = field(repr=False)
+
+
+@dataclass(slots=True, eq=False)
+class Quarantine:
+    """The objects that have been set aside, and when each is tried again."""
+
+    _objects: dict[QuarantineKey, QuarantinedObject] = field(default_factory=dict, init=False)
+    #: Where faults were logged with all their frames.
+    _places: set[str] = field(default_factory=set, init=False)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, kind: str, namespace: str, name: str) -> QuarantinedObject | None:
+        """An object that has been set aside; None if it has not."""
+        return self._objects.get((kind, namespace, name))
+
+    def add(
+        self,
+        about: ObjectReference,
+        error: BaseException,
+        now: float,
+        retry: Callable[[float], None] | None = None,
+    ) -> QuarantinedObject:
+        """Set an object aside that has made our code raise; logged once, and when that changes."""
+        key, place, kind = (about.kind, about.namespace, about.name), place_of(error), type(error)
+        before = self._objects.get(key)
+        faults = before.faults + 1 if before is not None else 1
+        found = self._objects[key] = QuarantinedObject(
+            about=about,
+            error=f"{kind.__name__}: {error!s:.{_MAX_ERROR}}",
+            place=place,
+            message=f"an internal error set this object aside until it changes: "
+            f"{kind.__name__} at {place}",
+            faults=faults,
+            is_news=before is None or (before.about, before.place) != (about, place),
+            retry_at=now + min(FIRST_RETRY * 2 ** min(faults - 1, 16), LAST_RETRY),
+            retry=retry,
+        )
+        if found.is_news:
+            told = {**_names_of(about), "place": place, "error": found.error}
+            if place not in self._places:
+                self._places.add(place)
+                lines = traceback.format_exception(error, limit=-_MAX_FRAMES, chain=False)
+                told["frames"] = "".join(lines)
+            log.error("object.quarantined", **told)
+        return found
+
+    def add_undecodable(self, about: ObjectReference, why: str, now: float) -> QuarantinedObject:
+        """Set an object aside that cannot be decoded; whoever reads it has logged why."""
+        key = (about.kind, about.namespace, about.name)
+        before, place = self._objects.get(key), "decoding"
+        found = self._objects[key] = QuarantinedObject(
+            about=about,
+            error=f"{why:.{_MAX_ERROR}}",
+            place=place,
+            message=f"set aside until it changes, as it cannot be decoded: {why:.{_MAX_ERROR}}",
+            faults=before.faults + 1 if before is not None else 1,
+            is_news=before is None or (before.about, before.place) != (about, place),
+            retry_at=now,
+            retry=None,
+        )
+        return found
+
+    def release(self, kind: str, namespace: str, name: str) -> bool:
+        """An object has gone, or was taken in without a fault; whether it had been set aside."""
+        if not self._objects:
+            return False
+        found = self._objects.pop((kind, namespace, name), None)
+        if found is not None:
+            log.info("object.released", **_names_of(found.about))
+        return found is not None
+
+    def count(self) -> Counter[str]:
+        """How many objects of each kind there are."""
+        return Counter(kind for kind, _, _ in self._objects)
+
+    def drop_retries(self) -> None:
+        """Whoever was to try objects again is gone: only a change helps."""
+        self._objects = {key: _without_retry(found) for key, found in self._objects.items()}
+
+    def take_due(self, now: float) -> list[QuarantinedObject]:
+        """The objects that are to be tried again now; each once, unless it fails again."""
+        if not self._objects:
+            return []
+        due = [found for found in self._objects.values() if found.retry and found.retry_at <= now]
+        for found in due:
+            about = found.about
+            self._objects[about.kind, about.namespace, about.name] = _without_retry(found)
+        return due
+
+    def next_due(self) -> float | None:
+        """When :meth:`take_due` will have something to give."""
+        return min((o.retry_at for o in self._objects.values() if o.retry), default=None)
+
+
+def quarantined_event(found: QuarantinedObject, controller: str = "") -> PublishEvent:
+    """What the owner of an object is told."""
+    return PublishEvent(
+        found.about,
+        event_reasons.QUARANTINED,
+        "Quarantine",
+        found.message,
+        "Warning",
+        controller=controller,
+    )
+
+
+def place_of(error: BaseException) -> str:
+    """The innermost frame of ours that an exception came through."""
+    place, frames = "unknown", error.__traceback__
+    while frames is not None:
+        path = Path(frames.tb_frame.f_code.co_filename)
+        if path.is_relative_to(_ROOT) and path.relative_to(_ROOT).parts[0] == "arranger":
+            where = f"{path.relative_to(_ROOT)}:{frames.tb_lineno}"
+            place = f"{where} in {frames.tb_frame.f_code.co_name}"
+        frames = frames.tb_next
+    return place
+
+
+def frames_of(error: BaseException) -> list[TracebackType]:
+    """The frames that an exception came through, the innermost first."""
+    frames, each = [], error.__traceback__
+    while each is not None:
+        frames.append(each)
+        each = each.tb_next
+    return frames[::-1]
+
+
+def _without_retry(found: QuarantinedObject) -> QuarantinedObject:
+    return QuarantinedObject(
+        found.about, found.error, found.place, found.message, found.faults, False, 0.0, None
+    )
+
+
+def _names_of(about: ObjectReference) -> dict[str, str]:
+    return {
+        "kind": about.kind,
+        "namespace": about.namespace,
+        "name": about.name,
+        "uid": about.uid,
+    }

@@ -1,0 +1,41 @@
+"""How large a job may be: more than anybody needs, and less than would keep others waiting.
+
+Our definitions say the same. A cluster may have definitions of others, so it is checked here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+#: Pods of one job.
+MAX_PODS: Final = 10_000
+#: Tasks, or sets of workers.
+MAX_PARTS: Final = 256
+#: Policies of a job or of a task.
+MAX_POLICIES: Final = 64
+#: Events of one policy.
+MAX_EVENTS: Final = 16
+#: Plugins of a job, and arguments of one of them.
+MAX_PLUGINS: Final = 16
+MAX_ARGUMENTS: Final = 64
+#: Volumes that all pods of a job have.
+MAX_VOLUMES: Final = 64
+#: Containers of a template, those that run first among them.
+MAX_CONTAINERS: Final = 64
+#: Bytes of a template as JSON.
+MAX_TEMPLATE_BYTES: Final = 262_144
+
+
+def check_number(what: str, number: int, most: int) -> None:
+    """Raises ValueError if there are more of something than there may be."""
+    if number > most:
+        raise ValueError(f"{number} {what} are more than {most}")
+
+
+def check_pods(counts: Iterable[int]) -> None:
+    """Raises ValueError if there are more pods than a job may have.
+
+    A number below zero is no pods, and makes up for none of the others.
+    """
+    check_number("pods", sum(max(0, count) for count in counts), MAX_PODS)

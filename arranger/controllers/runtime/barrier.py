@@ -1,0 +1,172 @@
+"""What one object makes our code raise reaches no other object.
+
+An exception in a handler of an informer or in a reconcile concerns the object that it was about:
+that one is quarantined, counted, told to its owner, and tried again; all others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Generic
+
+from arranger.api import event_reasons
+from arranger.api.effects import ObjectReference, PublishEvent
+from arranger.api.parsing.errors import ParseError
+from arranger.api.quarantine import Quarantine, QuarantinedObject, quarantined_event
+from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
+from arranger.kube.watch.decoder import T, UndecodableObject
+
+#: Who tells owners, in the Events.
+_CONTROLLER: Final = "arranger-controllers"
+
+
+class UnreadableError(Exception):
+    """An object is not what its kind is; the message says where."""
+
+
+class ObjectBarrier:
+    """The quarantined objects of one process.
+
+    Args:
+        publish: tells owners.
+        metrics: gets the gauge ``quarantined_objects`` {kind}.
+    """
+
+    def __init__(
+        self,
+        publish: Callable[[PublishEvent], None] = lambda _: None,
+        metrics: MetricsRecorder = NULL_METRICS,
+    ) -> None:
+        self._publish = publish
+        self._metrics = metrics
+        #: Those that no handler could take in, and those that could not be reconciled.
+        self._unheard = Quarantine()
+        self._unreconciled = Quarantine()
+        self._kinds: set[str] = set()
+
+    @property
+    def unheard(self) -> Quarantine:
+        """The objects that no handler could take in."""
+        return self._unheard
+
+    @property
+    def unreconciled(self) -> Quarantine:
+        """The objects whose reconcile has raised."""
+        return self._unreconciled
+
+    def on_unheard(
+        self, about: ObjectReference, error: Exception, retry: Callable[[], None] | None = None
+    ) -> None:
+        """A handler raised about an object; ``retry`` has it heard again after a while."""
+        loop = asyncio.get_running_loop()
+        again = None if retry is None else lambda _: retry()
+        found = self._unheard.add(about, error, loop.time(), again)
+        if retry is not None:
+            loop.call_at(found.retry_at, self._retry_due)
+        self._tell(found, error)
+
+    def on_unreadable(self, about: ObjectReference, why: str) -> None:
+        """An object is not what its kind is."""
+        error = UnreadableError(why)
+        now = asyncio.get_running_loop().time()
+        self._tell(self._unheard.add(about, error, now), error)
+
+    def on_heard(self, about: ObjectReference) -> None:
+        """An object was taken in, or is gone."""
+        self._release(self._unheard, about)
+
+    def on_reconcile_fault(self, about: ObjectReference, error: Exception) -> None:
+        """A reconcile raised what it must not; it is tried again by its work queue."""
+        now = asyncio.get_running_loop().time()
+        self._tell(self._unreconciled.add(about, error, now), error)
+
+    def on_reconciled(self, about: ObjectReference) -> None:
+        """An object was reconciled."""
+        self._release(self._unreconciled, about)
+
+    def _release(self, quarantine: Quarantine, about: ObjectReference) -> None:
+        if quarantine.release(about.kind, about.namespace, about.name):
+            self._count()
+
+    def _tell(self, found: QuarantinedObject, error: Exception) -> None:
+        self._count()
+        if not found.is_news:
+            return
+        event = quarantined_event(found, _CONTROLLER)
+        if isinstance(error, UnreadableError):
+            note = f"it cannot be read, and what was known of it holds on: {error}"
+            event = PublishEvent(
+                found.about,
+                event_reasons.QUARANTINED,
+                "Quarantine",
+                note,
+                "Warning",
+                controller=_CONTROLLER,
+            )
+        self._publish(event)
+
+    def _retry_due(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for found in self._unheard.take_due(now):
+            if found.retry is not None:
+                found.retry(now)
+
+    def _count(self) -> None:
+        counts = self._unheard.count() | self._unreconciled.count()
+        self._kinds |= counts.keys()
+        for kind in self._kinds:
+            self._metrics.set_gauge("quarantined_objects", counts[kind], kind=kind)
+
+
+@dataclass(frozen=True)
+class InformerFaults(Generic[T]):
+    """Answers for the objects of one informer that make a handler raise.
+
+    Args:
+        about: names an object in Events.
+        hear: tells the handlers of an object again.
+    """
+
+    barrier: ObjectBarrier
+    api_version: str
+    kind: str
+    hear: Callable[[T], None]
+
+    def on_update_fault(self, obj: T, before: T | None, error: Exception) -> None:
+        """The handlers go by the last state that they could take in."""
+        if isinstance(error, ParseError):
+            self.barrier.on_unreadable(self._about(obj), str(error))
+        else:
+            self.barrier.on_unheard(self._about(obj), error, lambda: self._hear_again(obj))
+
+    def on_delete_fault(self, obj: T, error: Exception) -> None:
+        """What is gone cannot be told anything, and does not come again."""
+        self.barrier.on_unheard(self._about(obj), error)
+
+    def on_undecodable(self, obj: UndecodableObject) -> None:
+        """The handlers go by its last state, if there is one."""
+        self.barrier.on_unreadable(self._about(obj), obj.error)
+
+    def on_heard(self, obj: T) -> None:
+        """All is well with an object."""
+        if self.barrier.unheard:
+            self.barrier.on_heard(self._about(obj))
+
+    def on_gone(self, obj: T | UndecodableObject) -> None:
+        """An object is gone."""
+        if self.barrier.unheard:
+            self.barrier.on_heard(self._about(obj))
+
+    def _hear_again(self, obj: T) -> None:
+        try:
+            self.hear(obj)
+        except Exception as error:
+            self.on_update_fault(obj, None, error)
+        else:
+            self.on_heard(obj)
+
+    def _about(self, obj: T | UndecodableObject) -> ObjectReference:
+        meta = obj.metadata
+        return ObjectReference(self.api_version, self.kind, meta.namespace, meta.name, meta.uid)
