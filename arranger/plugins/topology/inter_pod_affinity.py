@@ -102,9 +102,7 @@ class InterPodAffinity(Plugin):
             data = state[self.name] = _PreFilterState(cluster, own)
         own, existing = data.own, Domains()
         if own.too_much:
-            text = (
-                f"pod affinity and anti-affinity have {own.too_much}, which is too much to look at"
-            )
+            text = f"pod affinity and anti-affinity have {own.too_much}, which are not looked at"
             return self.reject(text, resolvable=False)
         others = cluster.table.affinity.required_anti
         _add_existing(existing, data, "anti", others, pod.pod)

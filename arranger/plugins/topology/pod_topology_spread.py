@@ -210,9 +210,10 @@ class PodTopologySpread(Plugin):
     @staticmethod
     def _hard(pod: PodInfo) -> list[SpreadConstraint]:
         """The pod's own hard constraints; the default ones would need the cluster."""
+        own = pod.pod.spec.topology_spread_constraints[:MAX_CONSTRAINTS]
         return [
             compile_constraint(c, pod.pod.metadata.labels)
-            for c in pod.pod.spec.topology_spread_constraints
+            for c in own
             if c.when_unsatisfiable == "DoNotSchedule"
         ]
 
