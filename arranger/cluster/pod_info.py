@@ -22,6 +22,8 @@ _encode: Final = msgspec.json.Encoder().encode
 #: What pods request, by the key of their spec: the youngest so many.
 _known_requests: dict[bytes, tuple[Amounts, tuple[int, int]]] = {}
 _MAX_KNOWN: Final = 4096
+#: Bytes of a key with which they are kept.
+_MAX_KEPT: Final = 16 * 1024
 
 
 class PodInfo:
@@ -159,6 +161,8 @@ def _long_running(spec: PodSpec) -> Iterator[Container]:
 
 
 def _requests_of_spec(key: bytes, pod: Pod) -> tuple[Amounts, tuple[int, int]]:
+    if len(key) > _MAX_KEPT:
+        return _requests(pod)
     known = _known_requests.get(key)
     if known is None:
         if len(_known_requests) >= _MAX_KNOWN:

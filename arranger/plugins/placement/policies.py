@@ -7,12 +7,12 @@ and cost a look at the pod's annotations. Why there are these: docs/design/tyjob
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
 from arranger.api.annotations import PLACEMENT, ROLE
+from arranger.api.bounded_cache import bounded_cache
 from arranger.api.types.core import Pod
 from arranger.cluster import ABSENT, BoolArray, IntArray, NodeTable, NodeView, PodInfo
 from arranger.framework import SKIP, CycleState, DependsOn, Plugin, Status
@@ -49,7 +49,7 @@ class PlacementPolicyPlugin(Plugin):
         return text is not None and self.name in policy_names(text)
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256)
 def policy_names(text: str) -> frozenset[str]:
     """The names in the annotation; unknown ones have no effect."""
     return frozenset(part.strip() for part in text.split(","))
