@@ -72,6 +72,10 @@ class _CacheEntry:
     found: dict[int, list[list[ChosenDevice]]] = field(default_factory=dict)
     exhausted_searches: int = 0
 
+    def count_search(self, *, exhausted: bool) -> None:
+        """A search has failed; whether it hit its limit."""
+        self.exhausted_searches += exhausted
+
 
 class AllocationQuery:
     """Claims that are to be allocated together, on some node of a cluster as it is now."""
@@ -153,7 +157,7 @@ class AllocationQuery:
                 max_looks=_SHORT_SEARCH_LOOKS if impatient else MAX_LOOKS,
             )
         except AllocationError as error:
-            self._entry.exhausted_searches += isinstance(error, SearchLimitError)
+            self._entry.count_search(exhausted=isinstance(error, SearchLimitError))
             text = str(error)[:_MAX_REASON]
             for theirs, claim in zip(self._entry.claims, self._claims, strict=True):
                 text = text.replace(f"claim {claim.key}", f"claim {theirs}")

@@ -36,6 +36,10 @@ class Budget:
     def __init__(self) -> None:
         self.left = 0
 
+    def refill(self, steps: int) -> None:
+        """An evaluation begins, which may take so many."""
+        self.left = steps
+
     def spend(self, steps: int) -> None:
         """Take so many steps.
 
@@ -102,7 +106,7 @@ class Program:
             CostLimitError: it takes too many steps.
             Exception: what else the expression raises.
         """
-        self._budget.left = self._max_steps
+        self._budget.refill(self._max_steps)
         activation = self._runner.new_activation()
         return BudgetedEvaluator(self._tree, activation, self._budget).evaluate(variables)
 
