@@ -24,6 +24,9 @@ GANG_TIMED_OUT: Final = "GangTimedOut"
 #: unknown and ignored, or its card annotation names none, or there are settings of a gang and no
 #: name of one.
 INVALID_ANNOTATION: Final = "InvalidAnnotation"
+#: The pod claims a higher priority, or another service type, than its queue believes; the text says
+#: as what it counts.
+LIMITED_BY_QUEUE: Final = "LimitedByQueue"
 #: The pod's queue would exceed its limit of CPU; the text has the numbers, in thousandths.
 INSUFFICIENT_CPU_QUOTA: Final = "InsufficientCPUQuota"
 #: The pod's queue would exceed its limit of memory; the text has the numbers, in Mi.

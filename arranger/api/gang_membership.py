@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from arranger.api import annotations as keys
 from arranger.api.bounded_cache import bounded_cache
-from arranger.api.parsing.duration import parse_duration
+from arranger.api.parsing.duration import MAX_DURATION, parse_duration
 from arranger.api.parsing.errors import ParseError, shown
 from arranger.api.parsing.json_text import parse_json
 from arranger.api.parsing.scalars import parse_bool, parse_int
@@ -253,7 +253,7 @@ def pod_group_settings(group: AnyPodGroup, problems: list[str]) -> GangSettings:
     minimum = _non_negative("minMember", spec.min_member, problems)
     tasks = spec.min_task_member.items()
     minimums = ((task, _non_negative("minTaskMember", n, problems)) for task, n in sorted(tasks))
-    wait_time = float(wait) or None
+    wait_time = min(float(wait), MAX_DURATION) or None
     from_spec = GangSettings(minimum, wait_time=wait_time, bundle_minimums=tuple(minimums))
     return from_annotations.with_fallback(from_spec)
 
@@ -333,7 +333,7 @@ def _check_total(
 def _non_negative(field: str, number: int | None, problems: list[str]) -> int:
     if number is not None and number < 0:
         problems.append(f"spec.{field}: {number} is less than zero")
-    return max(number or 0, 0)
+    return max(0, min(number or 0, _MAX_PODS))
 
 
 def _enum_parser(kind: type[E]) -> Callable[[str], E]:

@@ -28,15 +28,15 @@ from arranger.api.parsing.errors import ParseError, shown
 from arranger.api.parsing.json_text import parse_json
 from arranger.api.parsing.scalars import MAX_INT64, parse_int
 from arranger.api.resource_requests import Amounts
-from arranger.api.types.core import Pod
+from arranger.api.types.core import ObjectMeta, Pod
 from arranger.api.types.queue import Queue
-from arranger.api.types.tyjob import DEFAULT_PRIORITY
+from arranger.api.types.tyjob import API_VERSION, DEFAULT_PRIORITY
 
 DEFAULT_QUEUE: Final = "default"
 #: What all queues are part of, whether or not there is a Queue of that name.
 ROOT_QUEUE: Final = "root"
-#: Job priorities are from 1 to 10; what is longer was not written by the controller.
-_MAX_JOB_PRIORITY: Final = 999_999_999
+#: Job priorities are from 1 to 10.
+_MAX_JOB_PRIORITY: Final = 10
 _MAX_CARDS: Final = 1000
 _JOB_QUEUE_POLICIES: Final = ("Priority", "DRF")
 #: How annotations about gangs begin; those that mark a gang out of time may outlive it.
@@ -95,15 +95,22 @@ def queue_of(pod: Pod, group_queue: str = "") -> str:
     return own or group_queue or DEFAULT_QUEUE
 
 
-def job_priority(annotations: Mapping[str, str]) -> int:
-    """The job priority of a pod; that of a TYJob by default where none is stated."""
-    stated = _parse_priority(annotations.get(JOB_PRIORITY, ""))
+def job_priority(meta: ObjectMeta) -> int:
+    """The job priority of a pod: believed of those that a TYJob controls, else that of any job."""
+    text = meta.annotations.get(JOB_PRIORITY, "")
+    stated = _parse_priority(text) if text and is_of_tyjob(meta) else None
     return DEFAULT_PRIORITY if stated is None else stated
+
+
+def is_of_tyjob(meta: ObjectMeta) -> bool:
+    """Whether a TYJob controls a pod."""
+    owner = meta.controller
+    return owner is not None and owner.kind == "TYJob" and owner.api_version == API_VERSION
 
 
 def _parse_priority(text: str) -> int | None:
     try:
-        return parse_int(text, maximum=_MAX_JOB_PRIORITY) if text else None
+        return parse_int(text, minimum=1, maximum=_MAX_JOB_PRIORITY)
     except ParseError:
         return None
 
@@ -144,8 +151,10 @@ def invalid_values(pod: Pod, policies: Container[str], *, in_gang: bool = False)
         unknown = [name for part in text.split(",") if (name := part.strip()) not in policies]
         problems += [f"{PLACEMENT}: {shown(name)} is no plugin of this profile" for name in unknown]
     job = annotations.get(JOB_PRIORITY, "")
-    if job and _parse_priority(job) is None:
-        problems.append(f"{JOB_PRIORITY}: {shown(job)} is not a number such as {DEFAULT_PRIORITY}")
+    if job and not is_of_tyjob(pod.metadata):
+        problems.append(f"{JOB_PRIORITY}: it counts on pods of TYJobs only")
+    elif job and _parse_priority(job) is None:
+        problems.append(f"{JOB_PRIORITY}: {shown(job)} is not a number from 1 to 10")
     policy = annotations.get(JOB_QUEUE_POLICY, "")
     if policy not in ("", *_JOB_QUEUE_POLICIES):
         problems.append(f"{JOB_QUEUE_POLICY}: {shown(policy)} is neither 'Priority' nor 'DRF'")

@@ -12,9 +12,10 @@ from arranger.cli.commands.explain import explain
 from arranger.cli.commands.queue import queue
 from arranger.cli.commands.run import run
 from arranger.cli.commands.simulate import simulate
+from arranger.cli.output.errors import CommandGroup
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Arranger, a Kubernetes scheduler. Also installed as kubectl-arranger."""
 
@@ -27,14 +28,15 @@ for command in (controllers, demo, explain, queue, run, simulate):
 @options.output
 def version(output: str) -> None:
     """Print the version, and whose behaviour the plugins have."""
-    import json
     import platform
+
+    from arranger.cli.output.screen import say, say_json
 
     facts = {"arranger": __version__, "kubernetes": "1.36", "python": platform.python_version()}
     if output == "json":
-        click.echo(json.dumps(facts))
+        say_json(facts)
     else:
-        click.echo("  ".join(f"{name} {what}" for name, what in facts.items()))
+        say("  ".join(f"{name} {what}" for name, what in facts.items()))
 
 
 if __name__ == "__main__":

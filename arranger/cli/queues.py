@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from arranger.api.queue_annotations import job_priority
 from arranger.api.resource_requests import format_resource_list
-from arranger.api.types.core import Node, Pod
+from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import QUEUE_API_VERSION
-from arranger.controllers.queue.cache import (
-    QUEUES_PATH,
-    ObservedQueue,
-    PodEntry,
-    QueueCache,
-    Usage,
-)
+from arranger.controllers.queue.cache import QUEUES_PATH, QueueCache
+from arranger.controllers.queue.entries import ObservedQueue, PodEntry, Usage
 from arranger.controllers.queue.status import limit_of, state_of, usage
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.transport import Request, Transport
@@ -129,6 +125,8 @@ async def load_queue_cache(
     cache = QueueCache(schedulers)
     for queue in await _list_all(transport, QUEUES_PATH, ObservedQueue):
         cache.on_queue_updated(queue)
+    for namespace in await _list_all(transport, "/api/v1/namespaces", Namespace):
+        cache.on_namespace_updated(namespace)
     for node in await _list_all(transport, "/api/v1/nodes", Node):
         cache.on_node_updated(node)
     pod_groups = f"/apis/{QUEUE_API_VERSION}/podgroups"
@@ -188,7 +186,8 @@ def _tree_order(cache: QueueCache, chosen: set[str]) -> Iterator[str]:
 
 
 def _queue_view(cache: QueueCache, name: str, entries: list[PodEntry]) -> QueueView:
-    state, rows = cache.states.get(name), _waiting_rows(entries)
+    state = cache.states.get(name)
+    rows = _waiting_rows(entries, partial(cache.rights.believed_priority, name))
     if state is None:
         phase = "Open" if name == "default" else "there is no such queue"
         return QueueView(name, None, phase, Usage(), Counter(Pending=len(rows)), rows)
@@ -197,7 +196,9 @@ def _queue_view(cache: QueueCache, name: str, entries: list[PodEntry]) -> QueueV
     return QueueView(name, state, phase, used, counts, rows, problems)
 
 
-def _waiting_rows(entries: list[PodEntry]) -> tuple[WaitingRow, ...]:
+def _waiting_rows(
+    entries: list[PodEntry], believed: Callable[[int], int]
+) -> tuple[WaitingRow, ...]:
     """What waits, in the order of the queue: priorities, then age, then name (PrioritySort).
 
     Turns that jobs take by fair shares are not worked out.
@@ -206,19 +207,19 @@ def _waiting_rows(entries: list[PodEntry]) -> tuple[WaitingRow, ...]:
     for entry in entries:
         workloads.setdefault(entry.workload, []).append(entry.pod)
 
-    rows = [_waiting_row(workload, pods) for workload, pods in workloads.items()]
+    rows = [_waiting_row(workload, pods, believed) for workload, pods in workloads.items()]
     rows.sort(key=lambda row: (-row.priority, -row.job_priority, row.since or _NEVER, row.name))
     return tuple(replace(row, position=n) for n, row in enumerate(rows, start=1))
 
 
-def _waiting_row(workload: str, pods: list[Pod]) -> WaitingRow:
+def _waiting_row(workload: str, pods: list[Pod], believed: Callable[[int], int]) -> WaitingRow:
     name, reasons = workload if "/" in workload else pods[0].key, Counter(map(_reason, pods))
     # Among equally frequent ones the first alphabetically, so that the text is stable.
     reason = min(reasons, key=lambda text: (-reasons[text], text))
     since = min(filter(None, (pod.metadata.creation_timestamp for pod in pods)), default=None)
     first = min(pods, key=lambda pod: (-pod.priority, pod.metadata.creation_timestamp or _NEVER))
-    job = job_priority(first.metadata.annotations)
-    return WaitingRow(0, name, len(pods), first.priority, job, since, reason)
+    job = job_priority(first.metadata)
+    return WaitingRow(0, name, len(pods), believed(first.priority), job, since, reason)
 
 
 def _reason(pod: Pod) -> str:

@@ -36,6 +36,11 @@ BASIC_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 NOT_OFFERED: Final = 4
 
 
+def exact_sum(amounts: IntArray) -> int:
+    """The sum of a column, which may have more than 64 bits."""
+    return (int((amounts >> 32).sum()) << 32) + int((amounts & 0xFFFFFFFF).sum())
+
+
 class Interner(Generic[H]):
     """Distinct values, numbered in order of first sight."""
 

@@ -39,6 +39,8 @@ from arranger.cluster.pod_info import HostPort, PodInfo, PvcKey
 _FIRST_CAPACITY: Final = 64
 #: Changes kept in the log.
 _LOG_LIMIT: Final = 65536
+#: No node counts for more pods: their number on all nodes stays within 64 bits.
+MAX_PODS: Final = 2**31 - 1
 
 
 class RowChange(IntEnum):
@@ -311,9 +313,8 @@ class NodeTable:
             if amount >= LARGE:
                 self._excess.settle(requested, column, row)
             if column == NOT_OFFERED:
-                if sign > 0:
-                    self._rows_of_unmet[pod.uid] = row
-                else:
+                self._rows_of_unmet[pod.uid] = row
+                if sign < 0:
                     del self._rows_of_unmet[pod.uid]
 
     def _account(self, pod: PodInfo, row: int, sign: int) -> None:
@@ -340,22 +341,22 @@ class NodeTable:
     def _set_allocatable(self, row: int, offered: Amounts) -> None:
         self.allocatable[:, row] = 0
         for name, amount in offered.items():
-            if not name:
-                continue  # it is that of NOT_OFFERED
             if self.resources.find(name) == ABSENT:
                 self._add_column(name)
-            self.allocatable[self.resources.id(name), row] = min(amount, MAX_AMOUNT - 1)
+            column = self.resources.id(name)
+            most = {PODS: MAX_PODS, NOT_OFFERED: 0}.get(column, MAX_AMOUNT - 1)
+            self.allocatable[column, row] = max(0, min(amount, most))
 
     def _add_column(self, resource: str) -> None:
         """A node is the first to offer a resource, which pods may have requested already."""
-        unmet = [(self.pods[row][uid], row) for uid, row in self._rows_of_unmet.items()]
+        unmet = ((self.pods[row][uid], row) for uid, row in self._rows_of_unmet.items())
         asking = [(pod, row) for pod, row in unmet if resource in pod.requests]
         for pod, row in asking:
             self._count_requests(pod, row, -1)
         self.resources.id(resource)
         fresh = np.zeros((1, self.allocatable.shape[1]), dtype=np.int64)
-        self.allocatable = np.concatenate([self.allocatable, fresh])
-        self.requested = np.concatenate([self.requested, fresh])
+        matrices = self.allocatable, self.requested
+        self.allocatable, self.requested = (np.concatenate([each, fresh]) for each in matrices)
         for pod, row in asking:
             self._count_requests(pod, row, 1)
             self._log_change(RowChange.USAGE, row)

@@ -89,6 +89,11 @@ class PodInfo:
         return self.pod.metadata.uid
 
     @property
+    def namespace(self) -> str:
+        """The pod's namespace."""
+        return self.pod.metadata.namespace
+
+    @property
     def key(self) -> str:
         """``namespace/name``."""
         return self.pod.key

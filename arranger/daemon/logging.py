@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 from structlog.typing import EventDict
 
+from arranger.api.printable import printable_lines
 from arranger.daemon.token_bucket import TokenBucket
 
 
@@ -27,7 +28,11 @@ def configure_logging(*, level: str = "INFO", terminal: bool | None = None) -> N
         structlog.processors.StackInfoRenderer(),
     ]
     last: list[structlog.types.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
+        [
+            structlog.processors.format_exc_info,
+            _shown_as_text,
+            structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+        ]
         if readable
         else [
             structlog.processors.format_exc_info,
@@ -90,6 +95,18 @@ class _Bounded(logging.Filter):
             else:
                 record.msg = f"{record.msg} (left out: {more} of this kind)"
         return True
+
+
+def _shown_as_text(_: object, __: str, line: EventDict) -> EventDict:
+    """What others said, without control codes; a terminal would obey them."""
+    return {name: _as_text(value) for name, value in line.items()}
+
+
+def _as_text(value: object) -> object:
+    """Numbers and truth values as they are, all else as a text that can be shown."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return printable_lines(value if isinstance(value, str) else str(value))
 
 
 def _what_happened_first(_: object, __: str, line: EventDict) -> EventDict:

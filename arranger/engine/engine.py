@@ -29,6 +29,8 @@ from arranger.engine.gang.placement.topology import MemberDomains
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
+from arranger.engine.gang.priority import EffectivePriorities
+from arranger.engine.gang.reservation_budget import ReservationBudget
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.starvation import StarvationGuard
@@ -37,6 +39,7 @@ from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.engine.handlers.owner_handlers import OwnerHandlers
 from arranger.engine.handlers.pod_handlers import PodHandlers
+from arranger.engine.handlers.tenant_handlers import TenantHandlers
 from arranger.engine.handlers.workload_gangs import WorkloadGangs
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
 from arranger.engine.pending_effects import PendingEffects
@@ -186,8 +189,9 @@ class Engine:
             cluster, cycle, nominator, holds, PlacementSearcher(cluster, cycle, nominator)
         )
         planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
+        budget = ReservationBudget(gang_config)
         starvation_guard = StarvationGuard(
-            context, queue, reservations, entities, gang_cycle, gang_config.starvation_after
+            context, queue, reservations, entities, gang_cycle, gang_config.starvation_after, budget
         )
         self._gang_scheduler = GangScheduler(
             context,
@@ -225,16 +229,11 @@ class Engine:
         )
         # What the watches deliver.
         initial = InitialObjects()
+        priorities = EffectivePriorities(context, nominator, registry, ledger)
+        tenants = TenantHandlers(context, queue, ledger, quota, priorities)
+        scheduler = self._gang_scheduler
         gang_handlers = GangHandlers(
-            initial,
-            context,
-            queue,
-            registry,
-            ledger,
-            nominator,
-            quota,
-            self._gang_scheduler,
-            gang_objects,
+            initial, context, queue, registry, ledger, priorities, quota, scheduler, gang_objects
         )
         self._workload_index = WorkloadIndex(workload_kinds)
         workloads = WorkloadGangs(initial, context, registry, self._workload_index)
@@ -254,6 +253,8 @@ class Engine:
             HoldRecovery(context, ledger, holds, gang_objects, gangs, cycle),
             gang_handlers,
             workloads,
+            priorities,
+            tenants,
         )
         self.workload_handlers = WorkloadHandlers(workloads, gang_handlers, pod_handlers)
         self.handlers = EventHandlers(
@@ -267,6 +268,7 @@ class Engine:
             self._gang_scheduler,
             gang_objects,
             gang_handlers,
+            tenants,
             pod_handlers,
         )
         self.owner_handlers = OwnerHandlers(context, owners, ledger, queue)

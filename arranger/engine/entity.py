@@ -73,6 +73,7 @@ class QueuedPod:
         shown_node: the node that its status shows as nominated, or will after our last write.
         nodes_written: all nodes that we have ever written there, "" for none among them.
         pending_update: what the pod was edited to while a decision about it was being carried out.
+        told: what its queue does not believe of it, as it was told last.
     """
 
     pod: PodInfo
@@ -94,6 +95,7 @@ class QueuedPod:
     shown_node: str = field(init=False)
     nodes_written: set[str] = field(default_factory=set)
     pending_update: PodInfo | None = None
+    told: str = ""
 
     def __post_init__(self) -> None:
         self.signature = _signature_of(self.profile, self.pod)
@@ -125,6 +127,10 @@ class QueuedPod:
         self.pod = pod
         self.pending_update = None
         self.signature = _signature_of(self.profile, pod)
+
+    def sign_anew(self) -> None:
+        """Something else than the pod has changed that its class depends on."""
+        self.signature = _signature_of(self.profile, self.pod)
 
     def transition(self, to: Phase) -> None:
         """Enter a phase.

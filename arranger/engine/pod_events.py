@@ -164,6 +164,11 @@ def invalid_annotations(
     return [_warning(member, event_reasons.INVALID_ANNOTATION, _ignored(problems))]
 
 
+def limited_by_queue(member: QueuedPod, text: str) -> PublishEvent:
+    """The pod counts for less than it claims, since its queue does not believe more."""
+    return _warning(member, event_reasons.LIMITED_BY_QUEUE, text)
+
+
 def invalid_gang_annotations(pod: Pod, problems: Sequence[str]) -> PublishEvent:
     """Annotations of a pod about its gang cannot be read; the others count."""
     return _object_warning(object_ref(pod), event_reasons.INVALID_GANG, _ignored(problems))

@@ -49,6 +49,10 @@ class QuotaGate:
         """A gang has its minimum: its cards count by its pods."""
         self._admission.release(gang)
 
+    def withdraw_unentitled(self) -> None:
+        """Queues say otherwise who may use them: nothing is kept for who may not."""
+        self._admission.withdraw_unentitled()
+
     def release(self, gang: str) -> bool:
         """A gang is gone; whether anything was kept for it."""
         kept = self._min_resources.forget(gang)

@@ -17,7 +17,7 @@ import numpy as np
 from arranger.api.annotations import JOB_PRIORITY
 from arranger.api.gang_membership import Topology
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import ABSENT, IntArray
+from arranger.cluster.columns import ABSENT, IntArray, exact_sum
 from arranger.cluster.node_sizes import amounts_text, why_too_large
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
@@ -137,7 +137,7 @@ class Satisfiability:
     def _largest(self, amounts: IntArray, required: Topology | None) -> int | None:
         """The sum over all rows, or the largest over those of a domain; None for no domain."""
         if required is None:
-            return int(amounts.sum())
+            return exact_sum(amounts)
         table = self._cluster.table
         column = table.label_column(required.key)[: table.size]
         inside = table.alive[: table.size] & (column != ABSENT)
@@ -161,7 +161,7 @@ class Satisfiability:
                     amounts, may = amounts_text({name: amount}), amounts_text({name: limit})
                     return f"{asks} {amounts}, and queue {state.name} may use {may}"
             if cards and state.card_quota is not None:
-                names = ledger.cards_wanted_by(pod) or tuple(state.card_quota)
+                names = ledger.annotations.cards_wanted_by(pod) or tuple(state.card_quota)
                 quota = sum(state.card_quota.get(name, 0) for name in names)
                 if cards > quota:
                     return f"{asks} {cards} cards, and queue {state.name} may use {quota}"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from arranger.explain.snapshot import Snapshot, SnapshotError
+from arranger.files.content import read_text
+from arranger.files.json_text import parse_json
+from arranger.files.limits import FileError
+from arranger.files.yaml_lines import line_of
+from arranger.files.yaml_text import documents
 
 _STEP: Final = re.compile(r"\.([^.\[\]`]+)|\[(\d+)\]")
 _PATH: Final = re.compile(r"at `\$([^`]*)`")
@@ -33,7 +34,7 @@ def read_snapshots(paths: Sequence[Path]) -> Iterator[Snapshot]:
     for path in paths:
         text = _read(path)
         if ".jsonl" in path.suffixes:
-            for number, line in enumerate(text.splitlines(), start=1):
+            for number, line in enumerate(text.split("\n"), start=1):
                 if line.strip():
                     data = _json(line, f"{path}:{number}")
                     yield _snapshot(data, f"{path}:{number}")
@@ -53,19 +54,17 @@ def read_snapshots(paths: Sequence[Path]) -> Iterator[Snapshot]:
 
 def _read(path: Path) -> str:
     try:
-        data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise SnapshotError(f"{path}: {reason}") from error
+        return read_text(path)
+    except FileError as error:
+        raise SnapshotError(f"{path}: {error}") from error
 
 
 def _json(text: str, origin: str) -> Mapping[str, Any]:
     try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise SnapshotError(f"{origin}: column {error.colno}: not JSON: {error.msg}") from error
-    return _mapping(data, origin)
+        return _mapping(parse_json(text), origin)
+    except FileError as error:
+        where = f"column {error.column}: " if error.column is not None else ""
+        raise SnapshotError(f"{origin}: {where}{error}") from error
 
 
 def _mapping(data: object, origin: str) -> Mapping[str, Any]:
@@ -81,27 +80,16 @@ def _snapshot(data: Mapping[str, Any], origin: str) -> Snapshot:
 
 def _documents(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """(line, document) of a YAML or JSON file."""
-    if ".json" in path.suffixes:
-        try:
-            yield 1, _mapping(json.loads(text), str(path))
-        except json.JSONDecodeError as error:
-            raise SnapshotError(f"{path}:{error.lineno}: not JSON: {error.msg}") from error
-        return
-    loader = yaml.CSafeLoader(text)
     try:
-        while loader.check_node():
-            node = loader.get_node()
-            assert node is not None, "check_node found one"
-            line = node.start_mark.line + 1
-            data = loader.construct_document(node)
+        if ".json" in path.suffixes:
+            yield 1, _mapping(parse_json(text), str(path))
+            return
+        for line, data in documents(text):
             if data is not None:
                 yield line, _mapping(data, f"{path}:{line}")
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
-        raise SnapshotError(f"{where}: not YAML: {error.problem}") from error
-    finally:
-        loader.dispose()
+    except FileError as error:
+        where = f"{path}:{error.line}" if error.line is not None else str(path)
+        raise SnapshotError(f"{where}: {error}") from error
 
 
 def _items(data: Mapping[str, Any], origin: str) -> list[Mapping[str, Any]]:
@@ -131,23 +119,7 @@ def _snapshot_with_line(data: Mapping[str, Any], path: Path, text: str, line: in
 
 def _line_of(text: str, start: int, field: str) -> int:
     """The line on which ``field`` stands; JSON files are parsed as YAML, too."""
-    for node in yaml.compose_all(text, Loader=yaml.CSafeLoader):
-        if node is None or node.start_mark.line + 1 != start:
-            continue
-        for name, index in _STEP.findall(field):
-            inner = _child(node, name, index)
-            if inner is None:
-                break
-            node = inner
-        return int(node.start_mark.line) + 1
-    return start
-
-
-def _child(node: yaml.Node, name: str, index: str) -> yaml.Node | None:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if key.value == name:
-                return value  # type: ignore[no-any-return]
-    elif isinstance(node, yaml.SequenceNode) and index and int(index) < len(node.value):
-        return node.value[int(index)]  # type: ignore[no-any-return]
-    return None
+    try:
+        return line_of(text, start, _STEP.findall(field))
+    except FileError:
+        return start

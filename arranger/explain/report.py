@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arranger.api.gang_membership import gang_membership
+from arranger.api.printable import printable
 from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.cluster.node_sizes import why_too_large
 from arranger.cluster.node_table import NodeTable
@@ -30,7 +31,9 @@ def render(snapshot: Snapshot, verdicts: Sequence[Verdict]) -> RenderableType:
     parts: list[RenderableType] = []
     for pod, verdict in zip(snapshot.pending, verdicts, strict=True):
         fits = bool(verdict["feasible"])
-        parts.append(Text(headline(snapshot, verdict), style="bold green" if fits else "bold red"))
+        parts.append(
+            Text(printable(headline(snapshot, verdict)), style="bold green" if fits else "bold red")
+        )
         grid = Table.grid(padding=(0, 2))
         grid.add_column(justify="right")
         grid.add_column()
@@ -39,9 +42,9 @@ def render(snapshot: Snapshot, verdicts: Sequence[Verdict]) -> RenderableType:
         parts.append(Padding(grid, (0, 0, 0, 2)))
         hints = [] if fits else [never_fits(snapshot, pod), nearest_fit(snapshot, pod, verdict)]
         hints.append(judged_alone(pod))
-        parts += [Padding(Text(hint), (0, 0, 0, 2)) for hint in hints if hint]
+        parts += [Padding(Text(printable(hint)), (0, 0, 0, 2)) for hint in hints if hint]
     if not parts:
-        parts.append(Text(f"{snapshot.origin}: no pod is pending"))
+        parts.append(Text(printable(f"{snapshot.origin}: no pod is pending")))
     return Group(*parts)
 
 

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import convert_object
 from arranger.api.quantity import QuantityError
 from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
@@ -89,8 +91,8 @@ class Snapshot:
             SnapshotError: a field has the wrong type; the message gives its path.
         """
         try:
-            return cls(msgspec.convert(data, SnapshotObjects), origin)
-        except msgspec.ValidationError as error:
+            return cls(convert_object(data, SnapshotObjects), origin)
+        except ParseError as error:
             raise SnapshotError(f"{origin}: {error}") from error
 
     @classmethod
@@ -103,7 +105,8 @@ class Snapshot:
         sections: dict[str, list[Mapping[str, Any]]] = {}
         for manifest in manifests:
             if manifest.get("kind") == "Pod":
-                placed = (manifest.get("spec") or {}).get("nodeName")
+                spec = manifest.get("spec")
+                placed = spec.get("nodeName") if isinstance(spec, Mapping) else None
                 sections.setdefault("pods" if placed else "pending", []).append(manifest)
             elif (section := SECTIONS.get(str(manifest.get("kind")))) is not None:
                 sections.setdefault(section, []).append(manifest)

@@ -18,9 +18,9 @@ from typing import Any
 
 from arranger.api import event_reasons
 from arranger.api.annotations import CARD_REQUEST
-from arranger.api.queue_annotations import DEFAULT_QUEUE, parse_cards
+from arranger.api.queue_annotations import parse_cards
 from arranger.api.resource_requests import Amounts
-from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
+from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.queue_spec import QueueQuota
 
@@ -88,14 +88,19 @@ class Admission:
         """
         if not self._ledger.active:
             return ""
-        groups = [group for group in groups if CARD_REQUEST in group.metadata.annotations]
+        # Nothing is kept of a queue that a PodGroup may not use; its pods are told so.
+        groups = [
+            group
+            for group in groups
+            if CARD_REQUEST in group.metadata.annotations and self._ledger.queue_of_group(group)[1]
+        ]
         if not groups:
             return ""
         place, asking = rank(), {}
         for group in groups:
             known = self._reservations.get(group.key)
             ends = now + self._timeout if known is None else known.expires
-            cards, queue = self._requested_cards(group), _queue_of(group)
+            cards, queue = self._requested_cards(group), self._ledger.queue_of_group(group)[0]
             asking[group.key] = _CardReservation(group, queue, cards, place, ends)
         shortages = self._shortages(self._reservations | asking)
         refused = next((key for key in asking if key in shortages), None)
@@ -113,6 +118,12 @@ class Admission:
     def withdraw(self, name: str) -> bool:
         """Keep nothing for a PodGroup that was edited, until it is asked about again."""
         return self._reservations.pop(name, None) is not None
+
+    def withdraw_unentitled(self) -> None:
+        """Keep nothing for PodGroups in queues that they may not use any more."""
+        for key, claim in list(self._reservations.items()):
+            if not self._ledger.queue_of_group(claim.group)[1]:
+                del self._reservations[key]
 
     def release(self, name: str) -> bool:
         """Keep no more cards for a PodGroup: its pods have theirs, or it was deleted.
@@ -213,7 +224,7 @@ class Admission:
             return parse_cards(group.metadata.annotations[CARD_REQUEST])
         except ValueError as error:
             # Not refused: this check is an early one, and the pods are charged what they request.
-            queue = _queue_of(group)
+            queue, _ = self._ledger.queue_of_group(group)
             text = f"Get request resource failed, Queue <{queue}>, error: <{CARD_REQUEST}: {error}>"
             self._record_event(group, event_reasons.GET_TASK_REQUEST_RESOURCE_FAILED, text)
             return {}
@@ -227,8 +238,3 @@ class Admission:
 def _names(card: str) -> list[str]:
     """The cards that a request names: `A100|H100` asks for either, and their quotas are added."""
     return [part.strip() for part in card.split("|")]
-
-
-def _queue_of(group: AnyPodGroup) -> str:
-    stated = group.spec.queue if isinstance(group, VolcanoPodGroup) else ""
-    return stated or DEFAULT_QUEUE

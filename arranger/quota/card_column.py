@@ -9,8 +9,8 @@ from itertools import chain
 import numpy as np
 
 from arranger.cluster import IdArray, NodeTable, RowChange
-from arranger.cluster.columns import Interner
-from arranger.quota.cards import Cards, cards_of
+from arranger.cluster.columns import Interner, exact_sum
+from arranger.quota.cards import NO_CARDS, Cards, cards_of
 
 
 class CardColumn:
@@ -24,6 +24,24 @@ class CardColumn:
         self._version = -1
         self._present: frozenset[tuple[str, str]] = frozenset()
         self._kinds: list[int] = [0]
+        #: Node → its object, and the cards that this has.
+        self._cards_by_node: dict[str, tuple[object, Cards]] = {}
+
+    def cards_on(self, node: str) -> Cards:
+        """The cards of a node by resource."""
+        row = self._table.index.get(node)
+        if row is None:
+            self._cards_by_node.pop(node, None)
+            return NO_CARDS
+        known = self._table.node(row)
+        cached = self._cards_by_node.get(node)
+        if cached is None or cached[0] is not known:
+            cached = self._cards_by_node[node] = known, cards_of(known)
+        return cached[1]
+
+    def forget_nodes(self) -> None:
+        """Look at the nodes anew."""
+        self._cards_by_node.clear()
 
     def card_set_ids(self) -> IdArray:
         """Row → number of its card set; 0 for no cards."""
@@ -59,7 +77,7 @@ class CardColumn:
         for kind in self._kinds:
             for resource, card in self.card_set(kind).items():
                 column = table.allocatable[table.resource_column(resource), : table.size]
-                found[card] += int(column[ids == kind].sum())
+                found[card] += exact_sum(column[ids == kind])
         return dict(found)
 
     def kinds(self) -> Sequence[int]:

@@ -14,25 +14,25 @@ from itertools import chain
 
 import numpy as np
 
-from arranger.api.annotations import CARD_NAME, PREEMPTABLE, SERVICE_TYPE
+from arranger.api.annotations import SERVICE_TYPE
 from arranger.api.queue_annotations import (
     DEFAULT_QUEUE,
     ROOT_QUEUE,
-    is_preemptable,
     queue_of,
-    requested_cards,
     service_type,
 )
 from arranger.api.resource_requests import Amounts
-from arranger.api.types.pod_groups import AnyPodGroup
+from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster import BoolArray, Cluster, NodeTable, PodInfo
 from arranger.framework.preemption import Limit
 from arranger.quota.card_column import CardColumn
-from arranger.quota.cards import NO_CARDS, Cards, cards_of, is_card_resource
+from arranger.quota.cards import NO_CARDS, Cards, is_card_resource
 from arranger.quota.charges import Charge, ChargedLimit, PodGroups, QuotaShortage
 from arranger.quota.guarantees import Guarantees
+from arranger.quota.pod_annotations import PodAnnotations
 from arranger.quota.pod_owners import PodOwners
+from arranger.quota.queue_rights import TenantRights, not_for_namespace
 from arranger.quota.queue_spec import (
     QueueQuota,
     charges_for,
@@ -54,7 +54,9 @@ class QuotaLedger:
 
     Attributes:
         queues: by name.
+        annotations: which count for pods.
         card_column: row → the node's card set.
+        rights: which queues namespaces may use, and what is believed of their pods there.
         version: number of times that all pods were charged anew.
         has_dues: whether any queue deserves anything, or is guaranteed it.
     """
@@ -69,8 +71,7 @@ class QuotaLedger:
         exempt_card_pods: bool = False,
     ) -> None:
         self._table = table
-        self._pod_groups = pod_groups
-        self._owners = owners or PodOwners()
+        self.annotations = PodAnnotations(pod_groups, owners or PodOwners())
         self._service_by_owner = service_by_owner or {}
         self.exempt_card_pods = exempt_card_pods
         self.queues: dict[str, QueueQuota] = {}
@@ -81,14 +82,14 @@ class QuotaLedger:
         self._default_queue = QueueQuota(DEFAULT_QUEUE)
         self._cluster_total: tuple[int, Amounts] = (-1, {})
         self._charges: dict[str, Charge] = {}
-        self._cards_by_node: dict[str, tuple[object, Cards]] = {}
         self.card_column = CardColumn(table)
+        self.rights = TenantRights(
+            lambda: (queue.rights for queue in self.queues.values()),
+            lambda name: (queue.rights for queue in self.path_self_to_root(name)),
+        )
         self._stale = False
         self.version = 0
         self.has_dues = False
-
-    def _group_of(self, pod: PodInfo) -> AnyPodGroup | None:
-        return None if self._pod_groups is None else self._pod_groups.pod_group_of(pod.uid)
 
     @property
     def active(self) -> bool:
@@ -113,6 +114,7 @@ class QuotaLedger:
         self.remove_queue(queue.name)
         self.queues[queue.name] = state
         self._child_counts[state.parent] += state.parent != queue.name
+        self.rights.on_queues_changed()
         return True
 
     def remove_queue(self, name: str) -> None:
@@ -120,6 +122,7 @@ class QuotaLedger:
         known = self.queues.pop(name, None)
         if known is not None:
             self._child_counts[known.parent] -= known.parent != name
+            self.rights.on_queues_changed()
         self._stale = True
 
     def mark_stale(self) -> None:
@@ -140,9 +143,28 @@ class QuotaLedger:
             return chain((self._default_queue,), path_self_to_root(self.queues, ROOT_QUEUE))
         return path_self_to_root(self.queues, name)
 
+    def stated_queue(self, pod: PodInfo) -> str:
+        """The queue that a pod names, or its PodGroup, whether or not it may use it."""
+        group = self.annotations.pod_group_of(pod)
+        return queue_of(pod.pod, getattr(getattr(group, "spec", None), "queue", ""))
+
     def queue_name(self, pod: PodInfo) -> str:
-        """The queue of a pod."""
-        return queue_of(pod.pod, getattr(getattr(self._group_of(pod), "spec", None), "queue", ""))
+        """The queue of a pod: the default queue for one that names what it may not use."""
+        stated = self.stated_queue(pod)
+        return stated if self.rights.may_use(stated, pod.namespace) else DEFAULT_QUEUE
+
+    def queue_of_group(self, group: AnyPodGroup) -> tuple[str, bool]:
+        """(the queue of a PodGroup as of its pods, whether it is the one that it names)."""
+        stated = (group.spec.queue if isinstance(group, VolcanoPodGroup) else "") or DEFAULT_QUEUE
+        allowed = self.rights.may_use(stated, group.metadata.namespace)
+        return (stated if allowed else DEFAULT_QUEUE), allowed
+
+    def why_refused(self, pod: PodInfo) -> str:
+        """Why the queue that a pod names takes it not at all; "" if it does."""
+        name, namespace = self.stated_queue(pod), pod.namespace
+        if not self.rights.may_use(name, namespace):
+            return not_for_namespace(name, namespace)
+        return self.why_no_pods(name)
 
     def why_no_pods(self, name: str) -> str:
         """Why a queue takes no pods at all, however few; "" if it does."""
@@ -153,46 +175,20 @@ class QuotaLedger:
         found = self.queues.get(name)
         return self._default_queue if found is None and name == DEFAULT_QUEUE else found
 
-    def annotation(self, pod: PodInfo, key: str) -> str:
-        """What counts for a pod: what it says itself, else its PodGroup, else its owners."""
-        meta = pod.pod.metadata
-        if own := meta.annotations.get(key):
-            return own
-        group = self._group_of(pod)
-        if group is not None and (said := group.metadata.annotations.get(key)):
-            return said
-        return self._owners.annotations_of(meta).get(key, "")
-
-    def said_by_owners(self, pod: PodInfo) -> tuple[tuple[str, str], ...]:
-        """The annotations of a pod's owners that count for it."""
-        return tuple(sorted(self._owners.annotations_of(pod.pod.metadata).items()))
-
-    def service_of(self, pod: PodInfo) -> str:
-        """``inference``, ``training`` or "" for a pod that is neither."""
-        stated = self.annotation(pod, SERVICE_TYPE)
-        return service_type(pod.pod, stated, self._service_by_owner)
-
-    def cards_wanted_by(self, pod: PodInfo) -> tuple[str, ...]:
-        """The cards that a pod can use, in its order of preference; empty when it names none."""
-        return requested_cards(self.annotation(pod, CARD_NAME))
-
-    def is_preemptable(self, pod: PodInfo) -> bool:
-        """Whether a pod may be evicted: yes unless the pod, its PodGroup or its owners say no."""
-        meta = pod.pod.metadata
-        label = "" if PREEMPTABLE in meta.annotations else meta.labels.get(PREEMPTABLE)
-        return is_preemptable(label or self.annotation(pod, PREEMPTABLE))
+    def service_of(self, pod: PodInfo) -> tuple[str, bool]:
+        """(``inference``, ``training`` or "", whether somebody says so whom its queue believes)."""
+        stated = self.annotations.get(pod, SERVICE_TYPE)
+        believed = self.rights.service_types(self.queue_name(pod))
+        if believed is not None and stated not in believed:
+            stated = ""
+        service = service_type(pod.pod, stated, self._service_by_owner)
+        if believed is not None and service not in believed:
+            service = ""
+        return service, bool(stated and service)
 
     def cards_on(self, node: str) -> Cards:
         """The cards of a node by resource."""
-        row = self._table.index.get(node)
-        if row is None:
-            self._cards_by_node.pop(node, None)
-            return NO_CARDS
-        known = self._table.node(row)
-        cached = self._cards_by_node.get(node)
-        if cached is None or cached[0] is not known:
-            cached = self._cards_by_node[node] = known, cards_of(known)
-        return cached[1]
+        return self.card_column.cards_on(node)
 
     def charges_for(self, pod: PodInfo, cards: Cards) -> Amounts:
         """What a pod is charged on a node with these cards."""
@@ -257,7 +253,7 @@ class QuotaLedger:
 
     def _accepted_by(self, pod: PodInfo) -> Iterator[Cards]:
         """The card sets of all nodes, as far as a pod can use them."""
-        wanted = self.cards_wanted_by(pod)
+        wanted = self.annotations.cards_wanted_by(pod)
         for kind in self.card_column.kinds():
             cards = self.card_column.card_set(kind)
             if not wanted or any(cards.get(resource) in wanted for resource in pod.requests):
@@ -362,15 +358,13 @@ class QuotaLedger:
 
     def charge(self, pod: PodInfo, cards: Cards = NO_CARDS) -> Charge:
         """What a pod would be charged on a node with these cards."""
-        stated = self.annotation(pod, SERVICE_TYPE)
-        service = service_type(pod.pod, stated, self._service_by_owner)
-        charged, may_go = self.charges_for(pod, cards), self.is_preemptable(pod)
-        said = bool(stated and service)
+        service, said = self.service_of(pod)
+        charged, may_go = self.charges_for(pod, cards), self.annotations.is_preemptable(pod)
         return Charge(self.queue_name(pod), charged, service, may_go, said)
 
     def _recount(self, cluster: Cluster) -> None:
         self._charges.clear()
-        self._cards_by_node.clear()
+        self.card_column.forget_nodes()
         for state in (*self.queues.values(), self._default_queue):
             state.used.clear()
         self._guarantees.reset(self.queues)

@@ -14,10 +14,11 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from arranger.api.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE
+from arranger.api.queue_annotations import ROOT_QUEUE
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import exact_sum
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import EvictionPolicy, Limit
 from arranger.quota.evictable_use import EvictableUse
@@ -71,7 +72,8 @@ class MinResourcesAdmission:
 
         Nothing is kept for them before their minimum runs: who cannot be placed holds up nobody.
         """
-        asking = [group for group in groups if requested_minimum(group)]
+        # A PodGroup in a queue that it may not use gets nothing there; its pods are told so.
+        asking = [g for g in groups if requested_minimum(g) and self._ledger.queue_of_group(g)[1]]
         if not asking:
             return None
         for group in asking:
@@ -134,7 +136,7 @@ class MinResourcesAdmission:
 
     def _counted(self, group: AnyPodGroup, amounts: Amounts) -> Sums:
         """What this counts towards, as pods of the PodGroup would."""
-        scopes = self._scopes(_queue(group))
+        scopes = self._scopes(self._ledger.queue_of_group(group)[0])
         return Counter({(scope, name): n for scope in scopes for name, n in amounts.items()})
 
     def _scopes(self, queue: str) -> set[str]:
@@ -147,11 +149,11 @@ class MinResourcesAdmission:
                 column = table.resource_column(name)
                 # Who asks for more than there is on a node leaves as much to others elsewhere.
                 offered = table.allocatable[column, : table.size]
-                used = np.minimum(table.requested[column, : table.size], offered).sum().item()
+                used = exact_sum(np.minimum(table.requested[column, : table.size], offered))
                 limit = cluster_limit(group, self._ledger.cluster_total.get(name, 0))
                 yield (CLUSTER, name), Room(CLUSTER, name, used, limit)
         if self._ledger.active and isinstance(group, VolcanoPodGroup):
-            for each in self._ledger.limits_for(_queue(group), wanted):
+            for each in self._ledger.limits_for(self._ledger.queue_of_group(group)[0], wanted):
                 yield each.key, Room(each.queue, each.resource, each.used, each.limit)
 
     def _evictable_for(self, taker: PodInfo) -> Sums:
@@ -167,8 +169,3 @@ class MinResourcesAdmission:
     def _charged_queue(self, pod: PodInfo) -> str:
         charge = self._ledger.charge_of(pod.uid)
         return charge.queue if charge is not None else ""
-
-
-def _queue(group: AnyPodGroup) -> str:
-    stated = group.spec.queue if isinstance(group, VolcanoPodGroup) else ""
-    return stated or DEFAULT_QUEUE

@@ -261,7 +261,7 @@ class QueuePreemptionPolicy:
         last = self._last_preemptor
         if last is None or last[0] is not pod or last[1] != ledger.version:
             charge = ledger.charge(pod)
-            open_ = not ledger.why_no_pods(charge.queue)
+            open_ = not ledger.why_refused(pod)
             last = self._last_preemptor = pod, ledger.version, (charge, open_)
         return last[2]
 

@@ -13,6 +13,7 @@ from arranger.api.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE, is_closed,
 from arranger.api.resource_requests import Amounts, parse_resource_list
 from arranger.api.types.queue import Queue
 from arranger.quota.cards import Cards
+from arranger.quota.queue_rights import SILENT, QueueRights, read_rights
 
 #: A pod's slot on its node is not charged.
 _PODS: Final = "pods"
@@ -28,6 +29,7 @@ class QueueQuota:
         deserved: what is its fair share.
         guarantee: what is kept free for it, and what evictions must leave it.
         due: what it may take back from others, and keeps: what it deserves, or is guaranteed.
+        rights: who may use it, and what is believed there.
         node_groups, excluded_node_groups: its pods run on nodes of the first, if it names any, and
             not on those of the second.
         problems: what could not be read of it.
@@ -45,6 +47,7 @@ class QueueQuota:
     deserved: Amounts = field(default_factory=dict)
     guarantee: Amounts = field(default_factory=dict)
     due: Amounts = field(default_factory=dict)
+    rights: QueueRights = SILENT
     node_groups: frozenset[str] = frozenset()
     excluded_node_groups: frozenset[str] = frozenset()
     problems: list[str] = field(default_factory=list)
@@ -68,6 +71,7 @@ def read_queue(queue: Queue) -> QueueQuota:
         priority=spec.priority,
         reclaimable=spec.reclaimable,
         parent=spec.parent,
+        rights=read_rights(spec),
         node_groups=frozenset(spec.affinity.node_group_affinity.required),
         excluded_node_groups=frozenset(spec.affinity.node_group_anti_affinity.required),
     )
@@ -80,6 +84,7 @@ def read_queue(queue: Queue) -> QueueQuota:
             setattr(state, name, parse_resource_list(amounts))
         except QuantityError as error:
             state.problems.append(f"spec.{name}: {error}")
+    state.problems += state.rights.problems()
     state.due = {
         r: max(state.deserved.get(r, 0), state.guarantee.get(r, 0))
         for r in state.deserved | state.guarantee

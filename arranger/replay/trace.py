@@ -7,7 +7,7 @@ of Weng et al., *Beware of Fragmentation* (USENIX ATC 2023).
 from __future__ import annotations
 
 import csv
-import math
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,15 @@ from typing import Annotated, Final, TypeVar
 
 import msgspec
 
-_Count = Annotated[int, msgspec.Meta(ge=0)]
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import convert_object
+from arranger.files.content import read_text
+from arranger.files.limits import FileError
+
+#: Far above any machine's, and far below what its sums must stay under.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+#: A century in seconds; calendars end.
+_MAX_TIME: Final = 36_525 * 86_400.0
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 #: ``gpu_milli`` of a pod that wants its GPUs whole.
 _WHOLE_GPU: Final = 1000
@@ -135,8 +143,8 @@ def _pods(path: Path) -> tuple[list[TracePod], int]:
     for line, row in _rows(path, _PodRow):
         _check_unique(path, line, row.name, seen)
         times = (row.creation_time, row.scheduled_time, row.deletion_time)
-        if not all(math.isfinite(time or 0.0) for time in times):
-            raise TraceError(f"{path}, line {line}: {row.name}: a time must be finite")
+        if not all(abs(time or 0.0) <= _MAX_TIME for time in times):
+            raise TraceError(f"{path}, line {line}: {row.name}: a time is longer than a century")
         start = row.creation_time if row.scheduled_time is None else row.scheduled_time
         duration = None if row.deletion_time is None else row.deletion_time - start
         if duration is not None and duration < 0:
@@ -151,17 +159,16 @@ def _pods(path: Path) -> tuple[list[TracePod], int]:
 def _rows(path: Path, kind: type[_Row]) -> Iterator[tuple[int, _Row]]:
     """(line number, row) of a file; an empty field counts as absent."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, restkey="", strict=True)
-            for row in reader:
-                if "" in row:
-                    raise TraceError(f"{path}, line {reader.line_num}: more fields than the header")
-                given = {name: value for name, value in row.items() if value}
-                try:
-                    yield reader.line_num, msgspec.convert(given, kind, strict=False)
-                except msgspec.ValidationError as error:
-                    raise TraceError(f"{path}, line {reader.line_num}: {error}") from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reader = csv.DictReader(io.StringIO(read_text(path), newline=""), restkey="", strict=True)
+        for row in reader:
+            if "" in row:
+                raise TraceError(f"{path}, line {reader.line_num}: more fields than the header")
+            given = {name: value for name, value in row.items() if value}
+            try:
+                yield reader.line_num, convert_object(given, kind, strict=False)
+            except ParseError as error:
+                raise TraceError(f"{path}, line {reader.line_num}: {error}") from error
+    except (FileError, csv.Error) as error:
         raise TraceError(f"{path}: {error}") from error
 
 

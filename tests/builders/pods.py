@@ -70,6 +70,10 @@ class PodBuilder(ManifestBuilder):
         """In a queue, by annotation."""
         return self.annotated({"scheduling.volcano.sh/queue-name": name})
 
+    def of_tyjob(self, name: str = "job") -> Self:
+        """Controlled by a TYJob, whose word about its priority among jobs is believed."""
+        return self.owned_by("TYJob", name, api_version="arranger.io/v1alpha1")
+
     def serving(self, service: str) -> Self:
         """Of a service type: ``inference`` or ``training``."""
         return self.annotated({"volcano.sh/service.type": service})

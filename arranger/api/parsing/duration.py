@@ -11,7 +11,7 @@ _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m":
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 _SECONDS: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 #: Seconds that Go's durations can hold, which is about 292 years.
-_MAX_DURATION: Final = 290 * 365.25 * 86400
+MAX_DURATION: Final = 290 * 365.25 * 86400
 _MAX_LENGTH: Final = 1000
 
 
@@ -27,6 +27,6 @@ def parse_duration(text: str) -> float:
         raise ParseError(f"{shown(text)} is not a duration such as 90s or 1h30m")
     else:
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
-    if seconds > _MAX_DURATION:
+    if seconds > MAX_DURATION:
         raise ParseError(f"{shown(text)} is longer than 290 years")
     return seconds

@@ -8,11 +8,14 @@ in snake case.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from arranger.api.quantity import RawQuantity
+
+#: A point in time; one without a zone is none, and could not be compared with others.
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 ResourceList = dict[str, RawQuantity]
 
@@ -39,8 +42,8 @@ class ObjectMeta(Struct):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
@@ -282,7 +285,7 @@ class StatusCondition(Struct):
     status: str = ""
     reason: str = ""
     message: str = ""
-    last_transition_time: datetime | None = None
+    last_transition_time: Time | None = None
 
 
 class ContainerStatus(Struct):
@@ -306,7 +309,7 @@ class PodStatus(Struct):
     phase: str = ""
     conditions: list[StatusCondition] = []
     nominated_node_name: str = ""
-    start_time: datetime | None = None
+    start_time: Time | None = None
     container_statuses: list[ContainerStatus] = []
     init_container_statuses: list[ContainerStatus] = []
     allocated_resources: ResourceList = {}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
-from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
+from arranger.api.types.core import ObjectMeta, StatusCondition, Struct, Time
 
 
 class ContainerStateWaiting(Struct):
@@ -20,7 +18,7 @@ class ContainerStateTerminated(Struct):
     """``state.terminated`` of a container."""
 
     exit_code: int = 0
-    finished_at: datetime | None = None
+    finished_at: Time | None = None
 
 
 class ContainerState(Struct):

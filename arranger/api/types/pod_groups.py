@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import ClassVar, Final
 
 import msgspec
 
-from arranger.api.types.core import NamespacedObject, OwnerReference, ResourceList, Struct
+from arranger.api.types.core import (
+    NamespacedObject,
+    OwnerReference,
+    ResourceList,
+    Struct,
+    Time,
+)
 
 
 class PodGroupSpec(Struct):
@@ -147,7 +152,7 @@ class GangStatus(Struct):
     """``status`` of a Gang, the fields that the scheduler writes; None where it has not yet."""
 
     resource_satisfied: bool | None = None
-    waiting_since: datetime | None = None
+    waiting_since: Time | None = None
     scheduling_cycle: int = 0
 
 

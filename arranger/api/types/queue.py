@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from arranger.api.types.core import ObjectMeta, ResourceList, Struct
+from arranger.api.types.core import LabelSelector, ObjectMeta, ResourceList, Struct
 
 QUEUE_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
 
@@ -45,6 +45,9 @@ class QueueSpec(Struct):
     affinity: QueueAffinity = msgspec.field(default_factory=QueueAffinity)
     dequeue_strategy: str = ""
     dra: dict[str, object] = msgspec.field(default_factory=dict)
+    namespace_selector: LabelSelector | None = None
+    service_types: list[str] | None = None
+    max_priority: int | None = None
 
 
 class QueueStatus(Struct):

@@ -11,7 +11,7 @@ import msgspec
 
 from arranger.api.annotations import TASK_INDEX, TASK_SPEC
 from arranger.api.parsing.scalars import parse_int_or
-from arranger.api.types.core import NamespacedObject, Struct
+from arranger.api.types.core import NamespacedObject, Struct, Time
 from arranger.api.types.job_limits import (
     MAX_ARGUMENTS,
     MAX_EVENTS,
@@ -193,7 +193,7 @@ class JobState(Struct):
     phase: JobPhase | None = None
     reason: str = ""
     message: str = ""
-    last_transition_time: datetime | None = None
+    last_transition_time: Time | None = None
 
 
 class JobStatus(Struct):

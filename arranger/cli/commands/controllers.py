@@ -37,6 +37,7 @@ def controllers(
     import threading
 
     from arranger.bundled import bundled_definitions
+    from arranger.cli.output.errors import CommandError
     from arranger.controllers.manager import Readiness, run_controllers
     from arranger.controllers.runtime.controller import ControllerOptions
     from arranger.controllers.runtime.kopf_operator import quiet_kopf
@@ -93,4 +94,4 @@ def controllers(
         quiet_kopf()
         asyncio.run(run())
     except (ConfigError, KubeconfigError, ServerError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        raise CommandError(error) from error

@@ -19,7 +19,9 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     import asyncio
     import errno
 
+    from arranger.cli.output.errors import CommandError
     from arranger.cli.output.result_tables import LiveProgress, print_result
+    from arranger.cli.output.screen import say
     from arranger.cli.simulation.demo import run_demo
     from arranger.cli.simulation.manifests import ManifestError, read_manifests
     from arranger.daemon.logging import configure_logging
@@ -33,9 +35,9 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
             )
         print_result(result, clock="seconds")
     except KeyboardInterrupt:
-        click.echo("stopped")
+        say("stopped")
     except (ManifestError, OSError) as error:
         text = str(error)
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             text = f"--port: port {port} is in use on this machine; 0 picks a free one"
-        raise click.ClickException(text) from error
+        raise CommandError(text) from error

@@ -21,18 +21,16 @@ from arranger.cli import options
 @options.output
 def explain(snapshots: tuple[Path, ...], output: str) -> None:
     """Evaluate every pending pod of a snapshot, changing nothing."""
-    import msgspec
-
+    from arranger.cli.output.errors import CommandError
+    from arranger.cli.output.screen import Screen, say_json
     from arranger.explain import SnapshotError, evaluate, read_snapshots, render
 
     try:
         for snapshot in read_snapshots(snapshots):
             verdicts = evaluate(snapshot)
             if output == "json":
-                click.echo(msgspec.json.encode({"verdicts": verdicts}))
+                say_json({"verdicts": verdicts})
             else:
-                from rich.console import Console
-
-                Console().print(render(snapshot, verdicts))
+                Screen().print(render(snapshot, verdicts))
     except SnapshotError as error:
-        raise click.ClickException(str(error)) from error
+        raise CommandError(error) from error

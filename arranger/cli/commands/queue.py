@@ -25,13 +25,13 @@ def queue(
 ) -> None:
     """Show the tree of queues with their use, or queue NAME, and why what waits there waits."""
     import asyncio
-    import json
     from datetime import UTC, datetime
 
     import msgspec
-    from rich.console import Console
 
+    from arranger.cli.output.errors import CommandError
     from arranger.cli.output.queue_tables import print_queues
+    from arranger.cli.output.screen import Screen, say_json
     from arranger.cli.queues import load_queue_cache, queue_views
     from arranger.controllers.queue.cache import QueueCache
     from arranger.kube.client.aiohttp_transport import HttpTransport
@@ -48,8 +48,8 @@ def queue(
     try:
         views = queue_views(asyncio.run(read()), name)
     except (KubeconfigError, TransportError, OSError, LookupError, msgspec.MsgspecError) as error:
-        raise click.ClickException(str(error)) from error
+        raise CommandError(error) from error
     if output == "json":
-        click.echo(json.dumps({"queues": [view.as_json() for view in views]}, indent=2))
+        say_json({"queues": [view.as_json() for view in views]}, indent=2)
     else:
-        print_queues(views, Console(), now=datetime.now(UTC))
+        print_queues(views, Screen(), now=datetime.now(UTC))

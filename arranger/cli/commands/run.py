@@ -28,6 +28,7 @@ def run(
     """Schedule the pods of a cluster until stopped."""
     import asyncio
 
+    from arranger.cli.output.errors import CommandError
     from arranger.daemon.config.schema import ConfigError, load_config
     from arranger.daemon.logging import configure_logging
     from arranger.daemon.scheduler import LeadershipLostError
@@ -40,4 +41,4 @@ def run(
         configure_logging(level=log_level.upper())
         asyncio.run(run_daemon(config, kubeconfig=kubeconfig, context=context, serving=serving))
     except (ConfigError, KubeconfigError, LeadershipLostError, ServerError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        raise CommandError(error) from error

@@ -94,14 +94,14 @@ def _replay(
     svg: Path | None,
     output: str,
 ) -> None:
-    import json
-
     from arranger.cli.output.comparison_table import print_comparison
+    from arranger.cli.output.errors import CommandError
+    from arranger.cli.output.screen import say, say_json
     from arranger.daemon.logging import configure_logging
     from arranger.replay import PolicyError, TraceError, compare, draw_svg, read_trace
 
     def report_start(policy: str) -> None:
-        click.echo(f"replaying under {policy}", err=True)
+        say(f"replaying under {policy}", to_stderr=True)
 
     configure_logging(level="ERROR")
     try:
@@ -111,9 +111,9 @@ def _replay(
         if svg is not None:
             svg.write_text(draw_svg(comparison), encoding="utf-8")
     except (TraceError, PolicyError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        raise CommandError(error) from error
     if output == "json":
-        click.echo(json.dumps(comparison.as_json(), indent=2))
+        say_json(comparison.as_json(), indent=2)
     else:
         print_comparison(comparison)
 
@@ -127,11 +127,11 @@ def _simulate(
     max_seconds: float,
     all_pods: bool,
 ) -> None:
-    import json
-
     import msgspec
 
+    from arranger.cli.output.errors import CommandError
     from arranger.cli.output.result_tables import print_result
+    from arranger.cli.output.screen import say_json
     from arranger.cli.simulation.manifests import ManifestError, read_manifests
     from arranger.cli.simulation.simulate import simulate as run_simulation
     from arranger.daemon.config.schema import ConfigError, load_config
@@ -147,8 +147,8 @@ def _simulate(
             all_pods=all_pods,
         )
     except (ManifestError, ConfigError) as error:
-        raise click.ClickException(str(error)) from error
+        raise CommandError(error) from error
     if output == "json":
-        click.echo(json.dumps(msgspec.to_builtins(result), indent=2))
+        say_json(msgspec.to_builtins(result), indent=2)
     else:
         print_result(result)

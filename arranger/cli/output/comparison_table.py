@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Column, Table
 
+from arranger.cli.output.screen import Screen
 from arranger.replay import Comparison
 
 _HEADINGS: Final = (
@@ -24,7 +24,7 @@ _HEADINGS: Final = (
 
 def print_comparison(comparison: Comparison) -> None:
     """A row for each policy, and footnotes that explain the columns."""
-    console = Console()
+    screen = Screen()
     table = Table(
         Column("policy", no_wrap=True), box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
     )
@@ -41,11 +41,11 @@ def print_comparison(comparison: Comparison) -> None:
             f"{queueing.mean:.1f}",
             *(f"{queueing.percentile(percent):.1f}" for percent in (50, 95, 100)),
         )
-    console.print(table)
-    console.print(
+    screen.print(table)
+    screen.print(
         "GPU %: allocated when pods had asked for as many GPUs as there are, and at the end. "
         "Fragmentation: free GPUs that a pod of the trace cannot use, the mean until then.",
         soft_wrap=True,
     )
     for fact in comparison.footnotes():
-        console.print(fact, soft_wrap=True)
+        screen.print(fact, soft_wrap=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from rich.console import Console, Group, RenderableType
-from rich.markup import escape
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Column, Table
+from rich.text import Text
 from rich.tree import Tree
 
 from arranger.api.types.tyjob import DEFAULT_PRIORITY
+from arranger.cli.output.screen import Screen, line, text
 from arranger.cli.queues import QueueView, WaitingRow
 from arranger.framework.diagnosis import filters_part
 from arranger.quota.queue_spec import QueueQuota
@@ -23,18 +24,18 @@ _TABLE_WIDTH: Final = 120
 _COLOURS: Final = ((100, "red"), (80, "yellow"), (0, "green"))
 
 
-def print_queues(views: list[QueueView], console: Console, *, now: datetime) -> None:
+def print_queues(views: list[QueueView], screen: Screen, *, now: datetime) -> None:
     """Print the tree with a bar for each resource, then what waits, a table for each queue."""
     tree = Tree("queues")
     branches: dict[str, Tree] = {}
     for view in views:
         parent = view.state.parent if view.state is not None else ""
         branches[view.name] = branches.get(parent, tree).add(_branch(view))
-    console.print(tree if views else "no queues, and nothing waits")
+    screen.print(tree if views else "no queues, and nothing waits")
     for view in views:
         if view.waiting:
-            wide = console.width >= _TABLE_WIDTH
-            console.print(_table(view, now) if wide else _list(view, now))
+            wide = screen.width >= _TABLE_WIDTH
+            screen.print(_table(view, now) if wide else _list(view, now))
 
 
 def _branch(view: QueueView) -> Group:
@@ -43,49 +44,50 @@ def _branch(view: QueueView) -> Group:
     facts += [] if state.reclaimable else ["not reclaimable"]
     facts += [f"{n} {phase.lower()}" for phase, n in sorted(view.counts.items()) if n]
     grid = Table.grid(padding=(0, 1))
-    for name, used, limit, text in view.usage_rows():
-        grid.add_row(escape(name), _bar(used, limit), text)
+    for name, used, limit, amounts in view.usage_rows():
+        grid.add_row(name, _bar(used, limit), amounts)
     for what, amounts in view.shares():
-        grid.add_row(what, "", escape(amounts))
+        grid.add_row(what, "", amounts)
     for problem in view.problems:
-        grid.add_row("[red]invalid[/red]", "", escape(problem))
-    title = f"[bold]{escape(view.name)}[/bold] {view.phase}, {', '.join(facts)}"
+        grid.add_row(text("invalid", "red"), "", problem)
+    title = line(text(view.name, "bold"), f" {view.phase}, {', '.join(facts)}")
     return Group(title, grid) if grid.row_count else Group(title)
 
 
-def _bar(used: int, limit: int | None) -> str:
+def _bar(used: int, limit: int | None) -> Text:
     if limit is None:
-        return ""
+        return Text()
     percent = 100 * used // limit if limit else 100 * bool(used)
     full = min(_BAR, -(-_BAR * percent // 100))
     colour = next(colour for least, colour in _COLOURS if percent >= least)
-    return f"[{colour}]{'█' * full}[/{colour}]{'░' * (_BAR - full)}"
+    return line(text("█" * full, colour), "░" * (_BAR - full))
 
 
 def _list(view: QueueView, now: datetime) -> Group:
     """What a narrow terminal shows in place of the table: the reasons on lines of their own."""
-    lines: list[RenderableType] = [f"queue [bold]{escape(view.name)}[/bold]"]
+    lines: list[RenderableType] = [line("queue ", text(view.name, "bold"))]
     for each in view.waiting:
         age = _age(now - each.since) if each.since else ""
         pods = f"{each.pods} {'pod' if each.pods == 1 else 'pods'}"
         facts = [pods, f"priority {_priority(each)}", *([f"for {age}"] if age else [])]
-        lines.append(f"{each.position}. [bold]{escape(each.name)}[/bold]  {', '.join(facts)}")
-        lines.append(Padding(escape(each.reason), (0, 0, 0, 3)))
+        name = text(each.name, "bold")
+        lines.append(line(f"{each.position}. ", name, f"  {', '.join(facts)}"))
+        lines.append(Padding(text(each.reason), (0, 0, 0, 3)))
     return Group(*lines)
 
 
 def _table(view: QueueView, now: datetime) -> Table:
     waiting, because = Column("waiting", overflow="fold"), Column("because", overflow="fold")
     table = Table("#", waiting, "pods", "priority", "for", because, title_justify="left")
-    table.title = f"queue {escape(view.name)}"
+    table.title = line("queue ", view.name)
     for each in view.waiting:
         table.add_row(
             str(each.position),
-            escape(each.name),
+            each.name,
             str(each.pods),
             _priority(each),
             _age(now - each.since if each.since else None),
-            escape(filters_part(each.reason)),
+            filters_part(each.reason),
         )
     return table
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
 from rich.table import Column, Table
 
 from arranger.api.listing import first_names
+from arranger.cli.output.screen import Screen, text
 from arranger.cli.simulation.result import SimulationResult
 from arranger.framework.diagnosis import filters_part
 
@@ -19,12 +18,12 @@ class LiveProgress:
     """One line of progress, redrawn on a terminal; elsewhere printed whenever it changes."""
 
     def __init__(self) -> None:
-        self._console = Console()
-        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._screen = Screen()
+        self._live = Live(console=self._screen, auto_refresh=False, transient=True)
         self._last = ""
 
     def __enter__(self) -> LiveProgress:
-        if self._console.is_terminal:
+        if self._screen.is_terminal:
             self._live.start()
         return self
 
@@ -33,8 +32,8 @@ class LiveProgress:
 
     def serving(self, url: str, kubeconfig: Path) -> None:
         """Where the cluster is, and how to look at it."""
-        self._console.print(f"embedded cluster at {url}")
-        self._console.print(f"kubectl --kubeconfig {kubeconfig} get pods -A", soft_wrap=True)
+        self._screen.print(f"embedded cluster at {url}")
+        self._screen.print(f"kubectl --kubeconfig {kubeconfig} get pods -A", soft_wrap=True)
 
     def show(self, outcome: SimulationResult) -> None:
         """What has happened so far."""
@@ -43,43 +42,43 @@ class LiveProgress:
         line = f"{counts or 'nothing placed yet'}; {len(outcome.pending)} waiting"
         for job, stage in outcome.stages.items():
             line += f"; TYJob {job} {stage}"
-        if self._console.is_terminal:
-            self._live.update(line, refresh=True)
+        if self._screen.is_terminal:
+            self._live.update(text(line), refresh=True)
         elif line != self._last:
-            self._console.print(line)
+            self._screen.print(line)
         self._last = line
 
 
 def print_result(outcome: SimulationResult, *, clock: str = "virtual seconds") -> None:
     """Where every pod went, and why the rest waits."""
-    console = Console()
+    screen = Screen()
     placed, waiting = len(outcome.placements), len(outcome.pending)
     passed = f"{outcome.virtual_seconds:.0f} {clock}"
-    console.print(f"{placed} pods placed, {waiting} waiting, after {passed}")
+    screen.print(f"{placed} pods placed, {waiting} waiting, after {passed}")
     for what in outcome.ignored:
-        console.print(f"ignored: {escape(what)}", soft_wrap=True)
+        screen.print(f"ignored: {what}", soft_wrap=True)
     for what in outcome.not_made:
-        console.print(f"without pods: {escape(what)}", soft_wrap=True)
+        screen.print(f"without pods: {what}", soft_wrap=True)
     nodes = Counter(placement["node"] for placement in outcome.placements)
     table = Table("node", "pods", Column("which", overflow="fold"))
     for node, count in sorted(nodes.items()):
         names = [p["pod"] for p in outcome.placements if p["node"] == node]
         table.add_row(node, str(count), first_names(names, 6))
-    console.print(table)
+    screen.print(table)
     if outcome.stages:
         jobs = Table("TYJob", "stage")
         for job, stage in sorted(outcome.stages.items()):
             jobs.add_row(job, stage)
-        console.print(jobs)
+        screen.print(jobs)
     if outcome.evictions:
         evictions = Table(Column("evicted", overflow="fold"), Column("why", overflow="fold"))
         for eviction in outcome.evictions:
             evictions.add_row(eviction["pod"], eviction["note"])
-        console.print(evictions)
+        screen.print(evictions)
     if outcome.pending:
         pending = Table(Column("waiting", overflow="fold"), Column("because", overflow="fold"))
         for pod in outcome.pending:
-            pending.add_row(pod["pod"], escape(filters_part(pod["reason"])))
-        console.print(pending)
+            pending.add_row(pod["pod"], filters_part(pod["reason"]))
+        screen.print(pending)
     if outcome.end is not None:
-        console.print(escape(outcome.end), soft_wrap=True)
+        screen.print(outcome.end, soft_wrap=True)

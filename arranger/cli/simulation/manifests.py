@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 
+from arranger.api.printable import one_line
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.errors import ApiError
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.workloads.controllers import WORKLOAD_KINDS
 from arranger.embedded.workloads.plan import pod_of
 from arranger.embedded.workloads.validation import check_workload
+from arranger.files.content import read_text
+from arranger.files.limits import FileError
+from arranger.files.yaml_text import documents
 from arranger.kube.client.transport import Request
 
 Object = dict[str, Any]
@@ -25,6 +28,8 @@ Object = dict[str, Any]
 _CREATION_ORDER: Final = ("CustomResourceDefinition", "Namespace", "PriorityClass", "Node")
 _WORKLOAD_VERSIONS: Final = ("v1", "apps/v1", "batch/v1")
 _SERVERS_METADATA: Final = ("resourceVersion", "uid", "ownerReferences", "managedFields")
+#: Pods that all workloads together may ask for; a simulation of more would not end.
+_MAX_PODS: Final = 500_000
 #: What code meets that reads an object of a wrong shape where the server has not looked.
 _MALFORMED: Final = (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError)
 
@@ -72,6 +77,7 @@ def load_manifests(
         if definition["metadata"]["name"] not in given:
             cluster.create(definition)
     ignored: Counter[tuple[str, str]] = Counter()
+    asked = 0
     for where, manifest in manifests:
         kind, version = manifest["kind"], manifest.get("apiVersion", "")
         if (version, kind) == ("batch/v1", "CronJob"):
@@ -79,6 +85,9 @@ def load_manifests(
         elif cluster.registry.by_kind(version, kind) is None:
             ignored[kind, version] += 1
             continue
+        asked += _pods_asked_for(manifest)
+        if asked > _MAX_PODS:
+            raise ManifestError(f"{where}: more than {_MAX_PODS} pods are asked for by now")
         if scheduler is not None:
             _give_to(scheduler, manifest)
         _create(cluster, where, {**manifest, "metadata": _own_metadata(manifest["metadata"])})
@@ -171,16 +180,16 @@ def _documents(path: Path) -> Iterator[object]:
     """The documents of a file, each as JSON would have it."""
     n = 0
     try:
-        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+        text = read_text(path)
+    except FileError as error:
+        raise ManifestError(f"{path}: {error}") from error
+    try:
+        for _, document in documents(text):
             yield msgspec.json.decode(msgspec.json.encode(document))
             n += 1
-    except OSError as error:
-        raise ManifestError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{path}: not text in UTF-8") from error
     except RecursionError as error:
         raise ManifestError(f"{path}, document {n + 1}: nested too deeply") from error
-    except (yaml.YAMLError, TypeError, ValueError) as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         why = one_line(str(error)) or type(error).__name__
         raise ManifestError(f"{path}, document {n + 1}: {why}") from error
 
@@ -201,9 +210,12 @@ def _objects(document: object, where: str) -> list[tuple[str, Object]]:
     return [(where, dict(document))]
 
 
-def one_line(text: str) -> str:
-    """A text of several lines as one."""
-    return " ".join(text.split())
+def _pods_asked_for(manifest: Object) -> int:
+    spec = manifest.get("spec")
+    if manifest["kind"] not in WORKLOAD_KINDS or not isinstance(spec, dict):
+        return 1
+    counts = (spec.get(field) for field in ("replicas", "completions", "parallelism"))
+    return max([1, *(count for count in counts if isinstance(count, int))])
 
 
 def _rank(manifest: Object) -> int:

@@ -14,6 +14,7 @@ from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.queue.cache import QueueCache, queue_of
 from arranger.quota.min_resources import Room, cluster_limit, requested_minimum, why_not_admitted
+from arranger.quota.queue_rights import not_for_namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class PodGroupAdmission:
     def why_not(self, group: VolcanoPodGroup) -> str:
         """Why a PodGroup is not admitted; "" if it is."""
         cache, queue = self._cache, queue_of(group)
+        if not cache.rights.may_use(queue, group.metadata.namespace):
+            return not_for_namespace(queue, group.metadata.namespace)
         if why := cache.why_no_pods(queue):
             return why
         if group.status.phase == "Inqueue":

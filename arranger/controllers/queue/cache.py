@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
-
-import msgspec
+from dataclasses import replace
+from typing import Final
 
 from arranger.api.annotations import QUEUE_NAME
 from arranger.api.effects import ObjectReference
@@ -25,12 +23,21 @@ from arranger.api.resource_requests import (
     parse_resource_list,
     pod_requests,
 )
-from arranger.api.types.core import Node, ObjectMeta, Pod, Struct
+from arranger.api.types.core import Namespace, Node, ObjectMeta, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.api.types.queue import QUEUE_API_VERSION, Queue, QueueSpec, QueueStatus
+from arranger.api.types.queue import QUEUE_API_VERSION
+from arranger.controllers.queue.entries import (
+    BOUND,
+    ENDED,
+    WAITING,
+    ObservedQueue,
+    PodEntry,
+    Usage,
+)
 from arranger.controllers.queue.promises import Promises
 from arranger.controllers.runtime.objects import is_stale
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
+from arranger.quota.queue_rights import TenantRights
 from arranger.quota.queue_spec import (
     QueueQuota,
     charges_for,
@@ -41,77 +48,7 @@ from arranger.quota.queue_spec import (
     why_no_pods_in,
 )
 
-WAITING: Final = "waiting"
-BOUND: Final = "bound"
-ENDED: Final = "ended"
-
-
-class ObservedQueue(Struct):
-    """A Queue as the server shows it, with all of its status."""
-
-    metadata: ObjectMeta
-    spec: QueueSpec = msgspec.field(default_factory=QueueSpec)
-    status: dict[str, Any] = msgspec.field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """Its name; queues have no namespace."""
-        return self.metadata.name
-
-    def to_queue(self) -> Queue:
-        """The queue as the scheduler sees it."""
-        return Queue(self.metadata, self.spec, QueueStatus(str(self.status.get("state") or "")))
-
-
 QUEUES_PATH: Final = f"/apis/{QUEUE_API_VERSION}/queues"
-
-
-@dataclass(slots=True)
-class Usage:
-    """What bound pods use: resources, and cards by name."""
-
-    resources: Counter[str] = field(default_factory=Counter)
-    cards: Counter[str] = field(default_factory=Counter)
-
-    def add(self, other: Usage, sign: int = 1) -> None:
-        """Add what others use, or with -1 subtract it."""
-        add_amounts(self.resources, other.resources, sign)
-        add_amounts(self.cards, other.cards, sign)
-
-
-@dataclass(frozen=True, slots=True)
-class PodEntry:
-    """A pod in a queue.
-
-    Attributes:
-        declared_queue: the queue that the pod itself names, "" for none.
-        pod_group: ``namespace/name`` of the PodGroup that may name one, "" for none.
-        workload: what it is counted with: its gang, or itself.
-        state: whether it waits, is on a node, or has ended.
-        ours: whether it is of one of our schedulers; others use capacity, and are not counted.
-        queue, usage: where it is charged, and with what.
-    """
-
-    pod: Pod
-    declared_queue: str
-    pod_group: str
-    workload: str
-    state: str
-    ours: bool
-    requests: Amounts
-    queue: str = ""
-    usage: Usage = field(default_factory=Usage)
-
-    @property
-    def bound_requests(self) -> Amounts:
-        """What it asks for on its node."""
-        return self.requests if self.state == BOUND else {}
-
-    @property
-    def charged_by(self) -> tuple[object, ...]:
-        """What of the pod decides how it is charged and counted."""
-        what = (self.declared_queue, self.pod_group, self.workload)
-        return *what, self.state, self.ours, self.requests
 
 
 class QueueCache:
@@ -127,6 +64,7 @@ class QueueCache:
         total_requests: what all bound pods ask for.
         total_allocatable: what all nodes have together.
         promises: what PodGroups are still to get.
+        rights: which queues namespaces may use; who names another is counted in the default one.
     """
 
     def __init__(self, schedulers: Iterable[str] = ("arranger",)) -> None:
@@ -146,9 +84,14 @@ class QueueCache:
         self._pods_of_pod_group: dict[str, set[str]] = {}
         #: Queue → what its own pods use, those of its children not counted.
         self._usage: dict[str, Usage] = {}
+        self.rights = TenantRights(
+            lambda: (state.rights for state in self.states.values()),
+            lambda name: (state.rights for state in self.path_self_to_root(name)),
+        )
         #: Queue → workload → state → pods; and queue → PodGroups.
         self._workloads: dict[str, dict[str, Counter[str]]] = {}
         self._pod_groups_in_queue: dict[str, set[str]] = {}
+        self._queue_of_pod_group: dict[str, str] = {}
 
     def on_definition_updated(self, fields: frozenset[str] | None) -> set[str]:
         """Queues are served, with these fields in their status (None: whatever is written)."""
@@ -167,14 +110,37 @@ class QueueCache:
         state = read_queue(queue.to_queue())
         self.observed[queue.name] = queue
         old, self.states[queue.name] = self.states.get(queue.name), state
+        if old == state:
+            return {queue.name}
         # Whether a queue is valid depends on others: it may be its own ancestor, or have none.
-        return {queue.name} if old == state else set(self.states)
+        return self._on_rights_changed() | set(self.states)
 
     def on_queue_deleted(self, name: str) -> set[str]:
         """A queue was deleted."""
         self.observed.pop(name, None)
         self.states.pop(name, None)
-        return set(self.states)
+        return self._on_rights_changed() | set(self.states)
+
+    def on_namespace_updated(self, namespace: Namespace) -> set[str]:
+        """A namespace was added or edited."""
+        return self._move_all() if self.rights.set_namespace(namespace) else set()
+
+    def on_namespace_deleted(self, name: str) -> set[str]:
+        """A namespace was deleted."""
+        return self._move_all() if self.rights.remove_namespace(name) else set()
+
+    def _on_rights_changed(self) -> set[str]:
+        was_limited = self.rights.limited
+        self.rights.on_queues_changed()
+        return self._move_all() if was_limited or self.rights.limited else set()
+
+    def _move_all(self) -> set[str]:
+        """Count all pods and PodGroups where they may be counted now."""
+        names = self._recount([u for u, e in self._pods.items() if self._queue_for(e) != e.queue])
+        for name, group in list(self.pod_groups.items()):
+            if self._queue_of_pod_group[name] != self._allowed(queue_of(group), group.metadata):
+                names |= self._set_pod_group(name, group)
+        return names
 
     def on_node_updated(self, node: Node) -> set[str]:
         """A node was added or edited."""
@@ -215,13 +181,15 @@ class QueueCache:
         names: set[str] = set()
         self.promises.remove_group(name)
         if before is not None:
-            self._pod_groups_in_queue[queue_of(before)].discard(name)
-            names.add(queue_of(before))
+            queue = self._queue_of_pod_group.pop(name)
+            self._pod_groups_in_queue[queue].discard(name)
+            names.add(queue)
         if group is not None:
-            self.pod_groups[name] = group
-            self.promises.set_group(name, queue_of(group), group)
-            self._pod_groups_in_queue.setdefault(queue_of(group), set()).add(name)
-            names.add(queue_of(group))
+            queue = self._allowed(queue_of(group), group.metadata)
+            self.pod_groups[name], self._queue_of_pod_group[name] = group, queue
+            self.promises.set_group(name, queue, group)
+            self._pod_groups_in_queue.setdefault(queue, set()).add(name)
+            names.add(queue)
         # A queue is Closing as long as one below it has work.
         concerned = {queue for each in names for queue in self._with_ancestors(each)}
         same_queue = len(names) == 1 and before is not None and group is not None
@@ -259,9 +227,7 @@ class QueueCache:
 
     def _add_pod(self, entry: PodEntry) -> set[str]:
         uid, node = entry.pod.metadata.uid, entry.pod.spec.node_name
-        group = self.pod_groups.get(entry.pod_group)
-        inherited = queue_of(group) if group is not None else DEFAULT_QUEUE
-        entry = replace(entry, queue=entry.declared_queue or inherited, usage=Usage())
+        entry = replace(entry, queue=self._queue_for(entry), usage=Usage())
         if entry.state == BOUND:
             add_amounts(self.total_requests, entry.requests)
             cards = self._node_cards.get(node, NO_CARDS)
@@ -278,6 +244,14 @@ class QueueCache:
             workloads = self._workloads.setdefault(entry.queue, {})
             workloads.setdefault(entry.workload, Counter())[entry.state] += 1
         return self._with_ancestors(entry.queue)
+
+    def _queue_for(self, entry: PodEntry) -> str:
+        group = self.pod_groups.get(entry.pod_group)
+        inherited = queue_of(group) if group is not None else DEFAULT_QUEUE
+        return self._allowed(entry.declared_queue or inherited, entry.pod.metadata)
+
+    def _allowed(self, queue: str, of: ObjectMeta) -> str:
+        return queue if self.rights.may_use(queue, of.namespace) else DEFAULT_QUEUE
 
     def _recount(self, uids: Iterable[str]) -> set[str]:
         names: set[str] = set()

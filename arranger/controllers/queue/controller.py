@@ -8,12 +8,13 @@ from functools import partial
 from typing import Any, Final
 
 from arranger.api.types.command import Command
-from arranger.api.types.core import Node, Pod
+from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import QUEUE_API_VERSION
 from arranger.controllers.queue.admission import PodGroupAdmission
-from arranger.controllers.queue.cache import ObservedQueue, QueueCache
+from arranger.controllers.queue.cache import QueueCache
 from arranger.controllers.queue.commands import commanded_queue
+from arranger.controllers.queue.entries import ObservedQueue
 from arranger.controllers.queue.reconciler import QueueReconciler
 from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.controller import (
@@ -60,10 +61,16 @@ class QueueController:
         groups = CacheHandler[VolcanoPodGroup](
             cache.on_pod_group_updated, lambda g: cache.on_pod_group_deleted(g.key), enqueue
         )
-        api = f"/apis/{QUEUE_API_VERSION}"
+        namespaces = CacheHandler[Namespace](
+            cache.on_namespace_updated,
+            lambda namespace: cache.on_namespace_deleted(namespace.metadata.name),
+            enqueue,
+        )
+        api, core = f"/apis/{QUEUE_API_VERSION}", "/api/v1"
         self.informers: list[MultiNamespaceInformer[Any]] = [
             MultiNamespaceInformer(transport, options, api, "queues", ObservedQueue, queues),
-            MultiNamespaceInformer(transport, options, "/api/v1", "nodes", Node, nodes),
+            MultiNamespaceInformer(transport, options, core, "nodes", Node, nodes),
+            MultiNamespaceInformer(transport, options, core, "namespaces", Namespace, namespaces),
             MultiNamespaceInformer(transport, options, api, "podgroups", VolcanoPodGroup, groups),
         ]
         pending = PendingCommands(

@@ -13,8 +13,9 @@ from arranger.api.annotations import CLOSED_BY_PARENT
 from arranger.api.parsing.objects import decode_object
 from arranger.api.timestamps import second_time
 from arranger.api.types.command import Command
-from arranger.controllers.queue.cache import QUEUES_PATH, ObservedQueue, QueueCache
+from arranger.controllers.queue.cache import QUEUES_PATH, QueueCache
 from arranger.controllers.queue.commands import obey
+from arranger.controllers.queue.entries import ObservedQueue
 from arranger.controllers.queue.status import OPEN, closed_by_parent, queue_status
 from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.events import EventBroadcaster

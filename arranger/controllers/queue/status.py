@@ -6,7 +6,8 @@ from typing import Final
 
 from arranger.api.annotations import CLOSED_BY_PARENT
 from arranger.api.resource_requests import format_quantity, format_resource_list
-from arranger.controllers.queue.cache import QueueCache, Usage
+from arranger.controllers.queue.cache import QueueCache
+from arranger.controllers.queue.entries import Usage
 from arranger.controllers.runtime.objects import Object, with_condition
 from arranger.quota.queue_spec import QueueQuota, path_self_to_root
 

@@ -23,6 +23,7 @@ _KINDS: Final = {
     "configmaps": "ConfigMap",
     "gangs": "Gang",
     "jobs": "Job",
+    "namespaces": "Namespace",
     "nodes": "Node",
     "podgroups": "PodGroup",
     "pods": "Pod",

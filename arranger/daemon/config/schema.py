@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-import yaml
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from arranger.daemon.config.extenders import ExtenderConfig, check_extenders
@@ -17,6 +16,9 @@ from arranger.daemon.config.section import ConfigSection
 from arranger.daemon.config.workloads import WorkloadConfig, merged_workloads, workload_kinds
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.queue.backoff import SchedulingQueueConfig
+from arranger.files.content import read_text
+from arranger.files.limits import FileError
+from arranger.files.yaml_text import one_document
 from arranger.framework.runtime.config_errors import config_errors
 from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.kube.client.kubeconfig_check import file_error
@@ -117,6 +119,12 @@ class GangConfig(ConfigSection):
     free for it; pods of its priority go there only if their `activeDeadlineSeconds` ends before
     the nodes are free.
     """
+    reservation_seconds: Annotated[float, Field(gt=0)] = 600.0
+    """Nodes are kept for such gangs for so long at a stretch; if none of them has started by then,
+    nothing is kept for as long, and for gangs of the same namespace longer each time.
+    """
+    reservation_max_nodes_percent: Annotated[int, Field(ge=0, le=100)] = 50
+    """At most so many of all nodes are kept for a gang, or one; none for a gang that needs more."""
     #: Changes to the shipped kinds, and others.
     workloads: list[WorkloadConfig] = []
 
@@ -272,6 +280,8 @@ class Config(ConfigSection):
             on_timeout=gangs.on_timeout,
             on_partial_bind=gangs.on_partial_bind,
             starvation_after=gangs.starvation_after_seconds,
+            reservation_seconds=gangs.reservation_seconds,
+            reservation_max_nodes_percent=gangs.reservation_max_nodes_percent,
         )
 
 
@@ -284,8 +294,8 @@ def load_config(path: Path | None) -> Config:
     if path is None:
         return Config()
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content = one_document(read_text(path))
+    except FileError as error:
         raise ConfigError(f"{path}: {file_error(error)}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a mapping with kind: {KIND}")

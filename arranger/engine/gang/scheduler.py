@@ -105,7 +105,7 @@ class GangScheduler:
             manager.begin_hold(entity, now)  # holds no node, but the wait time runs
         self.bind_ready(now)
         if result.complete:
-            entity.starving_since = None
+            self._starvation_guard.on_placed(entity, now)
         if result.error:
             self._on_error(entity, result, now)
         elif entity.key in self._queue:
@@ -160,6 +160,7 @@ class GangScheduler:
             self._holds.next_deadline(),
             self._entities.next_notice(),
             self._gang_objects.next_timer(),
+            self._starvation_guard.next_timer(),
         )
         return min((due for due in times if due is not None), default=None)
 

@@ -20,6 +20,7 @@ from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects, key_of
 from arranger.engine.handlers.pod_handlers import PodHandlers
+from arranger.engine.handlers.tenant_handlers import TenantHandlers
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.cluster_events import node_change, object_change, quota_change
@@ -52,6 +53,7 @@ class EventHandlers:
     _gang_scheduler: GangScheduler
     _gang_objects: GangObjects
     _gangs: GangHandlers
+    _tenants: TenantHandlers
     pods: PodHandlers
 
     @property
@@ -115,6 +117,7 @@ class EventHandlers:
         before = self._context.cluster.objects.set(stored)
         if before is None or not equal_but_version(before, stored):
             self._queue.wake(object_change(before, stored), now)
+            self._tenants.on_object_updated(stored, now)
 
     def on_object_deleted(self, stored: StoredObject, now: float) -> None:
         """An object that plugins look up was deleted."""
@@ -122,6 +125,7 @@ class EventHandlers:
             return
         self._context.cluster.objects.remove(stored)
         self._queue.wake(object_change(stored, None), now)
+        self._tenants.on_object_deleted(stored, now)
 
     def on_disruption_budget_updated(self, budget: PodDisruptionBudget, now: float) -> None:
         """A PodDisruptionBudget appeared or was edited."""
@@ -140,9 +144,12 @@ class EventHandlers:
         if self._initial.keep(queue):
             return
         before, was_active = self._ledger.queues.get(queue.name), self._ledger.active
+        was_limited = self._ledger.rights.limited
         if not self._ledger.set_queue(queue):
             return
-        if not was_active:
+        if was_limited or self._ledger.rights.limited:
+            self._tenants.on_rights_changed(now)
+        elif not was_active:
             self._queue.requeue_all(now)
         problems = self._ledger.queues[queue.name].problems
         if problems and (before is None or before.problems != problems):
@@ -153,8 +160,11 @@ class EventHandlers:
         """A Queue was deleted."""
         if self._initial.drop(type(queue), key_of(queue)):
             return
+        was_limited = self._ledger.rights.limited
         self._ledger.remove_queue(queue.name)
-        if not self._ledger.active:
+        if was_limited:
+            self._tenants.on_rights_changed(now)
+        elif not self._ledger.active:
             self._queue.requeue_all(now)
         self._queue.wake(quota_change("Queue"), now)
 

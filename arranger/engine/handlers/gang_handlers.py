@@ -8,11 +8,10 @@ from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup, Wor
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.gang.gang_objects import GangObjects
-from arranger.engine.gang.priority import update_priorities
+from arranger.engine.gang.priority import EffectivePriorities
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.engine.queue.cluster_events import quota_change
-from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
 from arranger.framework.cluster_event import ActionType, ClusterEvent
@@ -32,7 +31,7 @@ class GangHandlers:
     _queue: SchedulingQueue
     _registry: GangRegistry
     _ledger: QuotaLedger
-    _nominator: Nominator
+    _priorities: EffectivePriorities
     _quota: QuotaGate
     _gang_scheduler: GangScheduler
     _gang_objects: GangObjects
@@ -63,7 +62,7 @@ class GangHandlers:
                 self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
         if edited:
             self._quota.watch(group)
-        update_priorities(self._context, self._nominator, self._registry, group)
+        self._priorities.update_group(group)
         self.on_gangs_changed(changed, now)
         if edited and (was_known or self._has_placed_pods(group.key)):
             self._queue.wake(quota_change("PodGroup"), now)
@@ -76,7 +75,9 @@ class GangHandlers:
         if before is None or _rules_of(before) == _rules_of(group):
             if before is None and self._has_placed_pods(group.key):
                 self._ledger.mark_stale()
-            self.on_gangs_changed(self._registry.on_pod_group_updated(group), now)
+            changed = self._registry.on_pod_group_updated(group)
+            self._priorities.update_group(group)
+            self.on_gangs_changed(changed, now)
         else:
             self.on_pod_group_updated(group, now)
 
@@ -87,7 +88,7 @@ class GangHandlers:
         changed = self._registry.on_pod_group_deleted(type(group), group.key)
         if group.key in self._registry.gangs:
             changed = changed | {group.key}  # its pods may be of another queue now
-        update_priorities(self._context, self._nominator, self._registry, group)
+        self._priorities.update_group(group)
         self.on_gangs_changed(changed, now)
         if self._has_placed_pods(group.key):
             self._queue.wake(quota_change("PodGroup"), now)

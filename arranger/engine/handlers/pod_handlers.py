@@ -16,9 +16,10 @@ from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.hold_recovery import HoldRecovery
-from arranger.engine.gang.priority import effective_priority
+from arranger.engine.gang.priority import EffectivePriorities
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects
+from arranger.engine.handlers.tenant_handlers import TenantHandlers
 from arranger.engine.handlers.workload_gangs import WorkloadGangs
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
@@ -64,6 +65,8 @@ class PodHandlers:
     _hold_recovery: HoldRecovery
     _gangs: GangHandlers
     _workloads: WorkloadGangs
+    _priorities: EffectivePriorities
+    _tenants: TenantHandlers
     uids: dict[str, str] = field(default_factory=dict, init=False)
     #: Pods of the initial lists, until all objects of these are known.
     _unqueued: list[QueuedPod] = field(default_factory=list, init=False)
@@ -93,7 +96,7 @@ class PodHandlers:
             log.warning("pod %s ignored: resources: %s", pod.key, error)
             return
         changed = self._update_gang_membership(pod)
-        info.priority = effective_priority(self._registry, pod)
+        info.priority = self._priorities.of(info)
         if pod.terminal:
             self._remove_pod(meta.uid, now)
         elif pod.spec.node_name:
@@ -190,6 +193,7 @@ class PodHandlers:
             self._context.pods[info.uid] = member
             in_gang = self._registry.gang_of(info.uid) is not None
             self._context.outbox.extend(pod_events.invalid_annotations(member, in_gang=in_gang))
+            self._tenants.tell(member)
             if self._initial.being_handed_on:
                 self._unqueued.append(member)
             else:
@@ -218,6 +222,7 @@ class PodHandlers:
             self._context.outbox.extend(
                 pod_events.invalid_annotations(member, published, in_gang=in_gang)
             )
+        self._tenants.tell(member)
         self._nominator.update(member)
         self._follow_nomination(member, earlier.pod, now)
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
+from arranger.files.content import read_text
+from arranger.files.limits import FileError
+from arranger.files.yaml_text import one_document
 
 _LISTS: Final = ("clusters", "contexts", "users")
 
@@ -47,8 +49,8 @@ def check_kubeconfig(paths: str, context: str | None) -> str:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content = one_document(read_text(file))
+    except FileError as error:
         raise KubeconfigError(f"kubeconfig {file}: {file_error(error)}") from error
     if not isinstance(content, dict) or not all(
         isinstance(item, dict) and "name" in item
@@ -91,11 +93,8 @@ def _names(items: Iterable[str]) -> str:
     return ", ".join(map(repr, items)) or "none at all"
 
 
-def file_error(error: Exception) -> str:
-    """Why a YAML file could not be read, in one line."""
-    if isinstance(error, OSError):
-        return (error.strerror or str(error)).lower()
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        mark = error.problem_mark
-        return f"no YAML: {error.problem}, in line {mark.line + 1}, column {mark.column + 1}"
-    return " ".join(str(error).split())
+def file_error(error: FileError) -> str:
+    """Why a file could not be read, in one line, and where."""
+    if error.column is not None:
+        return f"{error}, in line {error.line}, column {error.column}"
+    return f"{error}, in line {error.line}" if error.line is not None else str(error)

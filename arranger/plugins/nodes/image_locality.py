@@ -15,6 +15,9 @@ MIN_THRESHOLD: Final = 23 * _MIB
 #: and above this many, per container, for no more.
 MAX_CONTAINER_THRESHOLD: Final = 1000 * _MIB
 
+#: No image counts for more bytes, whatever its node says.
+_MAX_SIZE: Final = 2**40
+
 
 class ImageLocality(SpecOnlyPlugin):
     """Score by the size of the pod's images present, scaled by how widely each is spread.
@@ -44,7 +47,8 @@ class ImageLocality(SpecOnlyPlugin):
                 found = True
                 spread = len(holders) / table.count
                 sizes = np.fromiter(holders.values(), dtype=np.float64, count=len(holders))
-                present[list(holders)] += (sizes * spread).astype(np.int64)
+                sizes = np.clip(sizes * spread, 0, _MAX_SIZE)
+                present[list(holders)] += sizes.astype(np.int64)
         if not found:
             return np.zeros(nodes.length, dtype=np.int64)
         most = MAX_CONTAINER_THRESHOLD * len(containers)

@@ -94,7 +94,8 @@ class CapacityCard(Plugin):
         return CapacityCard(ledger)
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """The queue, the cards and the service type; a PodGroup's by the PodGroup's name."""
+        """The queue and whether the pod may use it, the cards and the service type; a PodGroup's by
+        the PodGroup's name."""
         meta, ledger = pod.pod.metadata, self._ledger
         annotations, owners = meta.annotations, meta.owner_references
         group = annotations.get(VOLCANO_GROUP) or annotations.get(VOLCANO_GROUP_LONG, "")
@@ -104,7 +105,8 @@ class CapacityCard(Plugin):
             f"{meta.namespace}/{group}" if group else "",
             annotations.get(SERVICE_TYPE, ""),
             owners[0].kind if owners else "",
-            ledger.said_by_owners(pod) if ledger is not None else (),
+            ledger.annotations.said_by_owners(pod) if ledger is not None else (),
+            ledger is None or ledger.rights.may_use(ledger.stated_queue(pod), pod.namespace),
         )
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
@@ -113,9 +115,9 @@ class CapacityCard(Plugin):
         if ledger is None or not ledger.active:
             return SKIP
         name = ledger.queue_name(pod)
-        if why := ledger.why_no_pods(name):
+        if why := ledger.why_refused(pod):
             return self.reject(why, resolvable=False)
-        wanted = ledger.cards_wanted_by(pod)
+        wanted = ledger.annotations.cards_wanted_by(pod)
         resources = tuple(name for name in pod.requests if is_card_resource(name))
         error = ""
         if wanted and not resources:

@@ -35,7 +35,7 @@ class PrioritySort(SpecOnlyPlugin):
     def sort_key(self, queued: QueueSortInput) -> tuple[int, int, float, float, str]:
         """Smallest first."""
         pod = queued.pod
-        job = job_priority(pod.pod.metadata.annotations)
+        job = job_priority(pod.pod.metadata)
         return -pod.priority, -job, queued.created, queued.queued_at, queued.name
 
     def shared_turn(self, queued: QueueSortInput) -> tuple[Hashable, float] | None:
@@ -46,4 +46,4 @@ class PrioritySort(SpecOnlyPlugin):
         default = self._policy if JOB_PRIORITY in notes else ""
         if notes.get(JOB_QUEUE_POLICY, default) != "DRF":
             return None
-        return (queued.pod.priority, job_priority(notes)), queued.job_share()
+        return (queued.pod.priority, job_priority(queued.pod.pod.metadata)), queued.job_share()

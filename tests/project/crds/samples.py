@@ -182,6 +182,12 @@ SAMPLES: Final[dict[str, Sample]] = {
             "deserved": {"cpu": "2500m"},
             "guarantee": {"resource": {"cpu": "1"}},
             "parent": "root",
+            "namespaceSelector": {
+                "matchLabels": {"team": "ml"},
+                "matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}],
+            },
+            "serviceTypes": ["training"],
+            "maxPriority": 1000,
             "type": "plain",
             "affinity": {
                 "nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["a"]},

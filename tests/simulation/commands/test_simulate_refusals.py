@@ -34,7 +34,7 @@ def changed(obj: Object, path: str, value: object) -> Object:
     ("document", "says"),
     [
         ("a: [", "while parsing a flow node"),
-        ("a: b: c", "mapping values are not allowed here"),
+        ("a: b: c", "mapping values are not allowed in this context"),
         ("&a [*a]", "nested too deeply"),
         ("just: text", "not a Kubernetes object: it has no kind"),
         ("[1, 2]", "not a Kubernetes object: it has no kind"),

@@ -282,8 +282,8 @@ def _first(*pods: PodBuilder, edit: Step) -> TakesEffect:
 
 _PRIORITY: Final = {keys.JOB_PRIORITY: "5"}
 JOB_PRIORITY: Final = _first(
-    a_pod("a").needs(cpu=1).annotated(_PRIORITY),
-    a_pod("b").needs(cpu=1).annotated(_PRIORITY),
+    a_pod("a").of_tyjob().needs(cpu=1).annotated(_PRIORITY),
+    a_pod("b").of_tyjob().needs(cpu=1).annotated(_PRIORITY),
     edit=note(keys.JOB_PRIORITY, "9", "b"),
 )
 

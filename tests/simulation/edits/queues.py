@@ -134,6 +134,45 @@ def _card_pod(name: str, cards: int) -> PodBuilder:
     return a_pod(name).needs({"nvidia.com/gpu": cards}).in_queue("q")
 
 
+# --- who may use it, and what it believes --------------------------------------------------------
+
+NOBODY: Final = {"matchLabels": {"team": "nobody"}}
+WANTED: Final = {"key": "team", "operator": "In", "values": ["default"]}
+
+
+def _with_priority(name: str, priority: int) -> PodBuilder:
+    pod = a_pod(name).needs(cpu=1).in_queue("q").with_priority(priority)
+    return pod.with_spec(priorityClassName=f"pc-{priority}")
+
+
+MAX_PRIORITY: Final = Edits(
+    TakesEffect(
+        given=create(
+            a_queue_manifest("q", maxPriority=60000),
+            _with_priority("a", 60000),
+            _with_priority("b", 80000),
+        ),
+        edit=spec("q", maxPriority=None),
+        later=create(a_node("n9").offers(cpu=1)),
+        look=placed("a", "b"),
+        without={"a"},
+        seen={"b"},
+    ),
+    TakesEffect(
+        given=create(
+            a_queue_manifest("inference", cards={CARD: 8}),
+            a_queue_manifest("training", cards={CARD: 8}),
+            gpu_node("n0").offers(memory="512Gi", pods=110),
+            training("t", 8, 80000).on("n0"),
+        ),
+        edit=spec("training", maxPriority=20000),
+        later=create(inference("i", 8, 80000)),
+        look=evicted,
+        without=set(),
+        seen={"t"},
+    ),
+)
+
 # --- PodGroups -----------------------------------------------------------------------------------
 
 
@@ -312,6 +351,24 @@ ROWS: Final[dict[Field, Edits]] = {
             create(a_pod("p").needs(cpu=2).in_queue("q")),
         ),
     ),
+    ("Queue", "spec.namespaceSelector.matchLabels"): both_ways(
+        spec("q", namespaceSelector=None), namespaceSelector=NOBODY
+    ),
+    **{
+        ("Queue", f"spec.namespaceSelector.matchExpressions[].{part}"): both_ways(
+            spec("q", namespaceSelector={"matchExpressions": [{**WANTED, **change}]}),
+            namespaceSelector={"matchExpressions": [WANTED]},
+        )
+        for part, change in {
+            "key": {"key": "kubernetes.io/metadata.name"},
+            "operator": {"operator": "NotIn"},
+            "values": {"key": "kubernetes.io/metadata.name", "values": ["default"]},
+        }.items()
+    },
+    ("Queue", "spec.serviceTypes"): gives_way(
+        spec("training", serviceTypes=None), serviceTypes=["inference"]
+    ),
+    ("Queue", "spec.maxPriority"): MAX_PRIORITY,
     ("Queue", _AFFINITY.format("")): Edits(
         opens(
             limited(P, affinity={"nodeGroupAffinity": {_NODES: ["blue"]}}),

@@ -52,7 +52,8 @@ def _first_after(moment: int) -> tuple[str, int]:
 
 def _job(name: str, priority: int) -> list[PodBuilder]:
     notes = {"arranger.io/job-priority": str(priority)}
-    return [a_pod(f"{name}-{n}").needs(cpu=1).in_gang(name, 2).annotated(notes) for n in range(2)]
+    pods = [a_pod(f"{name}-{n}").of_tyjob(name).needs(cpu=1) for n in range(2)]
+    return [pod.in_gang(name, 2).annotated(notes) for pod in pods]
 
 
 def _run(engine: Engine, now: float) -> list[Bind]:

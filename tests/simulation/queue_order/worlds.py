@@ -236,7 +236,7 @@ class BusyWorld:
                 notes = {"arranger.io/job-priority": str(rng.choice((1, 5, 10)))}
                 if rng.random() < 0.3:
                     notes["arranger.io/job-queue-policy"] = "DRF"
-                return [pod.in_gang(name, least).annotated(notes) for pod in pods]
+                return [pod.of_tyjob(name).in_gang(name, least).annotated(notes) for pod in pods]
         return [pod.in_gang(name, least, mode=mode) for pod in pods]
 
     def _create(self, pods: list[PodBuilder]) -> None:

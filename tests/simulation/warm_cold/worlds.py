@@ -226,7 +226,7 @@ class WorldBuilder(Surroundings):
             members = [pod.annotated(words) for pod in members]
         else:
             members = [pod.in_gang(name, least) for pod in members]
-        self._add_members([pod.annotated(notes) for pod in members])
+        self._add_members([pod.of_tyjob(name).annotated(notes) for pod in members])
 
     def _add_workload(self, name: str) -> None:
         """A PyTorchJob, whose pods are a gang without saying so."""

@@ -40,7 +40,7 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     ),
     "a priority of the job that is no number": (
         {"arranger.io/job-priority": "high"},
-        ("arranger.io/job-priority: 'high' is not a number such as 5",),
+        ("arranger.io/job-priority: 'high' is not a number from 1 to 10",),
     ),
     "an order of jobs that there is not": (
         {"arranger.io/job-queue-policy": "drf"},
@@ -77,5 +77,12 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize(("notes", "expected"), CASES.values(), ids=CASES.keys())
 def test_what_is_ignored_is_named(notes: dict[str, str], expected: tuple[str, ...]) -> None:
-    pod = a_pod("p").annotated(notes).build()
+    pod = a_pod("p").of_tyjob().annotated(notes).build()
     assert invalid_values(pod, {"BinPack", "LeaderFirst"}) == expected
+
+
+@pytest.mark.parametrize("text", ["9", "999999999", "high"])
+def test_the_priority_among_jobs_is_believed_of_pods_of_tyjobs_only(text: str) -> None:
+    pod = a_pod("p").owned_by("Job", "j", api_version="batch/v1")
+    told = invalid_values(pod.annotated({"arranger.io/job-priority": text}).build(), {})
+    assert told == ("arranger.io/job-priority: it counts on pods of TYJobs only",)

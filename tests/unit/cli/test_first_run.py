@@ -55,7 +55,8 @@ def plugin(command: str, *args: str) -> str:
 WRONG_KUBECONFIGS = {
     "no YAML": (
         "a: [b\n c: }",
-        "kubeconfig FILE: no YAML: expected ',' or ']', but got ':', in line 2, column 3",
+        "kubeconfig FILE: not YAML: while parsing a flow sequence:"
+        " did not find expected ',' or ']', in line 2, column 3",
     ),
     "empty": ("", "kubeconfig FILE: this is no kubeconfig (kind: Config)"),
     "a text": ("hello", "kubeconfig FILE: this is no kubeconfig (kind: Config)"),
@@ -175,8 +176,9 @@ def test_a_pod_without_its_service_account(command: str, monkeypatch: pytest.Mon
 def test_a_configuration_that_is_no_yaml(command: str, tmp_path: Path) -> None:
     (tmp_path / "c").write_text("a: [b\n c: }")
     error = error_of(command, f"--config={tmp_path / 'c'}")
-    assert (
-        error == f"{tmp_path / 'c'}: no YAML: expected ',' or ']', but got ':', in line 2, column 3"
+    assert error == (
+        f"{tmp_path / 'c'}: not YAML: while parsing a flow sequence:"
+        " did not find expected ',' or ']', in line 2, column 3"
     )
 
 

@@ -14,12 +14,13 @@ import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from rich.console import Console
 
 from arranger.cli.main import main
 from arranger.cli.output.queue_tables import print_queues
+from arranger.cli.output.screen import Screen
 from arranger.cli.queues import QueueView, load_queue_cache, queue_views
-from arranger.controllers.queue.cache import ObservedQueue, QueueCache
+from arranger.controllers.queue.cache import QueueCache
+from arranger.controllers.queue.entries import ObservedQueue
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
@@ -70,9 +71,9 @@ def by_name(views: list[QueueView]) -> dict[str, QueueView]:
 
 
 def printed(views: list[QueueView], *, width: int = 120) -> str:
-    console = Console(file=io.StringIO(), width=width)
-    print_queues(views, console, now=NOW)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+    screen = Screen(file=io.StringIO(), width=width)
+    print_queues(views, screen, now=NOW)
+    return screen.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def test_what_waits_stands_in_the_order_of_the_queue_with_the_scheduler_s_words() -> None:
@@ -96,7 +97,7 @@ def test_what_waits_stands_in_the_order_of_the_queue_with_the_scheduler_s_words(
 def test_the_priority_of_a_job_goes_before_its_age_as_in_the_scheduler() -> None:
     def job(name: str, priority: str) -> PodBuilder:
         notes = {"arranger.io/job-priority": priority}
-        return training(f"{name}-0").in_gang(name, 2).annotated(notes)
+        return training(f"{name}-0").of_tyjob().in_gang(name, 2).annotated(notes)
 
     book = a_book(
         two_queues(),

@@ -201,6 +201,8 @@ REACHES: dict[str, dict[str, tuple[object, str]]] = {
         "onTimeout": ("Retry", "on_timeout"),
         "onPartialBind": ("Hold", "on_partial_bind"),
         "starvationAfterSeconds": (92.0, "starvation_after"),
+        "reservationSeconds": (93.0, "reservation_seconds"),
+        "reservationMaxNodesPercent": (94, "reservation_max_nodes_percent"),
     },
     "queues": {
         "overCommitFactor": (2.0, "over_commit"),

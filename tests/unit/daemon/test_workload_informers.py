@@ -57,7 +57,7 @@ def test_what_a_job_says_by_annotations_counts_for_its_pods_as_before() -> None:
     harness.observe(a_queue("q"), a_node("n"), *job_pods(job, 2))
     harness.run()
     ledger, cluster = harness.engine.ledger, harness.engine.cluster
-    services = [ledger.service_of(pod) for pod, _ in cluster.placed_pods()]
+    services = [ledger.service_of(pod)[0] for pod, _ in cluster.placed_pods()]
     assert services == ["inference"] * 2
     assert harness.engine.registry.gangs.keys() == {"default/job-train-a0000000"}
 

@@ -164,7 +164,7 @@ def _judge_all(path: Path) -> None:
 UNREADABLE: dict[str, tuple[str, bytes | None, str]] = {
     "it is not there": ("s.json", None, "No such file or directory"),
     "it is no gzip": ("s.json.gz", b"{}", "Not a gzipped file"),
-    "it is no text": ("s.json", b"\xff\xfe", "can't decode byte"),
+    "it is no text": ("s.json", b"\xff\xfe", "not text in UTF-8"),
 }
 
 

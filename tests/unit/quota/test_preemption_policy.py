@@ -172,8 +172,8 @@ def test_a_pod_tells_its_type_before_its_pod_group_does() -> None:
     body = {"metadata": {"name": "g", "annotations": {"volcano.sh/service.type": "inference"}}}
     group = msgspec.convert(body, VolcanoPodGroup)
     ledger = QuotaLedger(NodeTable(), pod_groups=OnePodGroup(group), service_by_owner=OWNERS)
-    assert ledger.service_of(training("t").info()) == "training"
-    assert ledger.service_of(a_pod("silent").info()) == "inference"
+    assert ledger.service_of(training("t").info())[0] == "training"
+    assert ledger.service_of(a_pod("silent").info())[0] == "inference"
 
 
 def test_the_less_important_queue_loses_first_whatever_the_priority_of_its_pods() -> None:

@@ -85,7 +85,16 @@ REFUSED_PODS = {
     "a line with more": (POD + ",7", "line 3: more fields than the header"),
     "a name that comes twice": (POD, "line 3: p0 stands in line 2 already"),
     "an end before the start": ("p1,1,1,1,1000,,LS,Failed,5,3,4", "p1 ends before it starts"),
-    "a time that is none": ("p1,1,1,1,1000,,LS,Running,nan,,", "line 3: p1: a time must be finite"),
+    "a time that is none": (
+        "p1,1,1,1,1000,,LS,Running,nan,,",
+        "line 3: p1: a time is longer than a century",
+    ),
+    "a time that no calendar has": (
+        "p1,1,1,1,1000,,LS,Running,1e300,,",
+        "line 3: p1: a time is longer than a century",
+    ),
+    "more cores than there are": (f"p1,{10**40},1,1,1000,,LS,Running,0,,", "line 3: "),
+    "a number of 5,000 digits": (f"p1,{'9' * 5000},1,1,1000,,LS,Running,0,,", "line 3: "),
 }
 
 
@@ -132,5 +141,5 @@ def test_a_trace_tells_nothing_if(
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     write_trace(tmp_path, [NODE], [POD])
     (tmp_path / "a_node_list.csv").write_bytes(NODES.encode() + b"\n\xff\xfe\n")
-    with pytest.raises(TraceError, match=r"a_node_list\.csv: 'utf-8' codec"):
+    with pytest.raises(TraceError, match=r"a_node_list\.csv: not text in UTF-8"):
         read_trace(tmp_path)

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.controllers.queue.cache import ObservedQueue, QueueCache
+from arranger.controllers.queue.cache import QueueCache
+from arranger.controllers.queue.entries import ObservedQueue
 from arranger.controllers.queue.status import closed_by_parent, queue_status
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.queueing import CARD, GPU, a_queue_manifest, gpu_node, inference, training

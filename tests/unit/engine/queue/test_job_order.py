@@ -26,6 +26,7 @@ def job(name: str, *sizes: tuple[float, float], **notes: str) -> list[PodBuilder
     keys = {f"arranger.io/{key.replace('_', '-')}": text for key, text in notes.items()}
     return [
         plain(f"{name}-{n}")
+        .of_tyjob(name)
         .needs(cpu=cpu, memory=f"{memory}G")
         .in_gang(name, len(sizes))
         .annotated(keys)

@@ -40,7 +40,8 @@ class Waiting:
             pods = [pod.in_gang(self.name, 2) for pod in pods]
         if self.job_priority is not None:
             text = str(self.job_priority)
-            pods = [pod.annotated({"arranger.io/job-priority": text}) for pod in pods]
+            notes = {"arranger.io/job-priority": text}
+            pods = [pod.of_tyjob().annotated(notes) for pod in pods]
         if self.fair:
             pods = [pod.annotated({"arranger.io/job-queue-policy": "DRF"}) for pod in pods]
         return pods

@@ -1,0 +1,48 @@
+"""Which annotations count for a pod: its own, else its PodGroup's, else its owners'."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from arranger.api.annotations import CARD_NAME, PREEMPTABLE
+from arranger.api.queue_annotations import is_preemptable, requested_cards
+from arranger.api.types.pod_groups import AnyPodGroup
+from arranger.cluster import PodInfo
+from arranger.quota.charges import PodGroups
+from arranger.quota.pod_owners import PodOwners
+
+
+@dataclass(frozen=True, slots=True)
+class PodAnnotations:
+    """Looks up what is said of pods; without ``_pod_groups`` they have none."""
+
+    _pod_groups: PodGroups | None
+    _owners: PodOwners
+
+    def pod_group_of(self, pod: PodInfo) -> AnyPodGroup | None:
+        """The PodGroup of a pod, if it has one."""
+        return None if self._pod_groups is None else self._pod_groups.pod_group_of(pod.uid)
+
+    def get(self, pod: PodInfo, key: str) -> str:
+        """What counts for a pod; "" where nobody says anything."""
+        meta = pod.pod.metadata
+        if own := meta.annotations.get(key):
+            return own
+        group = self.pod_group_of(pod)
+        if group is not None and (said := group.metadata.annotations.get(key)):
+            return said
+        return self._owners.annotations_of(meta).get(key, "")
+
+    def said_by_owners(self, pod: PodInfo) -> tuple[tuple[str, str], ...]:
+        """The annotations of a pod's owners that count for it."""
+        return tuple(sorted(self._owners.annotations_of(pod.pod.metadata).items()))
+
+    def cards_wanted_by(self, pod: PodInfo) -> tuple[str, ...]:
+        """The cards that a pod can use, in its order of preference; empty when it names none."""
+        return requested_cards(self.get(pod, CARD_NAME))
+
+    def is_preemptable(self, pod: PodInfo) -> bool:
+        """Whether a pod may be evicted: yes unless the pod, its PodGroup or its owners say no."""
+        meta = pod.pod.metadata
+        label = "" if PREEMPTABLE in meta.annotations else meta.labels.get(PREEMPTABLE)
+        return is_preemptable(label or self.get(pod, PREEMPTABLE))

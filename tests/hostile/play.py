@@ -1,0 +1,112 @@
+"""Plays attacks against a running cluster, many at once, and finds which of them did harm."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from tests.hostile.attack import Attack
+from tests.hostile.cluster import BOUND_WITHIN, HostileCluster
+from tests.hostile.unmended import unmended
+
+#: Bytes by which a process may grow with one batch.
+GROWTH: Final = 200 * 1024 * 1024
+#: Attacks that are played at once.
+BATCH: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """What attacks did."""
+
+    attacks: Sequence[Attack]
+    what: str
+
+    def __str__(self) -> str:
+        return f"{'; '.join(attack.name for attack in self.attacks)}: {self.what}"
+
+
+async def assert_harmless(cluster: HostileCluster, attacks: Iterable[Attack]) -> None:
+    """Play all attacks that are held by now; none may do harm."""
+    left = (attack for attack in attacks if unmended(attack) is None)
+    found: list[Harm] = []
+    while batch := list(islice(left, BATCH)):
+        found += await harms(cluster, batch)
+    assert not found, "\n".join(map(str, found))
+
+
+async def harms(cluster: HostileCluster, attacks: Sequence[Attack]) -> list[Harm]:
+    """Play attacks at once; those that did harm, found by halving.
+
+    What does harm does it twice: the machine has other work, too.
+    """
+    what = await _play(cluster, attacks)
+    if what is None:
+        return []
+    await _start_over(cluster, attacks)
+    half = len(attacks) // 2
+    parts = (attacks[:half], attacks[half:]) if half else ()
+    found = [harm for part in parts for harm in await harms(cluster, part)]
+    if not found and (again := await _play(cluster, attacks)):
+        await _start_over(cluster, attacks)
+        found = [Harm(attacks, again)]
+    return found
+
+
+async def _play(cluster: HostileCluster, attacks: Sequence[Attack]) -> str | None:
+    """Create, edit and delete what the attacks consist of; the harm that this does."""
+    before = cluster.resident_bytes()
+    for obj in (obj for attack in attacks for obj in attack.objects):
+        cluster.create(obj)
+    what = await damage(cluster, before)
+    if what is None and (edits := [obj for attack in attacks for obj in attack.edits]):
+        for obj in edits:
+            cluster.replace(obj)
+        what = await damage(cluster, before)
+    if what is not None:
+        return what
+    _delete(cluster, attacks)
+    gone = await damage(cluster, before, jobs=False)
+    return None if gone is None else f"when deleted: {gone}"
+
+
+async def damage(
+    cluster: HostileCluster, before: dict[str, int], *, jobs: bool = True
+) -> str | None:
+    """What is wrong with the processes or the neighbour now."""
+    settled = await cluster.settled()
+    wait = await cluster.seconds_until_bound() if settled else 0.0
+    why = await cluster.why_jobs_wait() if settled and jobs else None
+    await asyncio.sleep(0.05)
+    if dead := cluster.dead():
+        return "\n".join(f"{each.name} ended:\n{each.complaints()}" for each in dead)
+    if not settled:
+        return "another tenant's pod waits for half a minute"
+    if wait > BOUND_WITHIN:
+        return f"another tenant's pod waits for {wait:.1f} s"
+    if why is not None:
+        return f"another tenant's jobs do not run: {why[:600]}\n{cluster.controllers.complaints(4)}"
+    after = cluster.resident_bytes()
+    grown = {name: after[name] - before.get(name, 0) for name in after}
+    if large := {name: size >> 20 for name, size in grown.items() if size > GROWTH}:
+        return f"memory grew by {large} MiB"
+    return None
+
+
+def _delete(cluster: HostileCluster, attacks: Sequence[Attack]) -> None:
+    for obj in (obj for attack in attacks for obj in attack.objects):
+        cluster.delete(obj)
+    cluster.clear()
+
+
+async def _start_over(cluster: HostileCluster, attacks: Sequence[Attack]) -> None:
+    """Without the culprit's objects, and with fresh processes unless these are well."""
+    _delete(cluster, attacks)
+    if not cluster.dead() and await damage(cluster, cluster.resident_bytes()) is None:
+        return
+    await cluster.stop(kill=True)
+    await cluster.start()
+    await cluster.until_served()

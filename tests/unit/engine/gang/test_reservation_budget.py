@@ -1,0 +1,153 @@
+"""A gang that cannot start delays others for a stated time only, and on part of the nodes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from arranger.api.effects import Effect
+from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.reservation_budget import MAX_PENALTY, ReservationBudget
+from arranger.plugins import default_profile
+from tests.builders import PodBuilder, a_node, a_pod
+from tests.unit.engine.harness import EngineHarness, placements
+
+AFTER, LASTS = 40.0, 100.0
+#: Who was refused is tried again this much later at most.
+BACKOFF = 10.0
+RED = frozenset({"red"})
+
+
+def gang(name: str, size: int, cpu: int = 4, namespace: str = "default") -> list[PodBuilder]:
+    pods = [a_pod(f"{name}-{n}").in_namespace(namespace).needs(cpu=cpu) for n in range(size)]
+    return [pod.in_gang(name, size) for pod in pods]
+
+
+def crowded(nodes: int, percent: int = 100) -> EngineHarness:
+    """Nodes of 4 CPU; on each a pod of one that never ends."""
+    policy = GangPolicy(
+        starvation_after=AFTER, reservation_seconds=LASTS, reservation_max_nodes_percent=percent
+    )
+    harness = EngineHarness(default_profile(), gangs=policy)
+    harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(nodes)))
+    harness.observe(*(a_pod(f"old-{n}").needs(cpu=1).on(f"n{n}") for n in range(nodes)))
+    return harness
+
+
+def bound(effects: Sequence[Effect]) -> set[str]:
+    return {name for name, _ in placements(effects)}
+
+
+def starve(harness: EngineHarness) -> None:
+    """Until nodes are kept for who waits."""
+    for _ in range(3):
+        harness.advance_to(harness.now + AFTER)
+
+
+def test_the_nodes_are_given_back_when_the_time_is_over_though_nothing_happens() -> None:
+    harness = crowded(2)
+    harness.observe(*gang("never", 2))
+    starve(harness)
+    harness.observe(a_pod("small").needs(cpu=1))
+    assert bound(harness.run()) == set()
+    at = harness.engine.next_timer()
+    assert at is not None
+    assert at <= harness.now + LASTS
+    assert bound(harness.advance_to(harness.now + LASTS)) == {"small"}
+
+
+def test_then_nothing_is_kept_for_as_long() -> None:
+    harness = crowded(2)
+    harness.observe(*gang("never", 2))
+    starve(harness)
+    over = harness.now + LASTS
+    harness.advance_to(over)
+    for n in range(3):
+        harness.now = over + n * LASTS / 4
+        harness.run()
+        harness.observe(a_pod(f"small-{n}").needs(cpu=1))
+        assert bound(harness.run()) == {f"small-{n}"}, n
+
+
+@pytest.mark.parametrize(("percent", "kept"), [(50, True), (49, False), (0, False)])
+def test_no_more_than_a_part_of_the_nodes_is_kept(percent: int, kept: bool) -> None:
+    harness = crowded(4, percent)
+    harness.observe(*gang("never", 2))
+    starve(harness)
+    harness.observe(*(a_pod(f"small-{n}").needs(cpu=3) for n in range(4)))
+    assert len(bound(harness.run())) == (2 if kept else 4)
+
+
+def test_one_node_may_always_be_kept() -> None:
+    harness = crowded(2, 0)
+    harness.observe(*gang("never", 1))
+    starve(harness)
+    harness.observe(*(a_pod(f"small-{n}").needs(cpu=3) for n in range(2)))
+    assert len(bound(harness.run())) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nobody_is_delayed_for_longer_than_nodes_are_kept(seed: int) -> None:
+    """However many gangs come and go, a pod that fits is bound within that time."""
+    rng, harness = random.Random(seed), crowded(3)
+    waiting: dict[str, float] = {}
+    gangs: list[list[PodBuilder]] = []
+    worst, made = 0.0, 0
+    while harness.now < 20 * LASTS:
+        if not gangs or (rng.random() < 0.3 and len(gangs) < 5):
+            made += 1
+            gangs.append(gang(f"never-{made}", rng.randint(1, 3), namespace=rng.choice("ab")))
+            harness.observe(*gangs[-1])
+        elif rng.random() < 0.2:
+            harness.observe_deleted(*gangs.pop(rng.randrange(len(gangs))))
+        if rng.random() < 0.5 and len(waiting) < 3:
+            made += 1
+            pod = a_pod(f"small-{made}").needs(cpu=1)
+            waiting[f"small-{made}"] = harness.now
+            harness.observe(pod)
+        done = harness.run()
+        timer, later = harness.engine.next_timer(), harness.now + rng.choice((1.0, 10.0, AFTER))
+        soon = timer is not None and harness.now < timer < later
+        done += harness.advance_to(timer if soon and timer is not None else later)
+        for name in bound(done):
+            worst = max(worst, harness.now - waiting.pop(name))
+            harness.observe_deleted(a_pod(name))
+    assert worst > 0, "somebody waited"
+    assert worst <= LASTS + BACKOFF
+    assert all(harness.now - since <= LASTS + BACKOFF for since in waiting.values())
+
+
+def test_a_namespace_whose_gangs_have_nodes_in_vain_waits_longer_each_time() -> None:
+    budget, now = ReservationBudget(GangPolicy(reservation_seconds=LASTS)), 0.0
+    waits = []
+    for _ in range(3):
+        while not budget.allows(RED, now):
+            now += LASTS / 10
+        budget.begin(now)
+        budget.on_ended_in_vain(RED, now + LASTS)
+        now += LASTS
+        waits.append(next(n for n in range(1000) if budget.allows(RED, now + n * LASTS / 10)))
+    assert waits == [20, 40, 80]
+    assert budget.allows(frozenset({"blue"}), now + LASTS), "others need not"
+
+
+def test_a_gang_that_starts_ends_the_penalty() -> None:
+    budget = ReservationBudget(GangPolicy(reservation_seconds=LASTS))
+    budget.begin(0)
+    budget.on_ended_in_vain(RED, LASTS)
+    budget.begin(1000)
+    budget.on_started(RED)
+    assert budget.allows(RED, 1000)
+    assert budget.ends_at() is None
+
+
+def test_no_penalty_is_longer_than_a_day() -> None:
+    budget, now = ReservationBudget(GangPolicy()), 0.0
+    for _ in range(50):
+        budget.begin(now)
+        now += 600
+        budget.on_ended_in_vain(RED, now)
+        now += MAX_PENALTY
+        assert budget.allows(RED, now)
