@@ -41,7 +41,8 @@ MAX_TOKENS: Final = 2500
 #: Steps of one evaluation, 50 ms of them: upstream's limit of a million units of cost would let one
 #: device keep all other pods waiting for seconds. Selectors that people write take about a hundred.
 MAX_STEPS: Final = 10_000
-#: Characters of the compiled selectors that are kept; a cluster has a few dozen of a line each.
+#: Compiled selectors that are kept, and their characters; a cluster has a few dozen of a line each.
+_MAX_SELECTORS: Final = 256
 _MAX_KEPT: Final = 256 * 1024
 #: Results kept for one selector.
 _MAX_RESULTS: Final = 4096
@@ -153,7 +154,9 @@ class CompiledSelectors:
                 found = error
             self._selectors[expression] = found
             self._size += len(expression)
-            while self._size > _MAX_KEPT and len(self._selectors) > 1:
+            while len(self._selectors) > _MAX_SELECTORS or (
+                self._size > _MAX_KEPT and len(self._selectors) > 1
+            ):
                 self._size -= len(self._selectors.popitem(last=False)[0])
         return found
 
