@@ -30,7 +30,7 @@ AnyBuilder = TypeVar("AnyBuilder", bound=ManifestBuilder)
 
 NODES: Final = 4
 #: Rounds after which the caches are full, and rounds after which all is counted again.
-FILLED, MORE = 10, 10
+FILLED, MORE = 20, 10
 #: Logs are cut at a length of their own.
 SKIPPED: Final = (
     ChangeLog,
