@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -49,7 +49,8 @@ class QuarantinedObject:
         faults: how many faults in a row it has met.
         is_news: whether its last fault was another than the one before.
         retry_at: when it is tried again even if it has not changed.
-        retry: tries it again; None where only a change helps.
+        retry: tries it again; None where only a change helps, or while it is being tried.
+        content: what it was like: what the process writes to it itself does not count as a change.
     """
 
     about: ObjectReference
@@ -60,6 +61,7 @@ class QuarantinedObject:
     is_news: bool
     retry_at: float
     retry: Callable[[float], None] | None = field(repr=False)
+    content: Hashable = field(default=None, repr=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -83,6 +85,7 @@ class Quarantine:
         error: BaseException,
         now: float,
         retry: Callable[[float], None] | None = None,
+        content: Hashable = None,
     ) -> QuarantinedObject:
         """Set an object aside that has made our code raise; logged once, and when that changes."""
         key, place, kind = (about.kind, about.namespace, about.name), place_of(error), type(error)
@@ -98,6 +101,7 @@ class Quarantine:
             is_news=before is None or (before.about, before.place) != (about, place),
             retry_at=now + min(FIRST_RETRY * 2 ** min(faults - 1, 16), LAST_RETRY),
             retry=retry,
+            content=content,
         )
         if found.is_news:
             told = {**_names_of(about), "place": place, "error": found.error}
@@ -137,6 +141,14 @@ class Quarantine:
         """How many objects of each kind there are."""
         return Counter(kind for kind, _, _ in self._objects)
 
+    def retry_at(
+        self, kind: str, namespace: str, name: str, at: float, retry: Callable[[float], None]
+    ) -> None:
+        """Try an object that has been set aside at another time, and in another way."""
+        key = kind, namespace, name
+        if (found := self._objects.get(key)) is not None:
+            self._objects[key] = replace(found, retry_at=at, retry=retry)
+
     def drop_retries(self) -> None:
         """Whoever was to try objects again is gone: only a change helps."""
         self._objects = {key: _without_retry(found) for key, found in self._objects.items()}
@@ -156,14 +168,14 @@ class Quarantine:
         return min((o.retry_at for o in self._objects.values() if o.retry), default=None)
 
 
-def quarantined_event(found: QuarantinedObject, controller: str = "") -> PublishEvent:
+def quarantined_event(found: QuarantinedObject, controller: str = "arranger") -> PublishEvent:
     """What the owner of an object is told."""
     return PublishEvent(
-        found.about,
-        event_reasons.QUARANTINED,
-        "Quarantine",
-        found.message,
-        "Warning",
+        regarding=found.about,
+        reason=event_reasons.QUARANTINED,
+        action="Quarantine",
+        note=found.message,
+        type="Warning",
         controller=controller,
     )
 
@@ -190,9 +202,7 @@ def frames_of(error: BaseException) -> list[TracebackType]:
 
 
 def _without_retry(found: QuarantinedObject) -> QuarantinedObject:
-    return QuarantinedObject(
-        found.about, found.error, found.place, found.message, found.faults, False, 0.0, None
-    )
+    return replace(found, is_news=False, retry_at=0.0, retry=None)
 
 
 def _names_of(about: ObjectReference) -> dict[str, str]:

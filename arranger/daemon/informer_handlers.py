@@ -14,7 +14,9 @@ from typing import Any, Generic, TypeVar
 from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, PodStatus
 from arranger.api.types.workloads import Owner, Workload
 from arranger.cluster.cluster import Cluster
+from arranger.engine.faults.barrier import Barrier
 from arranger.engine.handlers.event_handlers import EventHandlers
+from arranger.engine.handlers.watched_kinds import WatchedKind
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
 from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.kube.client.problems import Problem, ProblemKind, ProblemReporter
@@ -34,16 +36,20 @@ class PodHandler:
 
     Args:
         handlers: the engine's.
+        barrier: the engine's; it knows what is left out.
         cluster: the engine's, to recognize pods that are bound no more.
         now: the engine's clock, seconds.
     """
 
     handlers: EventHandlers
+    barrier: Barrier
     cluster: Cluster
     now: Callable[[], float]
 
     def on_updated(self, pod: Pod) -> None:
         """A pod was added or modified."""
+        if self.barrier.is_left_out(self.barrier.pod_kind, pod, self.now()):
+            return
         uid, cluster = pod.metadata.uid, self.cluster
         if not pod.spec.node_name and uid in cluster and uid not in cluster.assumed:
             # Nothing unbinds a pod: the API server has been restored from a backup, so what it
@@ -58,19 +64,62 @@ class PodHandler:
 
 @dataclass(frozen=True, slots=True)
 class TimedHandler(Generic[T]):
-    """Hands objects of one kind on to two functions, with the time."""
+    """Hands objects of one kind on, with the time.
 
-    updated: Callable[[T, float], None]
-    deleted: Callable[[T, float], None]
+    Args:
+        barrier: the engine's; it knows what is left out.
+        kind: of the objects.
+        now: the engine's clock, seconds.
+    """
+
+    barrier: Barrier
+    kind: WatchedKind[T]
     now: Callable[[], float]
 
     def on_updated(self, obj: T) -> None:
         """An object was added or modified."""
-        self.updated(obj, self.now())
+        now = self.now()
+        if not self.barrier.is_left_out(self.kind, obj, now):
+            self.kind.updated(obj, now)
 
     def on_deleted(self, obj: T) -> None:
         """An object is gone."""
-        self.deleted(obj, self.now())
+        self.kind.deleted(obj, self.now())
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFaults(Generic[T]):
+    """Has the engine put right what an object of a kind has made its handlers raise.
+
+    Args:
+        barrier: the engine's.
+        kind: of the objects.
+        now: the engine's clock, seconds.
+    """
+
+    barrier: Barrier
+    kind: WatchedKind[T]
+    now: Callable[[], float]
+
+    def on_update_fault(self, obj: T, before: T | None, error: Exception) -> None:
+        """See :class:`~arranger.kube.watch.informer.FaultHandler`."""
+        self.barrier.on_update_fault(self.kind, obj, before, error, self.now())
+
+    def on_delete_fault(self, obj: T, error: Exception) -> None:
+        """See :class:`~arranger.kube.watch.informer.FaultHandler`."""
+        self.barrier.on_delete_fault(self.kind, obj, error, self.now())
+
+    def on_undecodable(self, obj: UndecodableObject) -> None:
+        """See :class:`~arranger.kube.watch.informer.FaultHandler`."""
+        self.barrier.on_undecodable(self.kind, obj, obj.error, self.now())
+
+    def on_heard(self, obj: T) -> None:
+        """See :class:`~arranger.kube.watch.informer.FaultHandler`."""
+        self.barrier.on_heard(self.kind, obj)
+
+    def on_gone(self, obj: T | UndecodableObject) -> None:
+        """See :class:`~arranger.kube.watch.informer.FaultHandler`."""
+        self.barrier.release(self.kind, obj)
 
 
 @dataclass(slots=True, eq=False)

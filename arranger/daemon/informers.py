@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from arranger.api.types.workloads import (
 )
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.informer_handlers import (
+    EngineFaults,
     PodHandler,
     TimedHandler,
     WorkloadProblems,
@@ -32,6 +34,7 @@ from arranger.daemon.informer_handlers import (
     trim_owner,
 )
 from arranger.engine.engine import Engine
+from arranger.engine.handlers.watched_kinds import WatchedKind
 from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.kube.client.metrics import MetricsRecorder
 from arranger.kube.client.problems import ProblemReporter, resource_name
@@ -102,43 +105,31 @@ class Informers:
         wake: Callable[[], None],
         owner_resources: Iterable[str] = (),
     ) -> None:
-        handlers, owners = engine.handlers, engine.owner_handlers
+        kinds, owners, barrier = engine.handlers.kinds, engine.owner_handlers, engine.barrier
 
-        def informer(
-            on_updated: Callable[[Any, float], None],
-            on_deleted: Callable[[Any, float], None],
-            sort_by: Callable[[Any], Any] | None = None,
-        ) -> Informer[Any]:
-            handler = TimedHandler(on_updated, on_deleted, now)
-            return Informer(handler, sort_by=sort_by, notify=wake)
+        def informer(kind: WatchedKind[Any], **options: Any) -> Informer[Any]:
+            handler = TimedHandler(barrier, kind, now)
+            faults = EngineFaults(barrier, kind, now)
+            return Informer(handler, faults=faults, notify=wake, **options)
 
         self._informers: dict[type[Any], Informer[Any]] = {
-            Node: informer(
-                handlers.on_node_updated,
-                lambda node, now: handlers.on_node_deleted(node.metadata.name, now),
-                creation_time,
-            ),
+            **{kind: informer(kinds[kind]) for kind in kinds},
+            Node: informer(kinds[Node], sort_by=creation_time),
             Pod: Informer(
-                PodHandler(handlers, engine.cluster, now),
+                PodHandler(engine.handlers, barrier, engine.cluster, now),
                 sort_by=creation_time,
                 transform=trim_ended_pod,
+                faults=EngineFaults(barrier, kinds[Pod], now),
                 notify=wake,
             ),
-            PodDisruptionBudget: informer(
-                handlers.on_disruption_budget_updated, handlers.on_disruption_budget_deleted
-            ),
-            Queue: informer(handlers.on_queue_updated, handlers.on_queue_deleted),
-            pod_groups.GangObject: informer(handlers.on_gang_updated, handlers.on_gang_deleted),
         }
-        groups = (handlers.on_pod_group_updated, handlers.on_pod_group_deleted)
-        for group in pod_groups.POD_GROUPS:
-            self._informers[group] = informer(*groups)
-        for kind in STORED_KINDS.values():
-            self._informers[kind] = informer(handlers.on_object_updated, handlers.on_object_deleted)
         for kind in _STORED_OWNERS:
             self._informers[kind] = informer(
-                both(handlers.on_object_updated, owners.on_updated),
-                both(handlers.on_object_deleted, owners.on_deleted),
+                replace(
+                    kinds[kind],
+                    updated=both(kinds[kind].updated, owners.on_updated),
+                    deleted=both(kinds[kind].deleted, owners.on_deleted),
+                )
             )
         owner_paths = {f"/apis/{resource}" for resource in owner_resources}
         workloads = engine.workload_handlers
@@ -150,18 +141,22 @@ class Informers:
                 # Read once, and heard by both.
                 updated = both(owners.on_updated, updated)
                 deleted = both(owners.on_deleted, deleted)
-            handler: TimedHandler[Workload] = TimedHandler(updated, deleted, now)
-            informer = Informer(handler, transform=trim_owner, notify=wake)
-            return WorkloadSink(kind, workloads, informer, now)
+            group_version = kind.paths[0].removeprefix("/apis/").rpartition("/")[0]
+            watched: WatchedKind[Workload] = WatchedKind(group_version, kind.kind, updated, deleted)
+            return WorkloadSink(kind, workloads, informer(watched, transform=trim_owner), now)
 
         self._workloads = [sink_of(kind) for kind in workloads.kinds]
         owner_paths -= {path for kind in workloads.kinds for path in kind.paths}
         #: By path.
         self._owners: dict[str, Informer[Owner]] = {
-            path: Informer(
-                TimedHandler(owners.on_updated, owners.on_deleted, now),
+            path: informer(
+                WatchedKind(
+                    path.removeprefix("/apis/").rpartition("/")[0],
+                    path.rpartition("/")[2],
+                    owners.on_updated,
+                    owners.on_deleted,
+                ),
                 transform=trim_owner,
-                notify=wake,
             )
             for path in sorted(owner_paths)
         }

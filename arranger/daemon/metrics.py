@@ -135,6 +135,11 @@ class Metrics(ClientMetrics):
             ["name"],
             registry=registry,
         )
+        self._core_restarts = Counter(
+            "arranger_core_restarts_total",
+            "Times that the scheduler began anew, within its process, after a fault of its own",
+            registry=registry,
+        )
         self._nodes = Gauge("scheduler_cache_size_nodes", "Known nodes", registry=registry)
 
     def collect(self, engine: Engine) -> None:
@@ -156,6 +161,14 @@ class Metrics(ClientMetrics):
         for part, count in engine.queue.count().items():
             self._pending.labels(_QUEUE_LABELS[part]).set(count)
         self._nodes.set(engine.cluster.table.count)
+        quarantined = self._client["quarantined_objects"]
+        quarantined.clear()
+        for kind, count in engine.barrier.quarantine.count().items():
+            quarantined.labels(kind).set(count)
+
+    def count_core_restart(self) -> None:
+        """The scheduler begins anew within its process."""
+        self._core_restarts.inc()
 
     def set_leading(self, name: str, leads: bool) -> None:
         """Whether this replica leads."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -23,8 +24,10 @@ from arranger.api.effects import (
     Outcome,
     QueryExtenderPreemption,
     QueryExtenders,
+    Refused,
 )
 from arranger.api.listing import first_names
+from arranger.api.quarantine import Quarantine, place_of
 from arranger.api.types.core import Node
 from arranger.daemon.config.extenders import ordered_extenders
 from arranger.daemon.config.profiles import build_profiles
@@ -32,6 +35,8 @@ from arranger.daemon.config.schema import Config
 from arranger.daemon.decision_log import DecisionLog
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
 from arranger.daemon.metrics import Metrics
+from arranger.daemon.restarts import Restarts
+from arranger.daemon.tasks import call_later, cancel_and_wait, loop_time
 from arranger.engine.engine import Engine
 from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter
 from arranger.kube.client.transport import RequestTransport, Transport
@@ -39,9 +44,10 @@ from arranger.kube.extenders.caller import ExtenderTransport
 from arranger.kube.extenders.client import ExtenderClient
 from arranger.kube.extenders.http import HttpExtenderTransport
 from arranger.kube.leader_election import LeaderElection, LeaseConfig
+from arranger.kube.lease_thread import ClosableTransport, LeaseThread, MainLoopProblems, Wrapper
 from arranger.kube.watch.raw_objects import RawObjectDecoder, RawObjectStore
 from arranger.kube.watch.reflector import Reflector
-from arranger.kube.writes.call import OutcomeCallback
+from arranger.kube.writes.call import ATTEMPT_TIMEOUT, OutcomeCallback
 from arranger.kube.writes.dispatcher import TICK, ApiDispatcher
 
 log = structlog.get_logger(__name__)
@@ -50,6 +56,10 @@ log = structlog.get_logger(__name__)
 ENTITIES_PER_STEP = 64
 #: Bindings decided but not settled at most; later arrivals of higher priority overtake the rest.
 MAX_BACKLOG = 1024
+
+
+Election = LeaderElection | LeaseThread
+OpenTransport = Callable[[], Awaitable[ClosableTransport]]
 
 
 class LeadershipLostError(Exception):
@@ -67,6 +77,7 @@ class Scheduler:
         rng: spreads retries; pass a seeded one to replay a simulation.
         clock: the calendar, in seconds since 1970; pass a virtual one to a simulation.
         extender_transport: how extenders are reached, if not by HTTP.
+        open_lease: opens a transport for the lease alone, which is then kept by a thread.
         problems: hears what works and what does not.
 
     Raises:
@@ -83,48 +94,64 @@ class Scheduler:
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
         extender_transport: ExtenderTransport | None = None,
+        open_lease: OpenTransport | None = None,
         problems: ProblemReporter = IGNORE_PROBLEMS,
     ) -> None:
         self._transport = transport
         self._config = config
         self._problems = problems
-        self._decision_log = DecisionLog(_call_later)
+        self._decision_log = DecisionLog(call_later)
         self._rng = rng or random.Random()
+        self._clock = clock
+        self._identity = identity
+        self._write_transport = write_transport or transport
+        self._extender_transport = extender_transport
+        self._extenders = ordered_extenders(config.extenders)
+        readers = (e for e in self._extenders if e.filters_or_scores and not e.node_cache_capable)
+        self._reads_raw_nodes = any(readers)
         self.metrics = Metrics()
-        extenders = ordered_extenders(config.extenders)
+        self._quarantine = Quarantine()
+        self._restarts = Restarts()
+        self._wake = asyncio.Event()
+        self._leading = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._election = self._make_election(open_lease)
+        self._build_core()
+
+    def _build_core(self) -> None:
+        """What one time of leading needs: an engine that knows nothing, its ears and its hands."""
+        config, clock = self._config, self._clock
+        #: What the engine could not be rid of: it is of no use any more.
+        self._fault: Exception | None = None
         self.engine = Engine(
             build_profiles(config),
             queue_config=config.scheduling_queue_config(),
             gang_policy=config.gang_policy(),
             quota_config=config.quota_config(),
             workload_kinds=config.workload_kinds(),
-            extenders=extenders,
+            extenders=self._extenders,
             parallel_extender_calls=config.extender_parallelism,
-            to_unix_time=lambda now: clock() - _loop_time() + now,
+            to_unix_time=lambda now: clock() - loop_time() + now,
             perf_counter=time.perf_counter,
+            quarantine=self._quarantine,
+            left_out=self._restarts.left_out,
         )
-        self._wake = asyncio.Event()
-        self._leading = asyncio.Event()
-        self._stopping = asyncio.Event()
         self._informers = Informers(
-            self.engine, _loop_time, self._wake.set, config.queues.owner_resources
+            self.engine, loop_time, self._wake.set, config.queues.owner_resources
         )
-        self._election = self._make_election(identity)
         self._dispatcher = ApiDispatcher(
-            write_transport or transport,
+            self._write_transport,
             may_write=self.may_write,
-            host=identity,
+            host=self._identity,
             rng=self._rng,
             clock=lambda: datetime.fromtimestamp(clock(), UTC),
             metrics=self.metrics,
         )
         #: The nodes as JSON; read only if an extender needs them.
         self._raw_nodes = RawObjectStore()
-        readers = (e for e in extenders if e.filters_or_scores and not e.node_cache_capable)
-        self._reads_raw_nodes = any(readers)
         self._extender_client = ExtenderClient(
-            extender_transport or HttpExtenderTransport(),
-            transport,
+            self._extender_transport or HttpExtenderTransport(),
+            self._transport,
             self._raw_nodes,
             may_write=self.may_write,
             rng=self._rng,
@@ -141,6 +168,11 @@ class Scheduler:
     def synced(self) -> bool:
         """Whether the whole state has been read."""
         return self._informers.synced and (self._raw_nodes.synced or not self._reads_raw_nodes)
+
+    @property
+    def core_restarts(self) -> int:
+        """How often the core has begun anew."""
+        return self._restarts.count
 
     def readiness_checks(self) -> dict[str, Callable[[], str | None]]:
         """The checks of ``/readyz``: what is wrong, or None. A standby reads nothing but the lease,
@@ -172,25 +204,42 @@ class Scheduler:
             LeadershipLostError: the lease was not renewed in time.
         """
         if self._election is None:
-            await self._run_as_leader()
+            await self._lead()
             return
         self._leading.clear()
         lease = asyncio.create_task(self._election.run(), name="lease")
         try:
             if not await self._wait_until_leading(lease):
                 return
-            work = asyncio.create_task(self._run_as_leader(), name="lead")
+            work = asyncio.create_task(self._lead(), name="lead")
             await asyncio.wait({lease, work}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                await _cancel_and_wait(work)
+                await cancel_and_wait(work)
                 raise LeadershipLostError(
                     "the lease was not renewed in time: another replica may lead, so this one ends"
                 )
             work.result()
         finally:
-            await _cancel_and_wait(lease)
+            await cancel_and_wait(lease)
             if self._stopping.is_set():
                 await self._election.release()
+
+    async def _lead(self) -> None:
+        """Lead until stopped; begin anew, without the objects to blame, if the core is broken."""
+        while True:
+            try:
+                await self._run_as_leader()
+            except Exception as error:
+                now = loop_time()
+                if not self._restarts.may_restart(self.engine.barrier.suspects, now):
+                    raise
+                frames = "".join(traceback.format_exception(error, limit=-16, chain=False))
+                log.error("scheduler.core_restarted", place=place_of(error), frames=frames)
+                self.metrics.count_core_restart()
+                self._quarantine.drop_retries()
+                self._build_core()
+            else:
+                return
 
     async def _run_as_leader(self) -> None:
         """Read the cluster's state, schedule, and write, until stopped."""
@@ -204,16 +253,29 @@ class Scheduler:
             stopped.cancel()
             for part in tasks:
                 if part.done() and not part.cancelled():
-                    part.result()  # none of them ends by itself, except by raising
-            await _cancel_and_wait(deciding)
+                    try:
+                        part.result()  # none of them ends by itself, except by raising
+                    except Exception as error:
+                        self._fault = error
+                        for each in tasks - {writer}:
+                            await cancel_and_wait(each)
+                        raise
+            await cancel_and_wait(deciding)
             bound = await self._extender_client.drain()
             if not await self._dispatcher.drain() or not bound:
                 log.warning("scheduler.stopped_with_writes_open", backlog=self._backlog)
+        except Exception:
+            # Who lists next, be it ourselves, is to see what we have written.
+            bound = await self._extender_client.drain()
+            if not await self._dispatcher.drain(events=0.0) or not bound:
+                self._dispatcher.close()
+                await asyncio.sleep(ATTEMPT_TIMEOUT)
+            raise
         finally:
             await self._extender_client.close()
             self._dispatcher.close()
             for part in tasks:
-                await _cancel_and_wait(part)
+                await cancel_and_wait(part)
 
     def _reflectors(self) -> Iterator[Reflector[Any]]:
         options: dict[str, Any] = {
@@ -232,15 +294,17 @@ class Scheduler:
 
     async def _scheduling_loop(self) -> None:
         """Run the engine whenever an event, an outcome or a timer gives it something to do."""
-        began, told = _loop_time(), False
+        began, told = loop_time(), False
         while True:
             await self._wait_for_work()
+            if self._fault is not None:
+                raise self._fault
             if not self.synced:
                 continue
             if not told:
                 told = True
                 counts = {"nodes": self.engine.cluster.table.count}
-                log.info("scheduler.synced", **counts, seconds=round(_loop_time() - began, 1))
+                log.info("scheduler.synced", **counts, seconds=round(loop_time() - began, 1))
             while self._may_schedule():
                 self._run_engine()
                 await asyncio.sleep(0)
@@ -256,10 +320,14 @@ class Scheduler:
         return self.may_write() and self._backlog < MAX_BACKLOG
 
     def _run_engine(self) -> None:
-        effects = self.engine.run(_loop_time(), limit=ENTITIES_PER_STEP)
+        effects = self.engine.run(loop_time(), limit=ENTITIES_PER_STEP)
         self.metrics.collect(self.engine)
         for effect in effects:
-            self._dispatch(effect, self._outcome_callback(effect))
+            try:
+                self._dispatch(effect, self._outcome_callback(effect))
+            except Exception as error:
+                log.error("scheduler.effect_failed", place=place_of(error), effect=type(effect))
+                self._report_outcome(effect, Refused(0, "InternalError", "an internal error"))
 
     def _dispatch(self, effect: Effect, on_outcome: OutcomeCallback) -> None:
         match effect:
@@ -277,8 +345,12 @@ class Scheduler:
         return lambda _: self._wake.set()
 
     def _report_outcome(self, effect: Effect, outcome: Outcome) -> None:
-        now = _loop_time()
-        self.engine.on_outcome(effect, outcome, now)
+        now = loop_time()
+        if self._fault is None:
+            try:
+                self.engine.on_outcome(effect, outcome, now)
+            except Exception as error:  # the writer has to go on until all is settled
+                self._fault = error
         if isinstance(effect, Bind | DeletePod):
             self._decision_log.record(effect, outcome, now)
         self._wake.set()
@@ -297,27 +369,28 @@ class Scheduler:
 
     # --- leadership ------------------------------------------------------------------------
 
-    def _make_election(self, identity: str) -> LeaderElection | None:
+    def _make_election(self, open_lease: OpenTransport | None) -> Election | None:
         settings = self._config.leader_election
         if not settings.leader_elect:
             return None
-        return LeaderElection(
-            self._transport,
-            LeaseConfig(
-                settings.resource_namespace,
-                settings.resource_name,
-                identity,
-                settings.lease_duration,
-                settings.renew_deadline,
-                settings.retry_period,
-            ),
-            rng=self._rng,
-            on_started=self._on_started_leading,
-            on_stopped=partial(self.metrics.set_leading, settings.resource_name, False),
-            on_recovered=self._wake.set,
-            metrics=self.metrics,
-            problems=self._problems,
-        )
+
+        def make(transport: RequestTransport, wrap: Wrapper) -> LeaderElection:
+            names = (settings.resource_namespace, settings.resource_name, self._identity)
+            times = (settings.lease_duration, settings.renew_deadline, settings.retry_period)
+            return LeaderElection(
+                transport,
+                LeaseConfig(*names, *times),
+                rng=self._rng,
+                on_started=wrap(self._on_started_leading),
+                on_stopped=wrap(partial(self.metrics.set_leading, names[1], False)),
+                on_recovered=wrap(self._wake.set),
+                metrics=self.metrics,
+                problems=MainLoopProblems(self._problems, wrap),
+            )
+
+        if open_lease is not None:
+            return LeaseThread(open_lease, make)
+        return make(self._transport, lambda call: call)
 
     def _on_started_leading(self, epoch: int) -> None:
         self.metrics.set_leading(self._config.leader_election.resource_name, True)
@@ -335,20 +408,3 @@ class Scheduler:
         finally:
             leading.cancel()
             stopped.cancel()
-
-
-def _loop_time() -> float:
-    """The engine's clock: the event loop's, monotonic seconds."""
-    return asyncio.get_running_loop().time()
-
-
-def _call_later(delay: float, callback: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_later(delay, callback)
-
-
-async def _cancel_and_wait(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait until it has ended, whatever it ends with."""
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        task.exception()

@@ -60,6 +60,10 @@ async def run_daemon(
     transport = HttpTransport(server)
     writes = write_transport(server, transport)
     identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+
+    async def open_lease() -> HttpTransport:
+        return HttpTransport(await load_api_server_config(kubeconfig, context))
+
     try:
         scheduler = Scheduler(
             transport,
@@ -68,11 +72,12 @@ async def run_daemon(
             write_transport=RequestRightsObserver(writes, problems),
             rng=random.Random(os.urandom(16)),
             problems=problems,
+            open_lease=open_lease,
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, scheduler.stop)
-        loop.add_signal_handler(signal.SIGUSR2, dump, scheduler.engine)
+        loop.add_signal_handler(signal.SIGUSR2, lambda: dump(scheduler.engine))
         async with secure_server(
             serving or ServingOptions(),
             transport,

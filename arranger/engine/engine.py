@@ -7,15 +7,19 @@ of them with :meth:`Engine.on_outcome`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 
 from arranger.api.effects import Effect, Outcome, ReleaseClaim, ReserveClaim
 from arranger.api.extenders import Extender
+from arranger.api.quarantine import Quarantine, QuarantineKey
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_table import NodeTable
 from arranger.engine.context import EngineClock, EngineContext, Stats
-from arranger.engine.entity import QueuedPod, QueueState
+from arranger.engine.entity import QueuedPod
 from arranger.engine.extenders.coordinator import ExtenderCoordinator
+from arranger.engine.faults.barrier import Barrier
+from arranger.engine.faults.rollback import Rollback
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.gate import GangGate
@@ -42,8 +46,8 @@ from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.tenant_handlers import TenantHandlers
 from arranger.engine.handlers.workload_gangs import WorkloadGangs
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
+from arranger.engine.invariants import check_pods
 from arranger.engine.pending_effects import PendingEffects
-from arranger.engine.phases import HOLDS_NODE, Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.node_reservation import NodeReservations
@@ -79,6 +83,7 @@ class Engine:
     """Decides where pods go.
 
     Attributes:
+        barrier: keeps what an object makes our code raise from all others.
         handlers: takes in the events of the watches.
         owner_handlers: takes in those of the owners of pods.
         workload_handlers: takes in those of owners whose pods are gangs.
@@ -100,13 +105,16 @@ class Engine:
         extenders: Sequence[Extender] = (),
         parallel_extender_calls: int = 1,
         perf_counter: Callable[[], float] | None = None,
+        quarantine: Quarantine | None = None,
+        left_out: Mapping[QuarantineKey, Hashable] | None = None,
     ) -> None:
         """Build the parts, each from those above it.
 
         ``workload_kinds``: kinds whose pods are gangs by their owner. ``to_unix_time`` turns the
         engine's clock into seconds since 1970. ``perf_counter``: see
         :class:`~arranger.engine.schedule_one.EntityScheduler`. ``parallel_extender_calls``: see
-        :class:`~arranger.engine.extenders.coordinator.ExtenderCoordinator`.
+        :class:`~arranger.engine.extenders.coordinator.ExtenderCoordinator`. ``quarantine`` and
+        ``left_out``: see :class:`~arranger.engine.faults.barrier.Barrier`.
         """
         gang_config, quotas = gang_policy or GangPolicy(), quota_config or QuotaConfig()
         # State.
@@ -227,6 +235,14 @@ class Engine:
             satisfiability,
             perf_counter,
         )
+        #: What waits for a time or an event, in the order in which it is looked at.
+        self._timed_parts = (
+            queue,
+            self._quota_timers,
+            self._gang_scheduler,
+            self._binding_cycle,
+            self._waiting_pods,
+        )
         # What the watches deliver.
         initial = InitialObjects()
         priorities = EffectivePriorities(context, nominator, registry, ledger)
@@ -257,6 +273,18 @@ class Engine:
             tenants,
         )
         self.workload_handlers = WorkloadHandlers(workloads, gang_handlers, pod_handlers)
+        rollback = Rollback(context, queue, cycle, release, nominator, requeuer, gangs)
+        self.barrier = Barrier(
+            quarantine or Quarantine(),
+            context,
+            pod_handlers,
+            ledger,
+            nominator,
+            rollback,
+            frozenset(schedulers),
+            dict(left_out or {}),
+            perf_counter or (lambda: 0.0),
+        )
         self.handlers = EventHandlers(
             initial,
             context,
@@ -268,6 +296,7 @@ class Engine:
             self._gang_scheduler,
             gang_objects,
             gang_handlers,
+            self.barrier,
             tenants,
             pod_handlers,
         )
@@ -280,27 +309,33 @@ class Engine:
 
         Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
+        barrier, pop = self.barrier, self.queue.pop
         self._context.clock.advance(now)
+        if barrier.check_is_due(now):
+            barrier.check(self.check_consistent, now)
         self.handlers.start(now)
-        self.ledger.refresh(self.cluster)
-        for call in self._extender_calls.advance(now):
-            self._scheduler.on_extender_result(call, now)
-        self.queue.advance(now)
-        self._quota_timers.advance(now)
-        self._gang_scheduler.advance(now)
-        self._binding_cycle.advance(now)
-        self._waiting_pods.advance(now)
+        barrier.advance(now)
+        barrier.run(now, partial(self.ledger.refresh, self.cluster))
+        barrier.run(now, partial(self._on_extender_results, now))
+        for part in self._timed_parts:
+            barrier.run(now, partial(part.advance, now))
+        process_changes = partial(self._gang_scheduler.process_changes, now)
         while limit > 0:
-            self._gang_scheduler.process_changes(now)
-            entity = self.queue.pop()
+            barrier.run(now, process_changes)
+            entity = barrier.run(now, pop)
             if entity is None:
                 break
             limit -= len(entity.members)
-            self._scheduler.schedule_one(entity, now)
-        self._gang_scheduler.bind_ready(now)
-        self._extender_calls.start_waiting(now)
+            barrier.attempt(entity, now, partial(self._scheduler.schedule_one, entity, now))
+        barrier.run(now, partial(self._gang_scheduler.bind_ready, now))
+        barrier.run(now, partial(self._extender_calls.start_waiting, now))
         self._context.outbox.extend(self.cluster.devices.claim_tracker.take_effects())
         return self._context.take_outbox()
+
+    def _on_extender_results(self, now: float) -> None:
+        for call in self._extender_calls.advance(now):
+            step = partial(self._scheduler.on_extender_result, call, now)
+            self.barrier.attempt(call.entity, now, step)
 
     @property
     def ready(self) -> bool:
@@ -320,7 +355,7 @@ class Engine:
             self._extender_calls,
             self._quota_timers,
         )
-        times = [part.next_timer() for part in parts]
+        times = [self.barrier.quarantine.next_due(), *(part.next_timer() for part in parts)]
         return min((due for due in times if due is not None), default=None)
 
     def take_stats(self) -> Stats:
@@ -331,13 +366,19 @@ class Engine:
 
     def on_outcome(self, effect: Effect, outcome: Outcome, now: float) -> None:
         """What became of an effect; ``Ambiguous`` will be followed by a definite outcome."""
+        try:
+            self._on_outcome(effect, outcome, now)
+        except Exception as error:
+            self.barrier.on_outcome_fault(effect, outcome, error, now)
+        self.barrier.run(now, partial(self._gang_scheduler.process_changes, now))
+
+    def _on_outcome(self, effect: Effect, outcome: Outcome, now: float) -> None:
         if isinstance(effect, ReserveClaim | ReleaseClaim):
             claims = self.cluster.devices.claim_tracker
             if claims.on_outcome(effect, outcome):
                 self.queue.wake(ClusterEvent(ActionType.OTHER, resource="ResourceClaim"), now)
             self._context.outbox.extend(claims.take_effects())
         self._effects.on_outcome(effect, outcome, now)
-        self._gang_scheduler.process_changes(now)
 
     def awaits(self, effect: Effect) -> bool:
         """Whether something waits for the outcome of ``effect``."""
@@ -379,20 +420,4 @@ class Engine:
             (self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects)
         )
         self._nominator.check_consistent()
-        waiting = self._context.waiting_pods
-        for uid, member in self._context.pods.items():
-            assert member.uid == uid, f"{member} is filed under {uid}"
-            entity = member.entity
-            if member.phase is Phase.QUEUED:
-                assert entity is not None, f"{member}: no entity"
-                assert uid in entity.members, f"{member}: not in its entity"
-                assert entity.key in self.queue, f"{member}: queue"
-            elif entity is not None:
-                assert entity.key not in self.queue, f"{member}: queue"
-                assert entity.state is QueueState.NOT_QUEUED, f"{member}: part"
-            has_room = member.phase in HOLDS_NODE or uid in self._nominator
-            assert has_room == (uid in self.cluster), f"{member}: reservation"
-            held = uid in waiting or self._gangs.is_held(member)
-            assert (member.phase is Phase.WAITING) == held, f"{member}: waiting"
-        queued = {uid for entity in self.queue.entities() for uid in entity.members}
-        assert queued <= self._context.pods.keys(), "the queue holds pods that are not ours"
+        check_pods(self._context, self.queue, self._nominator, self._gangs.is_held)

@@ -21,7 +21,7 @@ class Phase(Enum):
 
 TRANSITIONS: Final[Mapping[Phase, frozenset[Phase]]] = {
     Phase.QUEUED: frozenset({Phase.RESERVED, Phase.GONE}),
-    Phase.RESERVED: frozenset({Phase.WAITING, Phase.BINDING, Phase.QUEUED}),
+    Phase.RESERVED: frozenset({Phase.WAITING, Phase.BINDING, Phase.QUEUED, Phase.GONE}),
     Phase.WAITING: frozenset({Phase.BINDING, Phase.QUEUED, Phase.GONE}),
     Phase.BINDING: frozenset({Phase.BOUND, Phase.UNKNOWN, Phase.QUEUED, Phase.GONE}),
     Phase.UNKNOWN: frozenset({Phase.BOUND, Phase.QUEUED, Phase.GONE}),

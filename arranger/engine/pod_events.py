@@ -71,6 +71,21 @@ def scheduling_failed(
     return effects
 
 
+def set_aside(pod: Pod, message: str) -> list[Effect]:
+    """A pod without a node has made our code raise, and does not wait with us for now."""
+    generation = pod.metadata.generation
+    condition = PodCondition("PodScheduled", "False", SCHEDULER_ERROR, message, generation)
+    event = PublishEvent(
+        regarding=object_ref(pod),
+        reason=event_reasons.FAILED_SCHEDULING,
+        action="Scheduling",
+        note=message,
+        type="Warning",
+        controller=pod.spec.scheduler_name,
+    )
+    return [PatchPodStatus(pod_key(pod), condition), event]
+
+
 def nominated(member: QueuedPod, node: str) -> PatchPodStatus:
     """The node that is kept for the pod; "" for none."""
     member.show_node(node)

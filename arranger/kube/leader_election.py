@@ -134,6 +134,12 @@ class LeaderElection:
             self._note_stall()
         return not self._stalled and now < self._renewed_at + self.config.renew_deadline
 
+    def leads_at(self, now: float) -> bool:
+        """The same at a time of the monotonic clock, for whoever is in another thread."""
+        in_time = now - self._last_heartbeat <= self._stall_limit()
+        renewed = now < self._renewed_at + self.config.renew_deadline
+        return self._leading and not self._stalled and in_time and renewed
+
     def readiness_error(self) -> str | None:
         """Why we can neither lead nor stand by, if so: a standby must be able to take over."""
         if self._leading:

@@ -123,9 +123,8 @@ class GangScheduler:
 
     def bind_ready(self, now: float) -> None:
         """Start the bindings of groups that have become complete."""
-        while ready := self._manager.take_ready_to_bind():
-            for member in ready:
-                self._binding_cycle.begin(member, now)
+        while (member := self._manager.next_ready_to_bind()) is not None:
+            self._binding_cycle.begin(member, now)
 
     def on_gangs_changed(self, names: set[str], now: float) -> None:
         """The members of gangs, their settings or their partners have changed."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from arranger.api.quantity import QuantityError
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import POD_GROUPS, AnyPodGroup, GangObject
 from arranger.api.types.queue import Queue
-from arranger.cluster.object_store import StoredObject, equal_but_version
+from arranger.cluster.object_store import STORED_KINDS, StoredObject, equal_but_version
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.gang.gang_objects import GangObjects
@@ -21,6 +22,7 @@ from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects, key_of
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.tenant_handlers import TenantHandlers
+from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.cluster_events import node_change, object_change, quota_change
@@ -30,6 +32,24 @@ from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.quota.ledger import QuotaLedger
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class ObjectBarrier(Protocol):
+    """Does a step, and sets objects aside that make it raise."""
+
+    def hand_on(
+        self,
+        kind: WatchedKind[T],
+        obj: T,
+        now: float,
+        hear: Callable[[T, float], None] | None = None,
+    ) -> None:
+        """Have an object heard of by ``hear``, or by whoever hears of updates of its kind."""
+
+    def run(self, now: float, step: Callable[[], None]) -> None:
+        """Do a step, again without those that make it raise."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +61,7 @@ class EventHandlers:
 
     Attributes:
         pods: takes in what concerns pods.
+        kinds: who hears of objects of each kind.
     """
 
     _initial: InitialObjects
@@ -53,8 +74,13 @@ class EventHandlers:
     _gang_scheduler: GangScheduler
     _gang_objects: GangObjects
     _gangs: GangHandlers
+    _barrier: ObjectBarrier
     _tenants: TenantHandlers
     pods: PodHandlers
+    kinds: Mapping[type[Any], WatchedKind[Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kinds = self._watched_kinds()
 
     @property
     def started(self) -> bool:
@@ -65,23 +91,37 @@ class EventHandlers:
         """All kinds have been read: take in what there is, as a whole. Later calls do nothing."""
         if (initial := self._initial.take()) is None:
             return
-        handlers = self._initial_handlers()
-        for obj in initial:
-            handlers.get(type(obj), self.on_object_updated)(obj, now)
-        self._gang_objects.start()
-        self._initial.end_handing_on()
-        self.pods.enqueue_initial(now)
-        self._gang_scheduler.bind_ready(now)
-
-    def _initial_handlers(self) -> dict[type[Any], Callable[[Any, float], None]]:
-        return {
-            Node: self.on_node_updated,
-            PodDisruptionBudget: self.on_disruption_budget_updated,
-            Queue: self.on_queue_updated,
+        restore: dict[type[Any], Callable[[Any, float], None]] = {
             GangObject: self._gangs.restore_gang,
             **dict.fromkeys(POD_GROUPS, self._gangs.restore_pod_group),
-            Pod: self.pods.on_updated,
         }
+        for obj in initial:
+            self._barrier.hand_on(self.kinds[type(obj)], obj, now, restore.get(type(obj)))
+        self._gang_objects.start()
+        self._initial.end_handing_on()
+        self._barrier.run(now, partial(self.pods.enqueue_initial, now))
+        self._barrier.run(now, partial(self._gang_scheduler.bind_ready, now))
+
+    def _watched_kinds(self) -> dict[type[Any], WatchedKind[Any]]:
+        groups = (self.on_pod_group_updated, self.on_pod_group_deleted)
+        handlers: dict[type[Any], tuple[Callable[..., None], Callable[..., None]]] = {
+            **dict.fromkeys(
+                STORED_KINDS.values(), (self.on_object_updated, self.on_object_deleted)
+            ),
+            **dict.fromkeys(POD_GROUPS, groups),
+            Node: (
+                self.on_node_updated,
+                lambda node, now: self.on_node_deleted(node.metadata.name, now),
+            ),
+            PodDisruptionBudget: (
+                self.on_disruption_budget_updated,
+                self.on_disruption_budget_deleted,
+            ),
+            Queue: (self.on_queue_updated, self.on_queue_deleted),
+            GangObject: (self.on_gang_updated, self.on_gang_deleted),
+            Pod: (self.on_pod_updated, lambda pod, now: self.on_pod_deleted(pod.key, now)),
+        }
+        return {kind: watched_kind(kind, *pair) for kind, pair in handlers.items()}
 
     def on_node_updated(self, node: Node, now: float) -> None:
         """A node appeared or was edited."""

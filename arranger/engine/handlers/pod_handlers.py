@@ -72,8 +72,11 @@ class PodHandlers:
     _unqueued: list[QueuedPod] = field(default_factory=list, init=False)
 
     def enqueue_initial(self, now: float) -> None:
-        """Queue the pods of the initial lists that hold no node, each gang once."""
-        pending, self._unqueued = self._unqueued, []
+        """Queue the pods of the initial lists that hold no node, each gang once.
+
+        Once it raises it can be called again: those that are taken out meanwhile are left out.
+        """
+        pending = [pod for pod in self._unqueued if self._context.pods.get(pod.uid) is pod]
         entities = {id(e): e for pod in pending for e in (self._requeuer.entity_for(pod, now),)}
         self._hold_recovery.restore(pending, now)
         for pod in pending:
@@ -81,6 +84,7 @@ class PodHandlers:
         for entity in entities.values():
             if entity.members:
                 self._requeuer.enqueue(entity, now)
+        self._unqueued = []
 
     def on_updated(self, pod: Pod, now: float) -> None:
         """A pod appeared or was edited."""

@@ -200,13 +200,16 @@ class SchedulingCycle:
             row = self._select_node(member, evaluation, masks, extender_result)
             if row < 0:
                 return Infeasible(evaluation, self._diagnose(evaluation, masks, extender_result))
-            return self._reserve(member, evaluation.state, self.cluster.table.name(row))
         except PluginFailureError as failure:
             return CycleError(str(failure))
         except Exception as error:
             # Vectorised plugins run inside the evaluation; whichever raised, the pod must not
             # be lost and the others must go on.
             return CycleError(f"{type(error).__name__}: {error}")
+        try:
+            return self._reserve(member, evaluation.state, self.cluster.table.name(row))
+        except PluginFailureError as failure:
+            return CycleError(str(failure))
 
     def evaluate(self, profile: Profile, pod: PodInfo, sign: Hashable | None) -> Evaluation:
         """The evaluation of the pod's class, brought up to date."""

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from arranger.api.parsing.errors import one_line
+from arranger.api.parsing.errors import ParseError, one_line
 from arranger.api.parsing.nesting import CUT, TOO_DEEP, cut_deep_parts
 from arranger.api.parsing.objects import decode_object
 
@@ -73,17 +73,10 @@ class Page(msgspec.Struct, Generic[_T]):
     items: list[_T] | None = None
 
 
-_raw_event = msgspec.json.Decoder(RawWatchEvent)
-_partial = msgspec.json.Decoder(PartialObjectMetadata)
-
-
 def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
     """The metadata in ``raw``; empty where even that cannot be decoded."""
-    with suppress(msgspec.DecodeError):
-        try:
-            return _partial.decode(raw).metadata
-        except RecursionError:
-            return _partial.decode(cut_deep_parts(bytes(raw))).metadata
+    with suppress(ParseError):
+        return decode_object(raw, PartialObjectMetadata, cut=True).metadata
     return PartialMetadata()
 
 
@@ -124,13 +117,13 @@ class Decoder(Generic[T]):
                 if self._trim is not None:
                     self._trim(event.object)
                 return event
-        except msgspec.DecodeError as error:
-            wrong = one_line(str(error))
         except RecursionError:
             wrong = TOO_DEEP
+        except Exception as error:  # whatever it is, only this object suffers
+            wrong = one_line(str(error))
         try:
-            raw = _raw_event.decode(cut_deep_parts(line))
-        except msgspec.DecodeError:
+            raw = decode_object(cut_deep_parts(line), RawWatchEvent)
+        except ParseError:
             return UndecodableObject(PartialMetadata(), wrong)
         if raw.type in ("ERROR", "BOOKMARK"):
             return raw
@@ -142,7 +135,7 @@ class Decoder(Generic[T]):
         Raises:
             ParseError: the body is not a list at all.
         """
-        with suppress(msgspec.DecodeError, RecursionError):
+        with suppress(Exception):  # then one by one, so that only what is wrong suffers
             page = self._page.decode(body)
             items = page.items or []
             if self._trim is not None:
@@ -156,9 +149,10 @@ class Decoder(Generic[T]):
             try:
                 if CUT in bytes(item):
                     raise msgspec.DecodeError(TOO_DEEP)
-                good.append(self._object.decode(item))
+                decoded = self._object.decode(item)
                 if self._trim is not None:
-                    self._trim(good[-1])
-            except msgspec.DecodeError as error:
+                    self._trim(decoded)
+                good.append(decoded)
+            except Exception as error:
                 bad.append(UndecodableObject(decode_metadata(item), one_line(str(error))))
         return raw.metadata, good, bad

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import decode_object
 from arranger.kube.watch.decoder import (
     Decoder,
@@ -39,11 +38,11 @@ class RawObjectDecoder(Decoder[RawObject]):
         """One line of a watch."""
         try:
             envelope = decode_object(line, RawWatchEvent, cut=True)
-        except ParseError as error:
+            if envelope.type in ("ERROR", "BOOKMARK"):
+                return envelope
+            return WatchEvent(envelope.type, _raw_object(envelope.object))
+        except Exception as error:  # whatever it is, only this object suffers
             return UndecodableObject(PartialMetadata(), str(error))
-        if envelope.type in ("ERROR", "BOOKMARK"):
-            return envelope
-        return WatchEvent(envelope.type, _raw_object(envelope.object))
 
     def decode_page(self, body: bytes) -> tuple[ListMeta, list[RawObject], list[UndecodableObject]]:
         """One page of a list; raises ParseError if it is none."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import traceback
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Final, assert_never
+
+import structlog
 
 from arranger.api import effects
 from arranger.api.timestamps import utc_now
@@ -32,6 +35,8 @@ from arranger.kube.writes.call_queue import CallQueue
 from arranger.kube.writes.concurrency_limiter import AimdLimiter
 from arranger.kube.writes.pods import PodCallFactory
 from arranger.kube.writes.resource_claims import ResourceClaimCall
+
+log = structlog.get_logger(__name__)
 
 #: Seconds that timers are late: a loop may fire early by its clock's resolution, and nothing would
 #: be due yet.
@@ -93,7 +98,18 @@ class ApiDispatcher:
         self._group = None
 
     def submit(self, effect: effects.Write, on_outcome: OutcomeCallback = ignore_outcome) -> None:
-        """Queue ``effect``; ``on_outcome`` is called from the event loop, never for an Event."""
+        """Queue ``effect``; ``on_outcome`` is called from the event loop, never for an Event.
+
+        What cannot even be written down ends as refused, and so does what raises later.
+        """
+        try:
+            self._submit(effect, on_outcome)
+        except Exception as error:
+            refused = _internal_error(error)
+            if not isinstance(effect, effects.PublishEvent):
+                on_outcome(refused)
+
+    def _submit(self, effect: effects.Write, on_outcome: OutcomeCallback) -> None:
         match effect:
             case effects.PublishEvent():
                 if not self._draining:
@@ -217,7 +233,10 @@ class ApiDispatcher:
                     self._start_work()
 
     async def _execute(self, call: ApiCall) -> None:
-        outcome = await call.execute(self._context)
+        try:
+            outcome = await call.execute(self._context)
+        except Exception as error:
+            outcome = _internal_error(error)
         if isinstance(outcome, Retry):
             self.metrics.increment("writes", 1, kind=call.call_type, outcome="again")
             loop = asyncio.get_running_loop()
@@ -237,6 +256,9 @@ class ApiDispatcher:
             return
         except TransportError:
             pass
+        except Exception as error:
+            _internal_error(error)
+            status = 400  # it will not be better the next time
         self._recorder.on_answer(write, status, self._now())
         self._arm_event_timer()
         label = "applied" if classify(status) is AnswerClass.SUCCESS else str(status)
@@ -269,3 +291,9 @@ class ApiDispatcher:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _internal_error(error: Exception) -> effects.Refused:
+    frames = "".join(traceback.format_exception(error, limit=-16, chain=False))
+    log.error("dispatcher.internal_error", frames=frames)
+    return effects.Refused(0, "InternalError", f"an internal error: {type(error).__name__}")

@@ -1,0 +1,70 @@
+"""Which pods an exception is about: those that the code was busy with when it was raised."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from arranger.api.quarantine import frames_of
+from arranger.api.types.core import Pod
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.extenders.coordinator import ExtenderCall
+from arranger.engine.gang.holds import GangHold
+from arranger.gangs.gang import Gang
+from arranger.gangs.group import GangGroup
+
+
+def accused_pods(error: BaseException, is_known: Callable[[str], bool]) -> set[str]:
+    """The uids of the known pods in the innermost frame that has any, in its arguments first.
+
+    An event of one object makes us look at others, and a pod that is tried is held against others:
+    the one that is being tried, or was edited, need not be the one that our code cannot take.
+    """
+    for each in frames_of(error):
+        code, values = each.tb_frame.f_code, each.tb_frame.f_locals
+        arguments = code.co_argcount + code.co_kwonlyargcount
+        arguments += bool(code.co_flags & inspect.CO_VARARGS)
+        names = code.co_varnames
+        for part in (names[:arguments], names[arguments:]):
+            for uids_in in (_uid_of, _uids_in):
+                for name in part:
+                    found = {uid for uid in uids_in(values.get(name)) if is_known(uid)}
+                    if found:
+                        return found
+    return set()
+
+
+def _uid_of(value: Any) -> Iterable[str]:
+    """The uid of the pod that a value is or names."""
+    match value:
+        case str():
+            return (value,)
+        case QueuedPod() | PodInfo():
+            return (value.uid,)
+        case Pod():
+            return (value.metadata.uid,)
+        case tuple():
+            return [uid for part in value[:8] if type(part) is not str for uid in _uid_of(part)]
+        case _:
+            return ()
+
+
+def _uids_in(value: Any) -> Iterable[str]:
+    """The uids of the pods that a value has together."""
+    match value:
+        case QueuedEntity():
+            return value.members
+        case GangHold():
+            return {**value.members, **value.entity.members}
+        case ExtenderCall():
+            return value.entity.members
+        case Gang():
+            return value.memberships
+        case GangGroup():
+            return [uid for gang in value.gangs for uid in gang.memberships]
+        case tuple():
+            return [uid for part in value[:8] for uid in _uids_in(part)]
+        case _:
+            return ()

@@ -1,0 +1,410 @@
+"""The one place that keeps what an object makes our code raise from anything but that object.
+
+Everything the engine does is about an object: an event of it, an attempt to place it, the outcome
+of a write for it, a wait of it that ends. What raises there has perhaps done half of it, so the
+object is taken out of all books, is told so, and is tried again when it changes or after a while
+(:mod:`~arranger.api.quarantine`). Meanwhile a pod that waits does not exist for us, one on a node
+takes there what it requests and is nothing else, and of any other object the last known state
+holds. A pod that was only being looked at when it made the code raise is taken out in place of the
+object that we were busy with (:mod:`~arranger.engine.faults.accused`).
+
+The books are checked afterwards. What cannot be put right that way is not ours to mend: whoever
+drives the engine begins anew, with those objects left out (:attr:`Barrier.suspects`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from arranger.api.effects import Applied, Bind, Effect, Outcome
+from arranger.api.quarantine import (
+    LAST_RETRY,
+    Quarantine,
+    QuarantinedObject,
+    QuarantineKey,
+    quarantined_event,
+)
+from arranger.api.types.core import Pod
+from arranger.engine import pod_events
+from arranger.engine.context import EngineContext
+from arranger.engine.entity import QueuedEntity
+from arranger.engine.faults.accused import accused_pods
+from arranger.engine.faults.rollback import Rollback
+from arranger.engine.faults.states import bare_pod, content_of, on_node
+from arranger.engine.handlers.pod_handlers import PodHandlers
+from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
+from arranger.engine.phases import Phase
+from arranger.engine.queue.nominator import Nominator
+from arranger.quota.ledger import QuotaLedger
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+#: Seconds between two checks of the books, for each second that one takes.
+_CHECK_SHARE: Final = 20.0
+#: Pods taken out, one after the other, for what one step of ours raises.
+_MAX_ACCUSED: Final = 16
+
+
+class LeftOutError(Exception):
+    """What was held was wrong after an object had been taken in and had made our code raise."""
+
+
+@dataclass(slots=True, eq=False)
+class Barrier:
+    """Does a step about an object, and puts things right when it raises.
+
+    Args:
+        quarantine: notes who has been set aside.
+        schedulers: the names of the schedulers whose pods are ours.
+        left_out: objects that no handler hears of while they are as they are: an earlier engine
+            came to grief over them.
+        perf_counter: measures, in seconds, what a check of the books costs.
+
+    Attributes:
+        suspects: the objects set aside since the books were last found consistent.
+    """
+
+    quarantine: Quarantine
+    _context: EngineContext
+    _pods: PodHandlers
+    _ledger: QuotaLedger
+    _nominator: Nominator
+    _rollback: Rollback
+    _schedulers: frozenset[str]
+    _left_out: dict[QuarantineKey, Hashable]
+    _perf_counter: Callable[[], float]
+    suspects: dict[QuarantineKey, Hashable] = field(default_factory=dict, init=False)
+    #: uids of those left out whose owners were told.
+    _told: set[str] = field(default_factory=set, init=False)
+    _next_check: float = field(default=-math.inf, init=False)
+    pod_kind: WatchedKind[Pod] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pod_kind = watched_kind(
+            Pod, self._pods.on_updated, lambda pod, now: self._pods.on_deleted(pod.key, now)
+        )
+
+    # --- the books -------------------------------------------------------------------------
+
+    def check_is_due(self, now: float) -> bool:
+        """Whether something has been put right since the books were last looked at."""
+        return bool(self.suspects) and now >= self._next_check
+
+    def check(self, check_consistent: Callable[[], None], now: float) -> None:
+        """Look at the books; this takes a small part of the time, however many faults there are.
+
+        Raises:
+            AssertionError: they contradict each other.
+        """
+        started = self._perf_counter()
+        check_consistent()
+        self.suspects.clear()
+        self._next_check = now + _CHECK_SHARE * (self._perf_counter() - started)
+
+    # --- events ----------------------------------------------------------------------------
+
+    def hand_on(
+        self,
+        kind: WatchedKind[T],
+        obj: T,
+        now: float,
+        hear: Callable[[T, float], None] | None = None,
+    ) -> None:
+        """Have an object heard of by ``hear``, or by whoever hears of updates of its kind."""
+        if self._leaves_out(kind, obj) and self.is_left_out(kind, obj, now):
+            return
+        try:
+            (hear or kind.updated)(obj, now)
+        except Exception as error:
+            self.on_update_fault(kind, obj, None, error, now)
+        else:
+            self.release(kind, obj)
+
+    def on_update_fault(
+        self, kind: WatchedKind[T], obj: T, before: T | None, error: Exception, now: float
+    ) -> None:
+        """A handler raised about an object, whose last state was ``before``."""
+        self._ledger.mark_stale()
+        own = {obj.metadata.uid} if isinstance(obj, Pod) else set()
+        for _ in range(_MAX_ACCUSED):
+            accused = self._accused(error)
+            if not accused or accused & own:
+                break
+            self._set_aside_all(accused, error, now)
+            try:
+                if isinstance(obj, Pod):
+                    self._forget(obj, now)
+                kind.updated(obj, now)
+            except Exception as again:
+                error = again
+            else:
+                self.release(kind, obj)
+                return
+        if isinstance(obj, Pod):
+            self._set_aside_pod(obj, before if isinstance(before, Pod) else None, error, now)
+            return
+        self._note(kind, obj, error, now, partial(self._retry, kind, obj, before))
+        if before is not None and _succeeds(kind.updated, before, now):
+            return
+        _succeeds(kind.deleted, obj, now)
+        if before is not None and not _succeeds(kind.updated, before, now):
+            _succeeds(kind.deleted, before, now)
+
+    def on_delete_fault(self, kind: WatchedKind[T], obj: T, error: Exception, now: float) -> None:
+        """A handler raised about an object that is gone."""
+        self._ledger.mark_stale()
+        for _ in range(_MAX_ACCUSED):
+            accused = self._accused(error)
+            if not accused:
+                break
+            self._set_aside_all(accused, error, now)
+            try:
+                kind.deleted(obj, now)
+            except Exception as again:
+                error = again
+            else:
+                return
+        self._note(kind, obj, error, now)
+
+    def is_left_out(self, kind: WatchedKind[T], obj: Any, now: float) -> bool:
+        """Whether an object is not to be heard of as it is; it is then counted and told."""
+        if self._is_set_aside(kind, obj):
+            return True
+        if not self._leaves_out(kind, obj):
+            return False
+        meta = obj.metadata
+        if meta.uid not in self._told:
+            self._told.add(meta.uid)  # what the earlier engine had to say may not have been sent
+            found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
+            if found is None:
+                about, content = kind.about(meta), content_of(obj)
+                found = self.quarantine.add(about, LeftOutError(), now, content=content)
+            self._tell(found, obj)
+        retry = partial(self._readmit, kind, obj)
+        self.quarantine.retry_at(kind.kind, meta.namespace, meta.name, now + LAST_RETRY, retry)
+        if isinstance(obj, Pod) and obj.spec.node_name:
+            _succeeds(self._pods.on_updated, bare_pod(obj, obj.spec.node_name), now)
+        return True
+
+    def on_undecodable(self, kind: WatchedKind[T], obj: Any, why: str, now: float) -> None:
+        """An object cannot be decoded: its last known state holds."""
+        about = kind.about(obj.metadata)
+        found = self.quarantine.add_undecodable(about, why, now)
+        if found.is_news and about.name:
+            self._context.outbox.append(quarantined_event(found))
+
+    def on_heard(self, kind: WatchedKind[T], obj: Any) -> None:
+        """An event of an object has been heard of without a fault: has its owner changed it?"""
+        if self.quarantine and not self._leaves_out(kind, obj):
+            meta = obj.metadata
+            found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
+            if found is not None and found.content != content_of(obj):
+                self.quarantine.release(kind.kind, meta.namespace, meta.name)
+
+    def release(self, kind: WatchedKind[T], obj: Any) -> None:
+        """An object has been heard of without a fault, or is gone."""
+        if self.quarantine and not self._leaves_out(kind, obj):
+            meta = obj.metadata
+            self.quarantine.release(kind.kind, meta.namespace, meta.name)
+
+    def advance(self, now: float) -> None:
+        """Try again what is due."""
+        for found in self.quarantine.take_due(now):
+            if found.retry is not None:
+                found.retry(now)
+
+    # --- attempts, outcomes, and waits that end ----------------------------------------------
+
+    def attempt(self, entity: QueuedEntity, now: float, step: Callable[[], None]) -> None:
+        """Do a step that is an attempt to place an entity."""
+        try:
+            step()
+        except Exception as error:
+            self._on_attempt_fault(entity, error, now)
+        else:
+            if self.quarantine:
+                for member in self._rollback.pods_of(entity):
+                    self.release(self.pod_kind, member.pod.pod)
+
+    def run(self, now: float, step: Callable[[], R]) -> R:
+        """Do a step about whoever it concerns, again without those that make it raise.
+
+        Raises:
+            Exception: it is about no pod that is known, so that none can be taken out.
+        """
+        for _ in range(_MAX_ACCUSED):
+            try:
+                return step()
+            except Exception as error:
+                accused = self._accused(error)
+                if not accused:
+                    raise
+                self._ledger.mark_stale()
+                self._set_aside_all(accused, error, now)
+        return step()
+
+    def on_outcome_fault(
+        self, effect: Effect, outcome: Outcome, error: Exception, now: float
+    ) -> None:
+        """What follows from an outcome has raised.
+
+        Raises:
+            Exception: it is about no pod that is known, so that none can be taken out.
+        """
+        self._ledger.mark_stale()
+        uid = getattr(getattr(effect, "pod", None), "uid", "")
+        accused = self._accused(error) or ({uid} if self._is_known(uid) else set())
+        if not accused:
+            raise error
+        self._set_aside_all(accused, error, now)
+        if uid in accused or not self._is_known(uid):
+            return
+        # What it was about is innocent, and half of it may have been done.
+        pod = self._pod(uid)
+        bound = isinstance(effect, Bind) and isinstance(outcome, Applied)
+        if pod is not None:
+            self._forget(pod, now)
+            self.hand_on(self.pod_kind, on_node(pod, effect.node) if bound else pod, now)  # type: ignore[union-attr]
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _is_set_aside(self, kind: WatchedKind[Any], obj: Any) -> bool:
+        """Whether an object is set aside, and its owner has not changed it since."""
+        if not self.quarantine:
+            return False
+        meta = obj.metadata
+        found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
+        if found is None or found.retry is None:
+            return False
+        return found.about.uid == meta.uid and found.content == content_of(obj)
+
+    def _leaves_out(self, kind: WatchedKind[Any], obj: Any) -> bool:
+        if not self._left_out:
+            return False
+        meta = obj.metadata
+        content = self._left_out.get((kind.kind, meta.namespace, meta.name))
+        return content is not None and content == content_of(obj)
+
+    def _on_attempt_fault(self, entity: QueuedEntity, error: Exception, now: float) -> None:
+        members = {member.uid: member for member in self._rollback.pods_of(entity)}
+        self._ledger.mark_stale()
+        accused = self._accused(error) or set(members)
+        self._set_aside_all(accused, error, now)
+        rest = [member for uid, member in members.items() if uid not in accused]
+        for _ in range(_MAX_ACCUSED):
+            try:
+                self._rollback.requeue(rest, now)
+                return
+            except Exception as again:
+                accused = self._accused(again) or {member.uid for member in rest}
+                self._set_aside_all(accused, again, now)
+                rest = [member for member in rest if member.uid not in accused]
+
+    def _accused(self, error: Exception) -> set[str]:
+        accused = accused_pods(error, self._is_known)
+        # Of a gang, those that it has on nodes already are left in peace.
+        return {uid for uid in accused if uid in self._context.pods} or accused
+
+    def _is_known(self, uid: str) -> bool:
+        return uid in self._context.pods or uid in self._context.cluster
+
+    def _pod(self, uid: str) -> Pod | None:
+        if (member := self._context.pods.get(uid)) is not None:
+            return member.pod.pod
+        placed = self._context.cluster.pod(uid)
+        return None if placed is None else placed.pod
+
+    def _set_aside_all(self, uids: Iterable[str], error: Exception, now: float) -> None:
+        for uid in sorted(uids):
+            if (pod := self._pod(uid)) is not None:
+                self._set_aside_pod(pod, None, error, now)
+
+    def _set_aside_pod(self, pod: Pod, before: Pod | None, error: Exception, now: float) -> None:
+        node = pod.spec.node_name or self._promised_node(pod.metadata.uid)
+        self._note(self.pod_kind, pod, error, now, partial(self._retry_pod, pod))
+        self._forget(pod, now)
+        if not node or pod.terminal:
+            return
+        states = [before] if before is not None and before.spec.node_name == node else []
+        for state in (*states, bare_pod(pod, node)):
+            if _succeeds(self._pods.on_updated, state, now):
+                return
+            self._forget(pod, now)
+
+    def _promised_node(self, uid: str) -> str:
+        """The node that a pod may be bound to by us, though no watch has shown it yet."""
+        cluster, member = self._context.cluster, self._context.pods.get(uid)
+        if uid in self._nominator or (
+            member is not None
+            and member.phase is not Phase.UNKNOWN
+            and (member.phase is not Phase.BINDING or member.binding is None)
+        ):
+            return ""
+        return cluster.node_of(uid) or ""
+
+    def _forget(self, pod: Pod, now: float) -> None:
+        """Take a pod out of all books, of which any may have it or not."""
+        _succeeds(self.pod_kind.deleted, pod, now)
+
+    def _note(
+        self,
+        kind: WatchedKind[Any],
+        obj: Any,
+        error: Exception,
+        now: float,
+        retry: Callable[[float], None] | None = None,
+    ) -> None:
+        about = kind.about(obj.metadata)
+        content = content_of(obj)
+        found = self.quarantine.add(about, error, now, retry, content)
+        self.suspects[about.kind, about.namespace, about.name] = content
+        if found.is_news:
+            self._tell(found, obj)
+
+    def _tell(self, found: QuarantinedObject, obj: Any) -> None:
+        waits = isinstance(obj, Pod) and not obj.spec.node_name
+        if waits and obj.spec.scheduler_name in self._schedulers:
+            self._context.outbox.extend(pod_events.set_aside(obj, found.message))
+        else:
+            self._context.outbox.append(quarantined_event(found))
+
+    def _retry(self, kind: WatchedKind[T], obj: T, before: T | None, now: float) -> None:
+        try:
+            kind.updated(obj, now)
+        except Exception as error:
+            self.on_update_fault(kind, obj, before, error, now)
+        else:
+            self.release(kind, obj)
+
+    def _readmit(self, kind: WatchedKind[T], obj: T, now: float) -> None:
+        """What was left out is looked at again: what it met may have been somebody else's."""
+        meta = obj.metadata  # type: ignore[attr-defined]
+        self._left_out.pop((kind.kind, meta.namespace, meta.name), None)
+        if isinstance(obj, Pod):
+            self._forget(obj, now)
+        self.hand_on(kind, obj, now)
+
+    def _retry_pod(self, pod: Pod, now: float) -> None:
+        """Take a pod in again, with no stand-in; an attempt will show whether it is well."""
+        self._forget(pod, now)
+        try:
+            self._pods.on_updated(pod, now)
+        except Exception as error:
+            self.on_update_fault(self.pod_kind, pod, None, error, now)
+        else:
+            if pod.metadata.uid not in self._context.pods:
+                self.release(self.pod_kind, pod)
+
+
+def _succeeds(hear: Callable[[T, float], None], obj: T, now: float) -> bool:
+    """Whether a handler can be told of an object; if not, the check of the books will tell."""
+    try:
+        hear(obj, now)
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,66 @@
+"""Takes back what an attempt that broke off has done for the pods that are not to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from arranger.engine.context import EngineContext
+from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.gang.manager import GangManager
+from arranger.engine.phases import Phase
+from arranger.engine.pod.node_release import NodeRelease
+from arranger.engine.pod.requeue import PodRequeuer
+from arranger.engine.pod.scheduling_cycle import SchedulingCycle
+from arranger.engine.queue.nominator import Nominator
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
+
+
+@dataclass(slots=True, eq=False)
+class Rollback:
+    """Gives the nodes of an attempt back, and queues its pods again."""
+
+    _context: EngineContext
+    _queue: SchedulingQueue
+    _cycle: SchedulingCycle
+    _release: NodeRelease
+    _nominator: Nominator
+    _requeuer: PodRequeuer
+    _gangs: GangManager
+
+    def pods_of(self, entity: QueuedEntity) -> list[QueuedPod]:
+        """The pods of an entity that are ours and not bound, whether or not it still has them."""
+        uids = dict.fromkeys(entity.members)
+        if entity.group is None:
+            uids[entity.key] = None
+        else:
+            uids.update((uid, None) for gang in entity.group.gangs for uid in gang.memberships)
+        pods = self._context.pods
+        return [pods[uid] for uid in uids if uid in pods]
+
+    def requeue(self, members: Iterable[QueuedPod], now: float) -> None:
+        """Queue pods again that have no node, or one that only an attempt has reserved."""
+        context, waiting = self._context, []
+        for member in members:
+            uid = member.uid
+            if uid not in context.pods:
+                continue
+            stranded = member.phase is Phase.WAITING and not (
+                uid in context.waiting_pods or self._gangs.is_held(member)
+            )
+            if member.phase is Phase.RESERVED or stranded:
+                if not self._release.release_node(member, now):
+                    continue
+            elif (
+                member.phase is Phase.QUEUED
+                and uid in context.cluster
+                and uid not in self._nominator
+            ):
+                self._cycle.unreserve(member)
+            if member.phase is Phase.QUEUED:
+                waiting.append(member)
+        entities = [self._requeuer.entity_for(member, now) for member in waiting]
+        for entity in {id(entity): entity for entity in entities}.values():
+            entity.count_loss()
+            entity.last_attempt = now
+            self._requeuer.enqueue(entity, now)

@@ -1,0 +1,55 @@
+"""States of objects: what a fault leaves of them, and what of them their owners have written."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import msgspec
+
+from arranger.api.types.core import Container, Pod, PodSpec
+
+
+def on_node(pod: Pod, node: str) -> Pod:
+    """A pod as it will be seen when it is bound to a node."""
+    return Pod(pod.metadata, msgspec.structs.replace(pod.spec, node_name=node), pod.status)
+
+
+def bare_pod(pod: Pod, node: str) -> Pod:
+    """A pod that takes from a node what it requests, and says nothing else."""
+    meta, spec = pod.metadata, pod.spec
+    kept = type(meta)(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        creation_timestamp=meta.creation_timestamp,
+        deletion_timestamp=meta.deletion_timestamp,
+    )
+    return Pod(
+        kept,
+        PodSpec(
+            containers=[Container(name=c.name, resources=c.resources) for c in spec.containers],
+            init_containers=[
+                Container(name=c.name, resources=c.resources, restart_policy=c.restart_policy)
+                for c in spec.init_containers
+            ],
+            node_name=node,
+            scheduler_name=spec.scheduler_name,
+            priority=spec.priority,
+            overhead=spec.overhead,
+            resources=spec.resources,
+        ),
+        pod.status,
+    )
+
+
+def content_of(obj: Any) -> Hashable:
+    """What of an object its owner has written: equal for states that differ in nothing else."""
+    state = msgspec.to_builtins(obj)
+    state["metadata"].pop("resourceVersion", None)
+    state["metadata"].pop("resource_version", None)
+    status = state.pop("status", None)
+    if isinstance(obj, Pod):
+        state["phase"] = status.get("phase", "")
+    return msgspec.json.encode(state)

@@ -1,0 +1,72 @@
+"""What the engine is told of, one entry a kind: who hears of it, and how an Event names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from arranger.api.effects import ObjectReference
+from arranger.api.types import pod_groups, storage
+from arranger.api.types.core import Namespace, Node, Pod
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.api.types.queue import Queue
+from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
+from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+
+T = TypeVar("T")
+
+_VERSIONS: dict[type[Any], str] = {
+    **dict.fromkeys((Node, Pod, Namespace, Service, ReplicationController), "v1"),
+    **dict.fromkeys((storage.PersistentVolume, storage.PersistentVolumeClaim), "v1"),
+    **dict.fromkeys((ReplicaSet, StatefulSet), "apps/v1"),
+    **dict.fromkeys(
+        (
+            storage.StorageClass,
+            storage.CSINode,
+            storage.CSIDriver,
+            storage.VolumeAttachment,
+            storage.CSIStorageCapacity,
+        ),
+        "storage.k8s.io/v1",
+    ),
+    **dict.fromkeys((ResourceClaim, ResourceSlice, DeviceClass), "resource.k8s.io/v1"),
+    **{group: group.api_version for group in pod_groups.POD_GROUPS},
+    PodDisruptionBudget: "policy/v1",
+    Queue: "scheduling.volcano.sh/v1beta1",
+    pod_groups.GangObject: "arranger.io/v1alpha1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedKind(Generic[T]):
+    """Objects of one kind.
+
+    Attributes:
+        api_version: as an Event names it.
+        kind: likewise.
+        updated: hears, with the time, of an object that appeared or was edited.
+        deleted: hears of one that is gone.
+    """
+
+    api_version: str
+    kind: str
+    updated: Callable[[T, float], None]
+    deleted: Callable[[T, float], None]
+
+    def about(self, metadata: Any) -> ObjectReference:
+        """An object, of which the metadata are given, as the subject of an Event."""
+        name, uid = metadata.name, metadata.uid
+        return ObjectReference(self.api_version, self.kind, metadata.namespace, name, uid)
+
+
+def watched_kind(
+    of: type[T], updated: Callable[[T, float], None], deleted: Callable[[T, float], None]
+) -> WatchedKind[T]:
+    """The entry of a kind that the engine always reads."""
+    name = of.__name__
+    if issubclass(of, pod_groups.PodGroup | pod_groups.NativePodGroup):
+        name = "PodGroup"
+    elif issubclass(of, pod_groups.GangObject):
+        name = "Gang"
+    return WatchedKind(_VERSIONS[of], name, updated, deleted)

@@ -1,0 +1,193 @@
+"""Faults of our own code: whatever raises about one object, only that object suffers.
+
+A world is run once without faults, to see which callables of ours are given the victim; then again
+for each of these, which now raises about the victim, before or after it has done its work.
+``ARRANGER_INJECTED_FAULTS`` says how many are tried; 0 for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from arranger.daemon.scheduler import Scheduler
+from arranger.embedded.kubelet import HollowKubelets
+from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.embedded.virtual_time import virtual_now
+from tests.builders import PodBuilder, a_node, a_pod
+from tests.faults.callables import Callee, Fault, recorded
+from tests.simulation.harnesses.gangs import members
+from tests.simulation.harnesses.preemption import with_priority
+from tests.simulation.harnesses.simulation import VIRTUAL_TIME, SimulationHarness
+
+pytestmark = VIRTUAL_TIME
+
+COUNT = int(os.environ.get("ARRANGER_INJECTED_FAULTS", "6"))
+REASONS = ("Quarantined", "FailedScheduling", "FailedBinding", "Preempted")
+
+
+@dataclass(frozen=True)
+class Victim:
+    """The pods among which the victim is.
+
+    Attributes:
+        pods: it is ``victim``; those that wait with it suffer with it.
+        bound: whether it is on a node from the beginning.
+    """
+
+    pods: Callable[[], list[PodBuilder]]
+    bound: bool = False
+
+
+def strict_gang() -> list[PodBuilder]:
+    one, *others = members("v", 3)
+    return [_named(one, "victim"), *others]
+
+
+def holding_gang() -> list[PodBuilder]:
+    one, *others = members("v", 3, mode="NonStrict")
+    return [_named(one, "victim"), *others]
+
+
+def _named(pod: PodBuilder, name: str) -> PodBuilder:
+    return type(pod)({**pod.manifest(), "metadata": {**pod.manifest()["metadata"], "name": name}})
+
+
+VICTIMS = {
+    "a lone pod": Victim(lambda: [a_pod("victim").needs(cpu=1)]),
+    "a pod that evicts another": Victim(
+        lambda: with_priority(9, a_pod("victim").needs(cpu=4).selects(disk="big"))
+    ),
+    "a pod that fits nowhere": Victim(lambda: [a_pod("victim").needs(cpu=4).selects(disk="none")]),
+    "a member of a gang": Victim(strict_gang),
+    "a member of a gang that holds nodes": Victim(holding_gang),
+    "a pod on a node": Victim(lambda: [a_pod("victim").needs(cpu=1).on("n0")], bound=True),
+    "a pod on a node that others avoid": Victim(
+        lambda: [a_pod("victim").needs(cpu=1).apart("zone", {"app": "a"}).on("n0")], bound=True
+    ),
+}
+
+
+class FaultyWorld:
+    """A small cluster in which most of what can happen happens to the victim and to others."""
+
+    def __init__(self, victim: Victim, seed: int = 1) -> None:
+        self.sim = SimulationHarness(seed)
+        head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        for value in (0, 9):
+            self.sim.cluster.create({**head, "metadata": {"name": f"p{value}"}, "value": value})
+        self.victim = victim
+        self.others: list[str] = []
+        self.restarts = 0
+
+    async def run(self, fault: Fault | None, *, crash_at: float | None = None) -> None:
+        """Let it all happen, with the fault inside if given; then lift it and edit the victim."""
+        sim = self.sim
+        small = [a_node(f"n{n}").offers(cpu=4, pods=20).labelled(disk="small") for n in range(4)]
+        sim.create(*small)
+        sim.create(a_node("big").offers(cpu=4, pods=20).labelled(disk="big"))
+        low = a_pod("low").needs(cpu=4).on("big").with_spec(terminationGracePeriodSeconds=0)
+        sim.create(*with_priority(0, low))
+        if self.victim.bound:
+            sim.create(*self.victim.pods())
+        self._create(a_pod("early").needs(cpu=1))
+        async with self._kubelets(), sim.scheduler() as scheduler:
+            if fault is None:
+                await self._happen()
+            else:
+                with fault.injected():
+                    await self._happen()
+                    await self.sim.until(lambda: not self._unbound(), within=60)
+                    if fault.met:
+                        self._check_told(scheduler)
+                sim.patch("pod", "victim", {"metadata": {"labels": {"edited": "yes"}}})
+            await sim.until(lambda: not self._unbound(), within=60)
+            if self.has_place:
+                await sim.until(lambda: bool(sim.node_of("victim")), within=400)
+            await sim.until(lambda: not scheduler.engine.barrier.quarantine, within=400)
+            scheduler.engine.check_consistent()
+            self.restarts = scheduler.core_restarts
+
+    @asynccontextmanager
+    async def _kubelets(self) -> AsyncIterator[None]:
+        kubelets = HollowKubelets(InProcessTransport(self.sim.cluster), now=virtual_now)
+        running = asyncio.create_task(kubelets.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+
+    @property
+    def has_place(self) -> bool:
+        """Whether the victim can be placed."""
+        return "none" not in str(self.victim.pods()[0].manifest()["spec"].get("nodeSelector"))
+
+    def _create(self, *pods: PodBuilder) -> None:
+        self.sim.create(*(pod.selects(disk="small") for pod in pods))
+        self.others += [pod.manifest()["metadata"]["name"] for pod in pods]
+
+    async def _happen(self) -> None:
+        sim = self.sim
+        await asyncio.sleep(1)
+        if not self.victim.bound:
+            sim.create(*self.victim.pods())
+        self._create(a_pod("lone-1").needs(cpu=1), *members("g", 3))
+        await asyncio.sleep(1)
+        sim.patch("node", "n1", {"metadata": {"labels": {"zone": "a"}}})
+        self._create(a_pod("lone-2").needs(cpu=1).labelled(app="a"))
+        sim.patch("pod", "victim", {"metadata": {"labels": {"color": "red"}}})
+        await asyncio.sleep(2)
+        sim.delete("pod", "lone-1")
+        self.others.remove("lone-1")
+        self._create(*members("h", 2), a_pod("lone-3").needs(cpu=2))
+        await asyncio.sleep(12)
+
+    def _unbound(self) -> list[str]:
+        return [name for name in self.others if not self.sim.node_of(name)]
+
+    def _check_told(self, scheduler: Scheduler) -> None:
+        events = [e for e in self.sim.cluster.objects("events") if self._is_about_victim(e)]
+        reasons = {event["reason"] for event in events}
+        assert reasons & set(REASONS) or self.sim.node_of("victim"), reasons
+
+    @staticmethod
+    def _is_about_victim(event: dict[str, object]) -> bool:
+        about = event.get("regarding") or event.get("involvedObject")
+        return isinstance(about, dict) and about["name"] == "victim"
+
+
+def sample(found: set[Callee], name: str) -> list[tuple[Callee, bool, int | None]]:
+    """Some of the faults that there can be."""
+    all_of_them = [
+        (callee, after, times)
+        for callee in sorted(found)
+        for after in (False, True)
+        for times in (None, 1)
+    ]
+    if not COUNT:
+        return all_of_them
+    rng = random.Random(zlib.crc32(name.encode()))
+    return rng.sample(all_of_them, min(COUNT, len(all_of_them)))
+
+
+@pytest.mark.parametrize("name", VICTIMS)
+async def test_whatever_raises_about_one_pod_only_that_pod_suffers(name: str) -> None:
+    with recorded("victim") as found:
+        await FaultyWorld(VICTIMS[name]).run(None)
+    assert len(found) > 20, "the victim was hardly looked at"
+    for callee, after, times in sample(found, name):
+        world, fault = FaultyWorld(VICTIMS[name]), Fault(callee, "victim", after, times)
+        try:
+            await world.run(fault)
+            world.sim.check()
+        except BaseException as error:
+            error.add_note(f"{callee} raised {fault.met} times, {after=}, {times=}")
+            raise
