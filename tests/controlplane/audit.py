@@ -51,7 +51,7 @@ UNASKED: Final[Mapping[tuple[str, str], str]] = {
 #: The same by verb: what goes with another right, or comes after a fault only.
 RARE: Final[Mapping[str, str]] = {
     "list": "servers that stream the first list answer a watch instead",
-    "get": "a write whose answer was lost, or that was in conflict, is settled by reading the object",
+    "get": "a write in conflict, or whose answer was lost, is settled by reading the object",
 }
 
 
@@ -104,11 +104,10 @@ def main(path: str) -> int:
         account, decision, group, resource, verb = line.split("\t")
         if decision == "allow" and not _is_for_all(group, resource):
             asked.setdefault(account, set()).add((group, resource, verb))
-    problems = compare(asked)
-    sys.stdout.write(
-        "\n".join(problems or ["the rights asked for are those that are given"]) + "\n"
-    )
-    return 1 if problems else 0
+    problems = compare(asked) or ["the rights asked for are those that are given"]
+    sys.stdout.write("".join(f"{problem}\n" for problem in problems))
+    # A run of a part of the tests asks for less: what nobody asks for is for people to look at.
+    return 1 if any(" lacks " in problem for problem in problems) else 0
 
 
 if __name__ == "__main__":
