@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from arranger.api.parsing.errors import one_line
+from arranger.api.parsing.errors import ParseError, one_line
 from arranger.api.parsing.nesting import CUT, TOO_DEEP, cut_deep_parts
 from arranger.api.parsing.objects import decode_object
 
@@ -72,17 +73,10 @@ class Page(msgspec.Struct, Generic[_T]):
     items: list[_T] | None = None
 
 
-_raw_event = msgspec.json.Decoder(RawWatchEvent)
-_partial = msgspec.json.Decoder(PartialObjectMetadata)
-
-
 def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
     """The metadata in ``raw``; empty where even that cannot be decoded."""
-    with suppress(msgspec.DecodeError):
-        try:
-            return _partial.decode(raw).metadata
-        except RecursionError:
-            return _partial.decode(cut_deep_parts(bytes(raw))).metadata
+    with suppress(ParseError):
+        return decode_object(raw, PartialObjectMetadata, cut=True).metadata
     return PartialMetadata()
 
 
@@ -101,8 +95,10 @@ class UndecodableObject(msgspec.Struct):
 class Decoder(Generic[T]):
     """Decodes the events and lists of one type: a msgspec Struct with ``metadata``."""
 
-    def __init__(self, kind: type[T]) -> None:
+    def __init__(self, kind: type[T], trim: Callable[[T], None] | None = None) -> None:
+        """``trim`` takes out of an object what is not needed."""
         self.kind = kind
+        self._trim = trim
         # msgspec resolves the parameter at run time, which type checkers cannot follow.
         self._event: msgspec.json.Decoder[WatchEvent[T]] = msgspec.json.Decoder(
             WatchEvent[kind]  # type: ignore[valid-type]
@@ -118,14 +114,16 @@ class Decoder(Generic[T]):
         try:
             event = self._event.decode(line)
             if event.type not in ("ERROR", "BOOKMARK"):
+                if self._trim is not None:
+                    self._trim(event.object)
                 return event
         except RecursionError:
             wrong = TOO_DEEP
         except Exception as error:  # whatever it is, only this object suffers
             wrong = one_line(str(error))
         try:
-            raw = _raw_event.decode(cut_deep_parts(line))
-        except msgspec.DecodeError:
+            raw = decode_object(cut_deep_parts(line), RawWatchEvent)
+        except ParseError:
             return UndecodableObject(PartialMetadata(), wrong)
         if raw.type in ("ERROR", "BOOKMARK"):
             return raw
@@ -139,7 +137,11 @@ class Decoder(Generic[T]):
         """
         with suppress(Exception):  # then one by one, so that only what is wrong suffers
             page = self._page.decode(body)
-            return page.metadata, page.items or [], []
+            items = page.items or []
+            if self._trim is not None:
+                for each in items:
+                    self._trim(each)
+            return page.metadata, items, []
         good: list[T] = []
         bad: list[UndecodableObject] = []
         raw: Page[msgspec.Raw] = decode_object(cut_deep_parts(body), Page[msgspec.Raw])
@@ -147,7 +149,10 @@ class Decoder(Generic[T]):
             try:
                 if CUT in bytes(item):
                     raise msgspec.DecodeError(TOO_DEEP)
-                good.append(self._object.decode(item))
+                decoded = self._object.decode(item)
+                if self._trim is not None:
+                    self._trim(decoded)
+                good.append(decoded)
             except Exception as error:
                 bad.append(UndecodableObject(decode_metadata(item), one_line(str(error))))
         return raw.metadata, good, bad
