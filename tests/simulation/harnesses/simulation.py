@@ -141,6 +141,7 @@ class SimulationHarness:
             identity=name,
             rng=random.Random(1),
             clock=lambda: _now().timestamp(),
+            perf_counter=lambda: 0.0,
             extender_transport=port,
         )
         task = asyncio.create_task(scheduler.run(), name=name)
