@@ -8,7 +8,7 @@ LOCK := $(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe \
 	--no-emit-index-url --no-emit-find-links
 # Status 5 is pytest's "no test selected": no failure in a tier that is still empty.
 NONE_IS_FINE := || [ $$? -eq 5 ]
-FAST := tests/unit tests/project tests/conformance tests/differential tests/simulation tests/api_conformance tests/hostile
+FAST := tests/unit tests/project tests/conformance tests/differential tests/simulation tests/api_conformance tests/hostile tests/fuzz
 REAL := tests/controlplane tests/api_conformance tests/differential
 
 -include tests/controlplane/controlplane.mk
@@ -50,6 +50,7 @@ demo: $(STAMP) ## Schedule examples/demo live in an embedded cluster (add --keep
 lock: $(STAMP) ## Pin the dependencies again after an edit of pyproject.toml
 	$(LOCK) -o requirements.lock pyproject.toml
 	$(LOCK) --extra dev --extra docs -o requirements-dev.lock pyproject.toml
+	$(LOCK) -o requirements-fuzz.lock requirements-fuzz.in
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## The tiers that need no Go, in parallel
@@ -95,6 +96,13 @@ differential: $(STAMP) oracle worlds ## Compare N=1000 fresh random snapshots wi
 worlds: $(STAMP) ## Put gang preemption beside brute force in WORLDS=100000 worlds, in JOBS processes (half an hour of CPU)
 	$(BIN)/python -m tests.differential.gang_preemption $(WORLDS) --jobs $(JOBS)
 	$(BIN)/python -m tests.differential.gang_preemption $$(($(WORLDS) / 20)) --jobs $(JOBS) --many
+
+RUNS ?= 1000000
+
+.PHONY: fuzz
+fuzz: $(STAMP) ## Fuzz readers, decoders and whole objects with RUNS=1000000 inputs, guided by coverage (an hour)
+	$(BIN)/pip install -q --require-hashes -r requirements-fuzz.lock
+	$(BIN)/python -m tests.fuzz --runs $(RUNS)
 
 .PHONY: corpus
 corpus: $(STAMP) oracle ## Ask kube-scheduler's plugins again about the conformance corpora

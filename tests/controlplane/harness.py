@@ -22,6 +22,7 @@ from typing import Any
 import aiohttp
 import yaml
 
+from tests.controlplane import audit
 from tests.controlplane.admin import Admin, ControlPlaneError, until
 from tests.controlplane.builds import build_folder
 
@@ -133,6 +134,7 @@ class ControlPlane(Admin):
             "--max-requests-inflight=2000",
             "--max-mutating-requests-inflight=1000",
             f"--disable-admission-plugins={','.join(disabled)}",
+            *self._audit_flags(),
             *self.api_server_flags,
         )
         self.url = f"https://127.0.0.1:{api}"
@@ -154,6 +156,14 @@ class ControlPlane(Admin):
                 f"--cert-dir={self.folder / 'certs-controllers'}",
             )
             await self.until_served("/api/v1/namespaces/default/serviceaccounts/default")
+
+    def _audit_flags(self) -> list[str]:
+        """For a log of what our service accounts ask for, where it is to be recorded."""
+        if audit.RECORD not in os.environ:
+            return []
+        policy = self.folder / "audit.yaml"
+        policy.write_text(audit.POLICY)
+        return [f"--audit-policy-file={policy}", f"--audit-log-path={self.folder / 'audit.log'}"]
 
     async def start_scheduler(self, *, qps: int = 5000) -> None:
         """Start kube-scheduler for pods of ``default-scheduler``."""
@@ -191,6 +201,7 @@ class ControlPlane(Admin):
         for component in reversed(list(self.components.values())):
             await self.stop_component(component.name)
         if self._folder is not None:
+            audit.record(self.folder / "audit.log")
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 

@@ -198,6 +198,8 @@ class FaultInjector:
         self._rules: list[FaultRule] = []
         #: Every write that reached the server, in its order.
         self.log: list[ReceivedWrite] = []
+        #: Who has asked for what, by method and path, and whether it was a watch.
+        self.asked: set[tuple[str, str, str, bool]] = set()
 
     def inject(
         self,
@@ -246,6 +248,7 @@ class FaultInjector:
             ConnectionLostError: no answer comes.
         """
         sent = _sent_now(request, user)
+        self.asked.add((user, request.method, request.path, "watch" in request.query))
         faults = [rule.fault for rule in self._matching_rules(sent, RequestFault)]
         delay_before = sum(f.seconds for f in faults if isinstance(f, Delay) and not f.after)
         delay_after = sum(f.seconds for f in faults if isinstance(f, Delay) and f.after)

@@ -146,6 +146,11 @@ class TYJob(msgspec.Struct, rename="camel", dict=True):
         assert self.spec is not None, "validate_tyjob refuses jobs without a spec"
         return self.spec
 
+    @property
+    def size(self) -> int:
+        """How many pods it is to have."""
+        return 1 + sum(part.counts for part in self.spec.worker_sets) if self.spec else 0
+
     @cached_property
     def replicas(self) -> tuple[Replica, ...]:
         """The leader and the workers, by rank."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -236,13 +237,30 @@ class GangCache:
         namespace, _, gang = name.partition("/")
         return ObjectReference(GANG_API_VERSION, "Gang", namespace, gang)
 
-    def changes(self, name: str, now: str) -> list[ObjectChange]:
+    def summarizer(self, name: str) -> tuple[Callable[[], GangSummary], int]:
+        """What sums up the members of a gang as they are now, and how many there are."""
+        members, gang = list(self._members.get(name, {}).values()), self.registry.gangs.get(name)
+        if gang is None:
+            return partial(summarize, members), len(members)
+        minimums = dict(gang.bundle_minimums)
+        work = partial(
+            summarize, members, minimum=gang.minimum, minimums=minimums, defined=gang.is_defined
+        )
+        return work, len(members)
+
+    def changes(
+        self, name: str, now: str, summary: GangSummary | None = None
+    ) -> list[ObjectChange]:
         """What is to be written about a gang, in this order; nothing when all is right.
 
         The Gang goes last: while it is there, a restart knows that its PodGroup was ours.
+
+        Args:
+            summary: of its members; worked out where it is not given.
         """
         gang = self.registry.gangs.get(name)
-        summary = self._summarize(name, gang)
+        if summary is None:
+            summary = self.summarizer(name)[0]()
         found = [
             change
             for group in POD_GROUP_KINDS
@@ -261,14 +279,6 @@ class GangCache:
         """Whether the PodGroup of a gang is to be looked at again though nothing happens to it."""
         observed = self._observed.get(GangObjectKey(VOLCANO_GROUP, name))
         return observed is not None and _waits_for_admission(observed)
-
-    def _summarize(self, name: str, gang: Gang | None) -> GangSummary:
-        members = self._members.get(name, {}).values()
-        if gang is None:
-            return summarize(members)
-        return summarize(
-            members, minimum=gang.minimum, minimums=gang.bundle_minimums, defined=gang.is_defined
-        )
 
     def _pod_group_change(
         self, key: GangObjectKey, gang: Gang | None, summary: GangSummary, now: str

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from arranger.api.gang_membership import GangMembership
 from arranger.api.timestamps import second_time
 from arranger.api.types.core import Pod
 from arranger.gangs.gang import MemberState, member_state
 from arranger.gangs.gang_object import dialect_of
+
+#: Owners of a pod that are looked at, and owners that a status names.
+_MAX_OWNERS: Final = 4
+_MAX_NAMES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,8 @@ def summarize_member(pod: Pod, membership: GangMembership) -> MemberSummary:
         scheduled = None
     since = scheduled.last_transition_time if scheduled is not None else None
     refused = scheduled is not None and scheduled.status == "False" and pending
-    owners = (f"{pod.metadata.namespace}/{o.name}" for o in pod.metadata.owner_references)
+    own = pod.metadata.owner_references[:_MAX_OWNERS]
+    owners = (f"{pod.metadata.namespace}/{owner.name}" for owner in own)
     return MemberSummary(
         bundle=membership.bundle,
         state=state,
@@ -116,7 +123,7 @@ class GangSummary:
         defined: whether a minimum was given anywhere.
         reason, message: of those that wait, the most frequent.
         first_attempt_at: when the scheduler first reported on one of them; "" for not yet.
-        occupied_by: all owners, sorted and joined by commas.
+        occupied_by: the first owners by the alphabet, joined by commas.
     """
 
     total: MemberCounts = MemberCounts()
@@ -174,7 +181,9 @@ def summarize(
         first_attempt_at=min(
             (member.first_attempt_at for member in members if member.first_attempt_at), default=""
         ),
-        occupied_by=",".join(sorted({owner for member in members for owner in member.owners})),
+        occupied_by=",".join(
+            heapq.nsmallest(_MAX_NAMES, {owner for member in members for owner in member.owners})
+        ),
         source=min((member.source for member in members), default=""),
     )
 

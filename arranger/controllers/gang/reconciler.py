@@ -20,6 +20,7 @@ from arranger.controllers.gang.cache import (
 )
 from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
+from arranger.controllers.runtime.worker_thread import run_aside
 from arranger.controllers.runtime.writer import StatusError, Writer
 from arranger.gangs.gang_object import gang_manifest, gangs_path
 
@@ -44,7 +45,9 @@ class GangReconciler:
             return await self._reconcile(name)
 
     async def _reconcile(self, name: str) -> Result | float:
-        for change in self.cache.changes(name, second_time(self.now())):
+        summarizer, size = self.cache.summarizer(name)
+        summary = await run_aside(summarizer, size=size)
+        for change in self.cache.changes(name, second_time(self.now()), summary):
             try:
                 await self._write(change)
             except StatusError as error:

@@ -16,7 +16,7 @@ from arranger.api.annotations import QUEUE_NAME
 from arranger.api.effects import ObjectReference
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
-from arranger.api.queue_annotations import DEFAULT_QUEUE
+from arranger.api.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE
 from arranger.api.resource_requests import (
     Amounts,
     add_amounts,
@@ -77,6 +77,8 @@ class QueueCache:
         self.total_requests: Counter[str] = Counter()
         self.total_allocatable: Counter[str] = Counter()
         self.promises = Promises()
+        #: Queue → queues that name it as their parent, whether or not it is there.
+        self._children: dict[str, set[str]] = {}
         self._node_cards: dict[str, Cards] = {}
         self._allocatable: dict[str, Amounts] = {}
         self._pods: dict[str, PodEntry] = {}
@@ -109,8 +111,7 @@ class QueueCache:
             return set()
         state = read_queue(queue.to_queue())
         self.observed[queue.name] = queue
-        old, self.states[queue.name] = self.states.get(queue.name), state
-        if old == state:
+        if self._set_state(queue.name, state) == state:
             return {queue.name}
         # Whether a queue is valid depends on others: it may be its own ancestor, or have none.
         return self._on_rights_changed() | set(self.states)
@@ -118,7 +119,7 @@ class QueueCache:
     def on_queue_deleted(self, name: str) -> set[str]:
         """A queue was deleted."""
         self.observed.pop(name, None)
-        self.states.pop(name, None)
+        self._set_state(name, None)
         return self._on_rights_changed() | set(self.states)
 
     def on_namespace_updated(self, namespace: Namespace) -> set[str]:
@@ -141,6 +142,16 @@ class QueueCache:
             if self._queue_of_pod_group[name] != self._allowed(queue_of(group), group.metadata):
                 names |= self._set_pod_group(name, group)
         return names
+
+    def _set_state(self, name: str, state: QueueQuota | None) -> QueueQuota | None:
+        """Keep what a queue says, None once it is gone; returns what it said before."""
+        old = self.states.pop(name, None)
+        if old is not None:
+            _discard(self._children, old.parent or ROOT_QUEUE, name)
+        if state is not None:
+            self.states[name] = state
+            self._children.setdefault(state.parent or ROOT_QUEUE, set()).add(name)
+        return old
 
     def on_node_updated(self, node: Node) -> set[str]:
         """A node was added or edited."""
@@ -284,7 +295,12 @@ class QueueCache:
 
     def with_descendants(self, name: str) -> Iterator[str]:
         """A queue and its descendants."""
-        return (other for other in self.states if name in self._with_ancestors(other))
+        seen, found = {name}, [name] if name in self.states else []
+        for queue in found:
+            yield queue
+            below = [other for other in self._children.get(queue, ()) if other not in seen]
+            seen.update(below)
+            found += below
 
     def usage_of(self, name: str) -> Usage:
         """What the pods of a queue and of its descendants use."""

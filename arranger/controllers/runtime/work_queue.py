@@ -89,6 +89,8 @@ class WorkQueue:
     ) -> None:
         self.panics: dict[str, Exception] = {}
         self._about = about
+        #: Key → what was quarantined because of its reconcile.
+        self._quarantined: dict[str, ObjectReference] = {}
         self._barrier = options.barrier
         self._name = name
         self._debounce = options.debounce
@@ -160,15 +162,24 @@ class WorkQueue:
                 write(f"{self._name}.write_failed", key=key, error=str(error))
                 result = Result.BACKOFF
             except Exception as error:
-                self.panics[key] = error
-                self._barrier.on_reconcile_fault(self._about(key), error)
+                self._on_panic(key, error)
                 result = Result.BACKOFF
             else:
-                if self.panics.pop(key, None) is not None:
-                    self._barrier.on_reconciled(self._about(key))
+                self._on_no_panic(key)
             finally:
                 self._processing.discard(key)
             self._handle_result(key, result)
+
+    def _on_panic(self, key: str, error: Exception) -> None:
+        about = self._about(key)
+        if self._quarantined.setdefault(key, about) != about:
+            self._on_no_panic(key)  # what the key is known by has changed
+        self.panics[key], self._quarantined[key] = error, about
+        self._barrier.on_reconcile_fault(about, error)
+
+    def _on_no_panic(self, key: str) -> None:
+        if self.panics.pop(key, None) is not None:
+            self._barrier.on_reconciled(self._quarantined.pop(key))
 
     def _handle_result(self, key: str, result: Result | float) -> None:
         if result is Result.BACKOFF:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import structlog
 
@@ -14,6 +15,7 @@ from arranger.api.types.tyjob import API_VERSION, TYJob
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result
+from arranger.controllers.runtime.worker_thread import run_aside
 from arranger.controllers.runtime.writer import MAX_CREATED, StatusError, Writer, slow_start
 from arranger.controllers.tyjob.cache import OwnedObject, TYJobCache, decode_owned, is_owned_by
 from arranger.controllers.tyjob.state_machine import TYJobPolicy, plan
@@ -67,7 +69,10 @@ class TYJobReconciler:
             return Result.BACKOFF
 
     async def _execute(self, job: TYJob) -> Result | float:
-        planned = plan(job, self.cache.observed_state(job), self.now(), self.policy)
+        observed = self.cache.observed_state(job)
+        size = max(job.size, len(observed.pods))
+        work = partial(plan, job, observed, self.now(), self.policy)
+        planned = await run_aside(work, size=size)
         if planned.status:
             await self._write_status(job, planned.status)
             for note in planned.events:

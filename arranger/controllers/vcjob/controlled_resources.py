@@ -86,13 +86,14 @@ class ControlledResources:
             succeeded=frozenset(index for index in self.succeeded if index[0] != task),
         )
 
-    def with_pod_restart(self, version: int, index: TaskIndex) -> ControlledResources:
-        """Of a job one of whose pods is to be replaced."""
+    def with_pod_restarts(self, version: int, indices: Iterable[TaskIndex]) -> ControlledResources:
+        """Of a job some of whose pods are to be replaced."""
+        going = frozenset(indices)
         return replace(
             self,
-            pod_versions={**self.pod_versions, index: version},
-            seen=self.seen - {index},
-            succeeded=self.succeeded - {index},
+            pod_versions={**self.pod_versions, **dict.fromkeys(going, version)},
+            seen=self.seen - going,
+            succeeded=self.succeeded - going,
         )
 
     def with_observed(

@@ -107,8 +107,12 @@ def delayed_actions(snapshot: JobSnapshot) -> frozenset[str]:
 
 def _triggered(snapshot: JobSnapshot) -> Iterator[tuple[Cause, LifecyclePolicy]]:
     """The causes for which a policy asks for anything, at once or after its timeout."""
+    known: dict[tuple[object, ...], LifecyclePolicy | None] = {}
     for cause in causes(snapshot):
-        policy = _policy(snapshot, cause)
+        what = (cause.task, cause.events, cause.exit_codes)
+        if what not in known:
+            known[what] = _policy(snapshot, cause)
+        policy = known[what]
         if policy is not None and policy.action not in _NO_ACTION:
             yield cause, policy
 

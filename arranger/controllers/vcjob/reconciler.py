@@ -22,6 +22,7 @@ from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result
+from arranger.controllers.runtime.worker_thread import run_aside
 from arranger.controllers.runtime.writer import MAX_CREATED, StatusError, Writer, slow_start
 from arranger.controllers.vcjob.cache import JobCache
 from arranger.controllers.vcjob.commands import is_dropped, is_settled
@@ -83,18 +84,18 @@ class JobReconciler:
             snapshot = self.cache.snapshot(name, self.now())
             if snapshot is None:
                 return Result.DONE
-        self._announce(snapshot)
-        planned = plan(replace(snapshot, command=command))
+        commanded = replace(snapshot, command=command)
+        size = max(snapshot.spec.replicas, len(snapshot.pods))
+        planned, notes = await run_aside(lambda: (plan(commanded), _notes(commanded)), size=size)
+        self._announce(snapshot, notes)
         if planned.is_empty:
             return self._all_created(snapshot, _wait(snapshot, planned))
         if planned.status:
             return await self._write_status(snapshot, planned)
         return await self._execute(snapshot, planned)
 
-    def _announce(self, snapshot: JobSnapshot) -> None:
+    def _announce(self, snapshot: JobSnapshot, notes: frozenset[str]) -> None:
         """Tell once what policies do when their timeouts are over."""
-        works = snapshot.job.status.state.phase in WORKING_PHASES
-        notes = delayed_actions(snapshot) if works else frozenset()
         for note in sorted(self.cache.announce(snapshot.job, notes)):
             self.events.record(_ref(snapshot.job), event_reasons.EXECUTE_ACTION, note)
 
@@ -288,6 +289,11 @@ class JobReconciler:
         self._refusals.setdefault(job.metadata.uid, note)
         self.events.record(_ref(job), event_reasons.FAILED_CREATE, note, warning=True)
         return False
+
+
+def _notes(snapshot: JobSnapshot) -> frozenset[str]:
+    works = snapshot.job.status.state.phase in WORKING_PHASES
+    return delayed_actions(snapshot) if works else frozenset()
 
 
 def _wait(snapshot: JobSnapshot, planned: JobPlan) -> Result | float:

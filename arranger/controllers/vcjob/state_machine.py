@@ -258,8 +258,7 @@ def _apply(snapshot: JobSnapshot, state: NextStatus, decision: Decision) -> Next
         resources = resources.with_job_restart(version)
     for task in decision.tasks:
         resources = resources.with_task_restart(version, task)
-    for index in decision.indices:
-        resources = resources.with_pod_restart(version, index)
+    resources = resources.with_pod_restarts(version, decision.indices)
     begun = replace(begun, retries=retries, controlled_resources=resources)
     return replace(begun, phase=JobPhase.RESTARTING)
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from arranger.api.parsing.errors import one_line
+from arranger.api.parsing.errors import ParseError, one_line
 from arranger.api.parsing.nesting import CUT, TOO_DEEP, cut_deep_parts
 from arranger.api.parsing.objects import decode_object
 
@@ -72,17 +72,10 @@ class Page(msgspec.Struct, Generic[_T]):
     items: list[_T] | None = None
 
 
-_raw_event = msgspec.json.Decoder(RawWatchEvent)
-_partial = msgspec.json.Decoder(PartialObjectMetadata)
-
-
 def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
     """The metadata in ``raw``; empty where even that cannot be decoded."""
-    with suppress(msgspec.DecodeError):
-        try:
-            return _partial.decode(raw).metadata
-        except RecursionError:
-            return _partial.decode(cut_deep_parts(bytes(raw))).metadata
+    with suppress(ParseError):
+        return decode_object(raw, PartialObjectMetadata, cut=True).metadata
     return PartialMetadata()
 
 
@@ -124,8 +117,8 @@ class Decoder(Generic[T]):
         except Exception as error:  # whatever it is, only this object suffers
             wrong = one_line(str(error))
         try:
-            raw = _raw_event.decode(cut_deep_parts(line))
-        except msgspec.DecodeError:
+            raw = decode_object(cut_deep_parts(line), RawWatchEvent)
+        except ParseError:
             return UndecodableObject(PartialMetadata(), wrong)
         if raw.type in ("ERROR", "BOOKMARK"):
             return raw

@@ -126,6 +126,14 @@ REFUSED: Final[dict[str, Refusal]] = {
     "a mount at two places": Refusal(
         _JOB, {"volumes.0.mountPath": "/a:/b"}, (_VALUE, "spec.volumes[0].mountPath")
     ),
+    "tasks of more pods together than a job may have": Refusal(
+        _JOB,
+        {"tasks.1.replicas": 10_000, "minAvailable": ...},
+        (_VALUE, "spec.tasks"),
+    ),
+    "as many workers as a job may have pods": Refusal(
+        _TY, {"workerSets.0.counts": 10_000}, (_VALUE, "spec.workerSets")
+    ),
     "a TYJob without a leader": Refusal(_TY, {"leader": ...}, (_MISSING, "spec.leader")),
     "a TYJob without workers": Refusal(_TY, {"workerSets": ...}, (_MISSING, "spec.workerSets")),
     "a TYJob with no set of workers": Refusal(

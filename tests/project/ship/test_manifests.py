@@ -189,7 +189,48 @@ def test_the_pod_is_admitted_where_the_restricted_standard_is_enforced() -> None
 def test_the_scheduler_does_not_wait_for_itself() -> None:
     ours = load_config(None).profiles[0].scheduler_name
     assert POD["schedulerName"] != ours
-    assert ("PriorityClass", POD["priorityClassName"]) in OBJECTS
+
+
+@pytest.mark.parametrize("name", ["arranger", "arranger-controllers"])
+def test_we_go_before_tenants_by_a_class_that_we_do_not_bring(name: str) -> None:
+    pod = OBJECTS["Deployment", name]["spec"]["template"]["spec"]
+    assert pod["priorityClassName"] == "system-cluster-critical"
+    assert not [key for key in OBJECTS if key[0] == "PriorityClass"]
+    [scope] = OBJECTS["ResourceQuota", "arranger-critical"]["spec"]["scopeSelector"][
+        "matchExpressions"
+    ]
+    assert scope["values"] == [pod["priorityClassName"]]
+
+
+@pytest.mark.parametrize("name", ["arranger", "arranger-controllers"])
+def test_only_what_serves_metrics_can_be_reached(name: str) -> None:
+    template = OBJECTS["Deployment", name]["spec"]["template"]
+    policy = OBJECTS["NetworkPolicy", name]
+    assert policy["metadata"]["namespace"] == DEPLOYMENT["metadata"]["namespace"]
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= (
+        template["metadata"]["labels"].items()
+    )
+    [rule] = policy["spec"]["ingress"]
+    [container] = template["spec"]["containers"]
+    assert [p["port"] for p in rule["ports"]] == [p["containerPort"] for p in container["ports"]]
+    assert rule["from"], "an empty list would let everybody in"
+
+
+def test_our_service_accounts_are_those_that_the_policies_of_our_writes_name() -> None:
+    conditions = [
+        condition["expression"]
+        for (kind, name), policy in OBJECTS.items()
+        if kind == "ValidatingAdmissionPolicy" and "own-" in name
+        for condition in policy["spec"]["matchConditions"]
+    ]
+    named = {text.partition("== ")[2].strip("'") for text in conditions}
+    accounts = [key[1] for key in OBJECTS if key[0] == "ServiceAccount"]
+    namespace = DEPLOYMENT["metadata"]["namespace"]
+    assert named == {f"system:serviceaccount:{namespace}:{account}" for account in accounts}
+    for (kind, name), policy in OBJECTS.items():
+        if kind == "ValidatingAdmissionPolicy" and "own-" in name:
+            assert policy["spec"]["failurePolicy"] == "Fail", name
 
 
 def test_selectors_find_the_pods_and_the_image_is_this_version() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from arranger.api import annotations as keys
 from arranger.daemon.config.schema import GangConfig
 from tests.builders import PodBuilder, a_node, a_pod, expr
+from tests.project.crds.samples import SAMPLES
 from tests.queueing import CARD, a_queue_manifest, gpu_node, inference, training
 from tests.simulation.edits.edit import (
     PODS,
@@ -281,11 +282,22 @@ def _first(*pods: PodBuilder, edit: Step) -> TakesEffect:
 
 
 _PRIORITY: Final = {keys.JOB_PRIORITY: "5"}
-JOB_PRIORITY: Final = _first(
-    a_pod("a").of_tyjob().needs(cpu=1).annotated(_PRIORITY),
-    a_pod("b").of_tyjob().needs(cpu=1).annotated(_PRIORITY),
-    edit=note(keys.JOB_PRIORITY, "9", "b"),
-)
+
+
+def _pods_of_tyjob(sim: Any) -> None:
+    """Two pods of a TYJob that is there, without a controller that would make others."""
+    little = SAMPLES["a TYJob that says little"]
+    manifest = little.manifest(little.spec, "job")
+    manifest["metadata"]["namespace"] = "default"
+    sim.cluster.create(manifest)
+    [job] = sim.cluster.objects("tyjobs", "arranger.io")
+    for name in ("a", "b"):
+        pod = a_pod(name).of_tyjob().needs(cpu=1).annotated(_PRIORITY).manifest()
+        pod["metadata"]["ownerReferences"][0]["uid"] = job["metadata"]["uid"]
+        sim.create(PodBuilder(pod))
+
+
+JOB_PRIORITY: Final = replace(_first(edit=note(keys.JOB_PRIORITY, "9", "b")), given=_pods_of_tyjob)
 
 ROWS: Final[dict[Field, Edits]] = {
     ("pod", "spec.containers"): Edits(CONTAINERS, PLACED),

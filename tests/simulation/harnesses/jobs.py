@@ -306,6 +306,7 @@ class JobHarness(GangHarness):
     def check(self) -> None:
         """The invariants of every simulation, and those of jobs."""
         super().check()
+        self.check_rights(self.job_faults, "arranger-controllers")
         self._check_jobs()
 
     def _check_jobs(self) -> None:

@@ -39,6 +39,7 @@ from tests.faults.injector import (
     FaultInjector,
     from_user,
 )
+from tests.rights import granted, right_of
 
 Object = dict[str, Any]
 
@@ -226,6 +227,13 @@ class SimulationHarness:
         self._check_leaders()
         self._check_write_rate()
         self._check_events()
+        self.check_rights(self.faults, "arranger")
+
+    def check_rights(self, asked: FaultInjector, account: str) -> None:
+        """Nobody has asked for more than ``manifests/`` give a service account."""
+        taken = {right_of(method, path, watch=watch) for _, method, path, watch in asked.asked}
+        missing = taken - {None} - granted(account)
+        assert not missing, f"{account} has no right to {missing}"
 
     def _check_bindings(self) -> None:
         uids = Counter(w.request.json["metadata"]["uid"] for w in self.faults.applied(BINDINGS))

@@ -154,6 +154,7 @@ class TYJobHarness(GangHarness):
     def check(self) -> None:
         """The invariants of gangs; and stages change along the edges, restarts only grow."""
         super().check()
+        self.check_rights(self.controller_faults, "arranger-controllers")
         self.check_jobs()
         self._check_addresses()
 

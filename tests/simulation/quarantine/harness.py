@@ -176,6 +176,11 @@ class TwoTenants:
                 return dict(obj.get("status") or {})
         return {}
 
+    def quarantined(self) -> dict[str, float]:
+        """Kind → quarantined objects, as the metrics say."""
+        levels = self.gauges.levels.items()
+        return {kind: level for (name, kind), level in levels if name == "quarantined_objects"}
+
     def told(self, kind: str, name: str) -> list[str]:
         """The notes of the Events about an object of the culprit."""
         about = {"kind": kind, "name": name}

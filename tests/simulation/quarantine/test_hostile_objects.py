@@ -87,9 +87,9 @@ async def test_an_object_nested_by_thousands_is_told_to_its_owner() -> None:
             assert tenants.told(kind, "bad") == [
                 "it cannot be read, and what was known of it holds on: it is nested too deeply"
             ]
-        assert tenants.gauges.levels["quarantined_objects", "Job"] == 1
+        assert tenants.quarantined()["Job"] == 1
         for kind in ("Job", "TYJob"):
             tenants.replace(objects()[kind])
         await tenants.neighbour_ends("after-edits")
-        assert tenants.gauges.levels["quarantined_objects", "Job"] == 0
+        assert tenants.quarantined()["Job"] == 0
         assert CULPRIT in {pod["metadata"]["namespace"] for pod in tenants.cluster.objects("pods")}

@@ -86,7 +86,7 @@ CASES = {
     "Unknown is not a gang that lacks the pod that we restart": Case(
         (on("Unknown", "RestartJob"),),
         {"w/0": RUN},
-        view={"group": "Unknown", "memory": ControlledResources().with_pod_restart(1, ("w", 1))},
+        view={"group": "Unknown", "memory": ControlledResources().with_pod_restarts(1, [("w", 1)])},
     ),
     "Unknown is one that lacks another pod as well": Case(
         (on("Unknown", "RestartJob"),),
@@ -96,7 +96,7 @@ CASES = {
         {
             "group": "Unknown",
             "tasks": [a_task(replicas=3)],
-            "memory": ControlledResources().with_pod_restart(1, ("w", 1)),
+            "memory": ControlledResources().with_pod_restarts(1, [("w", 1)]),
         },
     ),
     "TaskCompleted": Case(
@@ -271,7 +271,7 @@ def test_a_pod_that_was_restarted_leaves_the_gang_in_pieces_once_it_finds_no_pla
             on("Unknown", "RestartJob"),
             pods=[a_pod_of("w/0"), again],
             group="Unknown",
-            memory=ControlledResources().with_pod_restart(1, ("w", 1)),
+            memory=ControlledResources().with_pod_restarts(1, [("w", 1)]),
         )
     )
     assert (decision is not None) is told

@@ -1,0 +1,23 @@
+"""Large pieces of pure work, away from the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+#: Pods up to which work is done at once: it takes some milliseconds then.
+_LARGE: Final = 500
+
+
+async def run_aside(work: Callable[[], T], *, size: int) -> T:
+    """The result of pure work, during which others go on if it is large.
+
+    What it reads must not change meanwhile.
+
+    Args:
+        size: the number of pods that it looks at.
+    """
+    return work() if size <= _LARGE else await asyncio.to_thread(work)

@@ -1,0 +1,87 @@
+"""Jobs that are larger than any may be, whatever the installed definition lets in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from arranger.api.parsing.errors import ParseError
+from arranger.api.types.pod_templates import template_problem
+from arranger.api.types.tyjob import parse_tyjob, validate_tyjob
+from arranger.controllers.vcjob.cache import JobCache
+from tests.builders import an_unstructured
+from tests.tyjobs import a_template, a_tyjob
+from tests.unit.controllers.vcjob.snapshots import a_task, job_body
+
+Object = dict[str, Any]
+
+_POLICY = {"event": "PodFailed", "action": "RestartJob"}
+
+#: What is said of a Volcano Job → its spec.
+VOLCANO: dict[str, Object] = {
+    "2147483647 pods are more than 10000": {"tasks": [a_task(replicas=2**31 - 1)]},
+    "20000 pods are more than 10000": {
+        "tasks": [a_task("a", 20_000), a_task("b", -(10**9), minAvailable=0)]
+    },
+    "257 tasks are more than 256": {"tasks": [a_task(f"t{n}", 1) for n in range(257)]},
+    "65 policies are more than 64": {"policies": [_POLICY] * 65},
+    "65 policies of a task are more than 64": {"tasks": [a_task(policies=[_POLICY] * 65)]},
+    "17 events of a policy are more than 16": {
+        "policies": [{"events": ["PodFailed"] * 17, "action": "RestartJob"}]
+    },
+    "17 plugins are more than 16": {"plugins": {f"p{n}": [] for n in range(17)}},
+    "65 arguments of a plugin are more than 64": {"plugins": {"env": ["a"] * 65}},
+    "65 volumes are more than 64": {"volumes": [{"mountPath": f"/{n}"} for n in range(65)]},
+    "257 tasks in dependsOn are more than 256": {
+        "tasks": [a_task(dependsOn={"name": [str(n) for n in range(257)]})]
+    },
+}
+
+
+@pytest.mark.parametrize("problem", VOLCANO)
+def test_a_volcano_job_that_is_too_large_is_not_taken_in(problem: str) -> None:
+    with pytest.raises(ParseError, match=problem):
+        JobCache().on_job_updated(an_unstructured(job_body(**VOLCANO[problem])))
+
+
+#: What is said of a TYJob → it.
+TYJOBS: dict[str, Object] = {
+    "1000001 pods are more than 10000": a_tyjob(workers=10**6),
+    "2000000001 pods are more than 10000": a_tyjob(workers=2 * 10**9),
+    "257 workerSets are more than 256": a_tyjob(
+        workerSets=[{"name": f"s{n}", "template": a_template()} for n in range(257)]
+    ),
+    "65 volumes are more than 64": a_tyjob(volumes=[{"name": str(n)} for n in range(65)]),
+    "65 basic policies are more than 64": a_tyjob(schedulerPolicy={"basicPolicy": ["Gang"] * 65}),
+}
+
+
+@pytest.mark.parametrize("problem", TYJOBS)
+def test_a_tyjob_that_is_too_large_is_told_so(problem: str) -> None:
+    job = parse_tyjob(TYJOBS[problem])
+    assert job.replicas == ()
+    assert [problem in said for said in validate_tyjob(job)] == [True]
+
+
+def _template(**container: Any) -> Object:
+    return {"spec": {"containers": [{"name": "c", **container}]}}
+
+
+#: What is said of a template → it.
+TEMPLATES: dict[str, Object] = {
+    "": _template(),
+    "65 containers are more than 64": {
+        "spec": {
+            "containers": [{"name": "c"}],
+            "initContainers": [{"name": f"i{n}"} for n in range(64)],
+        }
+    },
+    "300049 bytes are more than 262144": _template(image="x" * 300_000),
+}
+
+
+@pytest.mark.parametrize("problem", TEMPLATES)
+def test_a_template_that_is_too_large_is_told_so(problem: str) -> None:
+    assert template_problem(TEMPLATES[problem]).startswith(problem)
+    assert bool(problem) == bool(template_problem(TEMPLATES[problem]))
