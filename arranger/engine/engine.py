@@ -313,7 +313,7 @@ class Engine:
         once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
         barrier, pop, perf_counter = self.barrier, self.queue.pop, self._perf_counter
-        ends = perf_counter() + seconds
+        ends = perf_counter() + seconds if seconds < math.inf else math.inf
         self._context.clock.advance(now)
         if barrier.check_is_due(now):
             barrier.check(self.check_consistent, now)
@@ -331,7 +331,7 @@ class Engine:
                 break
             limit -= len(entity.members)
             barrier.attempt(entity, now, partial(self._scheduler.schedule_one, entity, now))
-            if perf_counter() >= ends:
+            if ends < math.inf and perf_counter() >= ends:
                 break
         barrier.run(now, partial(self._gang_scheduler.bind_ready, now))
         barrier.run(now, partial(self._extender_calls.start_waiting, now))
