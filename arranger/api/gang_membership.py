@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import quote
 
 from arranger.api import annotations as keys
+from arranger.api.bounded_cache import bounded_cache
 from arranger.api.parsing.duration import MAX_DURATION, parse_duration
 from arranger.api.parsing.errors import ParseError, shown
 from arranger.api.parsing.json_text import parse_json
@@ -210,7 +210,7 @@ def _is_timed_out(annotations: Mapping[str, str]) -> bool:
     return "true" in (annotations.get(keys.GANG_TIMEOUT), annotations.get(keys.BUNDLE_TIMEOUT))
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache(4096)
 def _pod_settings(
     values: tuple[str | None, ...], bundle: str, label: str
 ) -> tuple[GangSettings, tuple[str, ...]]:

@@ -37,6 +37,8 @@ _MAX_DIGITS: Final = 60
 _MAX_POWER: Final = 40
 #: Precision of all that is worked out: the digits, times the largest suffix.
 _PRECISION: Final = 100
+#: So many digits, times a thousand, have 64 bits.
+_MAX_PLAIN: Final = 15
 #: Longer texts are read each time, so that nobody fills the memory with them.
 _MAX_CACHED: Final = 32
 
@@ -85,6 +87,8 @@ def _read_scaled(quantity: RawQuantity, scale: int) -> int:
 
 
 def _scaled(text: str, scale: int) -> int:
+    if len(text) <= _MAX_PLAIN and text.isascii() and text.isdigit():
+        return int(text) * scale
     with localcontext() as context:
         context.prec = _PRECISION
         amount = _read(text)

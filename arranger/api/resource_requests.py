@@ -7,7 +7,7 @@ millicores, everything else in units (bytes, devices).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import chain
 from typing import Final
 
@@ -25,12 +25,14 @@ MAX_AMOUNT: Final = 2**52
 NONZERO_DEFAULTS: Final[Mapping[str, int]] = {"cpu": 100, "memory": 200 * 1024 * 1024}
 
 
-def parse_resource_list(resources: ResourceList) -> Amounts:
-    """A resource list in integers.
+def parse_resource_list(resources: ResourceList, only: Collection[str] | None = None) -> Amounts:
+    """A resource list in integers, of all resources or of some.
 
     Raises:
         QuantityError: an amount is not a quantity.
     """
+    if only is not None:
+        resources = {name: resources[name] for name in only if name in resources}
     return {name: (milli_value if name == "cpu" else value)(n) for name, n in resources.items()}
 
 
@@ -53,7 +55,11 @@ def format_quantity(name: str, amount: int) -> str:
 
 
 def pod_requests(
-    pod: Pod, *, defaults: Mapping[str, int] | None = None, pod_level: bool = True
+    pod: Pod,
+    *,
+    defaults: Mapping[str, int] | None = None,
+    pod_level: bool = True,
+    only: Collection[str] | None = None,
 ) -> Amounts:
     """What the pod occupies on its node.
 
@@ -61,7 +67,8 @@ def pod_requests(
     by pod-level requests where set, plus overhead. ``defaults`` fills in resources a container
     does not mention (see :data:`NONZERO_DEFAULTS`); ``pod_level=False`` passes over the pod-level
     requests. For a running pod that is being resized the larger of spec and status counts, unless
-    the resize is infeasible. No amount is larger than :data:`MAX_AMOUNT`.
+    the resize is infeasible. No amount is larger than :data:`MAX_AMOUNT`. ``only`` leaves out all
+    other resources, of which a pod may name tens of thousands.
 
     Raises:
         QuantityError: an amount is not a quantity.
@@ -74,14 +81,14 @@ def pod_requests(
 
     def effective(wanted: Amounts, actuated: ResourceList, allocated: ResourceList) -> Amounts:
         held: Amounts = {}
-        _raise_to(held, parse_resource_list(actuated))
-        _raise_to(held, parse_resource_list(allocated))
+        _raise_to(held, parse_resource_list(actuated, only))
+        _raise_to(held, parse_resource_list(allocated, only))
         if not infeasible:
             _raise_to(held, wanted)
         return held
 
     def ask(container: Container, *, resizable: bool = True) -> Amounts:
-        wanted = parse_resource_list(container.resources.requests)
+        wanted = parse_resource_list(container.resources.requests, only)
         if resizable and (status := statuses.get(container.name)) is not None:
             assert status.resources is not None, "_resource_statuses picked those that have some"
             wanted = effective(wanted, status.resources.requests, status.allocated_resources)
@@ -108,14 +115,14 @@ def pod_requests(
             _raise_to(peak, wanted)
         _raise_to(total, peak)
     if pod_level and spec.resources is not None:
-        requested = parse_resource_list(spec.resources.requests)
+        requested = parse_resource_list(spec.resources.requests, only)
         names = [name for name in requested if _may_be_pod_level(name)]
         if pod.status.resources is not None:
             held = pod.status.resources.requests
             requested = effective(requested, held, pod.status.allocated_resources)
         total.update({name: requested.get(name, 0) for name in names})
     if spec.overhead:
-        _add_to(total, parse_resource_list(spec.overhead))
+        _add_to(total, parse_resource_list(spec.overhead, only))
     return {name: min(n, MAX_AMOUNT) for name, n in total.items()}
 
 
@@ -128,7 +135,7 @@ def nonzero_requests(pod: Pod, requests: Amounts) -> tuple[int, int]:
     resources = pod.spec.resources
     if resources is not None and any(map(_may_be_pod_level, resources.requests)):
         defaults = {name: n for name, n in defaults.items() if name not in requests}
-    counted = pod_requests(pod, defaults=defaults)
+    counted = pod_requests(pod, defaults=defaults, only=NONZERO_DEFAULTS)
     return counted.get("cpu", 0), counted.get("memory", 0)
 
 

@@ -68,7 +68,7 @@ def parse_int64(text: str | None) -> int | None:
 class Selector:
     """A compiled label selector: an empty one matches everything, ``None`` nothing."""
 
-    __slots__ = ("_equal", "_impossible", "_requirements", "empty")
+    __slots__ = ("_equal", "_impossible", "_listed", "_requirements", "empty")
 
     def __init__(
         self, selector: LabelSelector | None, *, extra_requirements: Iterable[Requirement] = ()
@@ -76,11 +76,17 @@ class Selector:
         """``extra_requirements`` are further requirements (``matchLabelKeys``)."""
         self._equal: Mapping[str, str] = selector.match_labels if selector else {}
         expressions = selector.match_expressions if selector else ()
-        self._requirements = (*expressions, *extra_requirements)
-        valid = all(map(is_valid_requirement, self._requirements))
+        requirements = (*expressions, *extra_requirements)
+        valid = all(map(is_valid_requirement, requirements))
+        listed = [each for each in requirements if each.operator in ("In", "NotIn")]
+        self._requirements = [each for each in requirements if each.operator not in ("In", "NotIn")]
+        #: (label, values, whether it must have one of them or must have none).
+        self._listed = [
+            (each.key, frozenset(each.values), each.operator == "In") for each in listed
+        ]
         self._impossible = selector is None or not valid
         #: It asks for nothing, and so matches everything.
-        self.empty = not (self._equal or self._requirements or self._impossible)
+        self.empty = not (self._equal or requirements or self._impossible)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels meet all requirements."""
@@ -89,7 +95,21 @@ class Selector:
         for key, value in self._equal.items():
             if labels.get(key) != value:
                 return False
+        for key, values, within in self._listed:
+            if (labels.get(key) in values) != within:
+                return False
         return all(requirement_matches(r, labels.get(r.key)) for r in self._requirements)
+
+    def some_label_of_each(self, most: int) -> Sequence[tuple[str, str] | None]:
+        """Labels of which all that it matches have one; ``[None]`` where there are not so few."""
+        if self._impossible:
+            return []
+        if self._equal:
+            return [next(iter(self._equal.items()))]
+        for key, values, within in self._listed:
+            if within and len(values) <= most:
+                return [(key, value) for value in values]
+        return [None]
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:

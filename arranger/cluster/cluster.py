@@ -75,7 +75,10 @@ class Cluster:
         """
         row = self.table.index.get(node.metadata.name)
         before = None if row is None else self.table.node(row)
+        offered = len(self.table.resources)
         row = self.table.set_node(node)
+        if len(self.table.resources) != offered:
+            self.objects.invalidate()  # until now nobody had what pods may have asked for
         if before is None:
             for pod in self._unknown_node_pods.pop(node.metadata.name, {}).values():
                 self.table.add_pod(pod, row)

@@ -6,7 +6,8 @@ integers, so that a plugin evaluates each distinct value once and gets all rows 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Iterable
 from typing import Final, Generic, TypeVar
 
 import numpy as np
@@ -21,12 +22,18 @@ H = TypeVar("H", bound=Hashable)
 #: The id of "no such value" in a column of interned values.
 ABSENT: Final = -1
 
+#: Values of a label that no node has any more are forgotten when there are so many, and more than
+#: there are nodes.
+_SPARE_VALUES: Final = 1024
+
 #: Columns of the resource matrices that every node has; extended resources follow.
 CPU: Final = 0
 MEMORY: Final = 1
 EPHEMERAL_STORAGE: Final = 2
 PODS: Final = 3
 BASIC_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
+#: One column for all resources that no node offers: whoever asks for one fits nowhere.
+NOT_OFFERED: Final = 4
 
 
 def exact_sum(amounts: IntArray) -> int:
@@ -37,9 +44,9 @@ def exact_sum(amounts: IntArray) -> int:
 class Interner(Generic[H]):
     """Distinct values, numbered in order of first sight."""
 
-    def __init__(self) -> None:
-        self._ids: dict[H, int] = {}
-        self.values: list[H] = []
+    def __init__(self, first: Iterable[H] = ()) -> None:
+        self.values: list[H] = list(first)
+        self._ids: dict[H, int] = {value: number for number, value in enumerate(self.values)}
 
     def __len__(self) -> int:
         return len(self.values)
@@ -58,38 +65,62 @@ class Interner(Generic[H]):
 
 
 class LabelColumns:
-    """One column of interned values per label key that some plugin has asked for.
+    """One column of interned values for each label key that nodes have and some plugin asks for.
 
-    A column is filled when it is first asked for and kept current from then on, so keys that
-    nobody selects on cost nothing.
+    A column is filled when it is first asked for, and kept current from then on. For keys that no
+    node has there is one column together, so that nobody fills the memory with selectors. Columns
+    go, and values are numbered anew, only when a node changes.
     """
 
-    def __init__(self) -> None:
-        self.values: Interner[str] = Interner()
-        self._columns: dict[str, IdArray] = {}
+    def __init__(self, capacity: int) -> None:
+        #: Row → the labels of its node.
+        self._labels: list[dict[str, str]] = []
+        #: Label key → how many nodes have it.
+        self._holders: Counter[str] = Counter()
+        self._columns: dict[str, tuple[IdArray, Interner[str]]] = {}
+        self._absent: IdArray = np.full(capacity, ABSENT, dtype=np.int32)
+        self._no_values: Interner[str] = Interner()
 
-    def get(self, key: str) -> IdArray | None:
-        """The column of ``key``, if it has been built."""
-        return self._columns.get(key)
+    def get(self, key: str) -> tuple[IdArray, Interner[str]]:
+        """Row → number of the value of a label, and the numbering of its values."""
+        found = self._columns.get(key)
+        if found is None:
+            if key not in self._holders:
+                return self._absent, self._no_values
+            column, values = self._absent.copy(), Interner[str]()
+            for row, labels in enumerate(self._labels):
+                if key in labels:
+                    column[row] = values.id(labels[key])
+            found = self._columns[key] = column, values
+        return found
 
-    def build(self, key: str, labels: list[dict[str, str]], capacity: int) -> IdArray:
-        """Build the column of ``key`` from the labels of every row."""
-        column = np.full(capacity, ABSENT, dtype=np.int32)
-        for row, of_node in enumerate(labels):
-            if key in of_node:
-                column[row] = self.values.id(of_node[key])
-        self._columns[key] = column
-        return column
+    def add_row(self) -> None:
+        """There is one row more, without labels."""
+        self._labels.append({})
 
     def set_row(self, row: int, labels: dict[str, str]) -> None:
         """Bring ``row`` of every column up to date."""
-        for key, column in self._columns.items():
-            column[row] = self.values.id(labels[key]) if key in labels else ABSENT
+        before, self._labels[row] = self._labels[row], labels
+        for key in labels.keys() - before.keys():
+            self._holders[key] += 1
+        for key in before.keys() - labels.keys():
+            self._holders[key] -= 1
+            if not self._holders[key]:
+                del self._holders[key]
+                self._columns.pop(key, None)
+        outdated = []
+        for key, (column, values) in self._columns.items():
+            column[row] = values.id(labels[key]) if key in labels else ABSENT
+            if len(values) > 2 * self._holders[key] + _SPARE_VALUES:
+                outdated.append(key)
+        for key in outdated:  # most of its values are of nodes that are gone
+            del self._columns[key]
 
     def grow(self, capacity: int) -> None:
         """Extend all columns to ``capacity`` rows."""
-        for key, column in self._columns.items():
-            self._columns[key] = resized(column, capacity, ABSENT)
+        self._absent = resized(self._absent, capacity, ABSENT)
+        for key, (column, values) in self._columns.items():
+            self._columns[key] = resized(column, capacity, ABSENT), values
 
 
 def resized(column: npt.NDArray[np.generic], capacity: int, fill: int) -> npt.NDArray:  # type: ignore[type-arg]

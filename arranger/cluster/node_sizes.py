@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from arranger.api.listing import first_names
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 
 _GI: Final = 1024**3
+#: Amounts in a text.
+_MAX_NAMED: Final = 16
 _BYTES: Final = ("memory", "ephemeral-storage")
 
 
@@ -16,11 +19,12 @@ def why_too_large(table: NodeTable, pod: PodInfo) -> str:
     """What the pod asks for that no node has, even if it were empty; "" if one has it all."""
     if table.replica_capacity(pod, empty=True).any():
         return ""
-    largest = {
-        name: int(table.allocatable[table.resource_column(name), : table.size].max(initial=0))
-        for name, amount in pod.requests.items()
-        if amount
+    most_of = {
+        column: int(table.allocatable[column, : table.size].max(initial=0))
+        for column in pod.request_vector(table.resource_column)[0]
     }
+    requests = ((name, amount) for name, amount in pod.requests.items() if amount)
+    largest = {name: most_of[table.resource_column(name)] for name, _ in requests}
     beyond = {name: most for name, most in largest.items() if pod.requests[name] > most}
     if not beyond:
         together = amounts_text({name: pod.requests[name] for name in largest})
@@ -30,8 +34,9 @@ def why_too_large(table: NodeTable, pod: PodInfo) -> str:
 
 
 def amounts_text(amounts: Mapping[str, int]) -> str:
-    """Amounts as people write them: ``cpu 64, memory 1.5Gi``."""
-    return ", ".join(f"{name} {_amount(name, n)}" for name, n in sorted(amounts.items()))
+    """Amounts as people write them: ``cpu 64, memory 1.5Gi``; the first of many."""
+    texts = [f"{name} {_amount(name, n)}" for name, n in sorted(amounts.items())]
+    return first_names(texts, _MAX_NAMED)
 
 
 def _amount(name: str, amount: int) -> str:

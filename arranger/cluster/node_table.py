@@ -19,9 +19,11 @@ from arranger.api.types.core import Node, Taint
 from arranger.cluster.affinity_terms import NO_TERMS, AffinityIndex
 from arranger.cluster.change_log import ChangeLog
 from arranger.cluster.columns import (
+    ABSENT,
     BASIC_RESOURCES,
     CPU,
     MEMORY,
+    NOT_OFFERED,
     PODS,
     BoolArray,
     IdArray,
@@ -31,6 +33,7 @@ from arranger.cluster.columns import (
     resized,
 )
 from arranger.cluster.excess_amounts import LARGE, ExcessAmounts
+from arranger.cluster.node_images import NodeImages
 from arranger.cluster.pod_info import HostPort, PodInfo, PvcKey
 
 _FIRST_CAPACITY: Final = 64
@@ -55,6 +58,7 @@ class NodeTable:
         count: number of nodes.
         index: name of a node → its row.
         alive: row → whether a node is there.
+        resources: those that nodes offer, or have offered, by column.
         allocatable, requested: ``[resource column, row]``, cpu in millicores, the rest in units.
         nonzero_requested: ``[0 cpu | 1 memory, row]`` requested, as the scoring plugins count it.
         unschedulable: row → ``spec.unschedulable``.
@@ -65,7 +69,7 @@ class NodeTable:
         pvc_use_counts: PersistentVolumeClaim → how many pods in the table name it.
         ports: row → host port → how many pods use it.
         port_rows: row → number of host ports in use, without rows that have none.
-        images: image name → row → its size in bytes.
+        images: which images are on which rows.
         nodes_version: number of changes so far of nodes, pods not counted.
     """
 
@@ -76,12 +80,11 @@ class NodeTable:
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
         self.ports: list[dict[HostPort, int]] = []
-        self.resources: Interner[str] = Interner()
-        for name in BASIC_RESOURCES:
-            self.resources.id(name)
-        self.taint_lists: Interner[tuple[tuple[str, str, str], ...]] = Interner()
-        self.taint_lists.id(())
-        self.images: dict[str, dict[int, int]] = {}
+        self.resources: Interner[str] = Interner((*BASIC_RESOURCES, ""))
+        #: Pods that request what no node offers, and their rows.
+        self._rows_of_unmet: dict[str, int] = {}
+        self.taint_lists: Interner[tuple[tuple[str, str, str], ...]] = Interner([()])
+        self.images = NodeImages()
         self.port_rows: dict[int, int] = {}
         self.pods_by_namespace: dict[str, dict[str, int]] = {}
         self.affinity = AffinityIndex()
@@ -89,13 +92,12 @@ class NodeTable:
         self.alive: BoolArray = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self.unschedulable: BoolArray = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self.taints: IdArray = np.zeros(_FIRST_CAPACITY, dtype=np.int32)
-        shape = (len(BASIC_RESOURCES), _FIRST_CAPACITY)
+        shape = (len(self.resources), _FIRST_CAPACITY)
         self.allocatable: IntArray = np.zeros(shape, dtype=np.int64)
         self.requested: IntArray = np.zeros(shape, dtype=np.int64)
         self.nonzero_requested: IntArray = np.zeros((2, _FIRST_CAPACITY), dtype=np.int64)
         self._excess, self._nonzero_excess = ExcessAmounts(), ExcessAmounts()
-        self._labels = LabelColumns()
-        self._label_dicts: list[dict[str, str]] = []
+        self._labels = LabelColumns(_FIRST_CAPACITY)
         self._free_rows: list[int] = []
         self._log: ChangeLog[tuple[RowChange, int]] = ChangeLog(_LOG_LIMIT)
         self.nodes_version = 0
@@ -113,17 +115,14 @@ class NodeTable:
             self.index[node.metadata.name] = row
             self.alive[row] = True
             self.count += 1
-        else:
-            self._forget_images(row)
+        self.images.set_row(row, self.nodes[row], node)
         self.nodes[row] = node
-        self._label_dicts[row] = node.metadata.labels
         self._labels.set_row(row, node.metadata.labels)
         self._set_allocatable(row, allocatable)
         self.unschedulable[row] = node.spec.unschedulable
-        self.taints[row] = self.taint_lists.id(_taint_key(node.spec.taints))
-        for image in node.status.images:
-            for name in image.names:
-                self.images.setdefault(name, {})[row] = image.size_bytes
+        self.taints[row] = self.taint_lists.id(
+            tuple((t.key, t.value, t.effect) for t in node.spec.taints)
+        )
         self._log_change(RowChange.NODE, row)
         return row
 
@@ -135,16 +134,16 @@ class NodeTable:
         """
         row = self.index.pop(name)
         stranded = self.pods[row]
-        self._forget_images(row)
+        self.images.set_row(row, self.nodes[row], None)
         for pod in stranded.values():
             self._index_pod(pod, row, -1)
+            self._rows_of_unmet.pop(pod.uid, None)
         self.alive[row] = False
         self.count -= 1
         self.nodes[row] = None
         self.pods[row] = {}
         self.ports[row] = {}
         self.port_rows.pop(row, None)
-        self._label_dicts[row] = {}
         self._labels.set_row(row, {})
         self.unschedulable[row] = False
         self.taints[row] = 0
@@ -198,13 +197,9 @@ class NodeTable:
         self.pods[row][pod.uid] = pod
 
     def resource_column(self, resource: str) -> int:
-        """The column of ``resource``, added if no node or pod has mentioned it before."""
-        column = self.resources.id(resource)
-        if column >= len(self.allocatable):
-            fresh = np.zeros((1, self.allocatable.shape[1]), dtype=np.int64)
-            self.allocatable = np.concatenate([self.allocatable, fresh])
-            self.requested = np.concatenate([self.requested, fresh])
-        return column
+        """The column of ``resource``; NOT_OFFERED, in which nodes have nothing, if none has it."""
+        column = self.resources.find(resource)
+        return NOT_OFFERED if column == ABSENT else column
 
     def free(self, row: int, columns: Sequence[int]) -> list[int]:
         """What is allocatable and not requested; negative where pods ask for more than there is."""
@@ -231,15 +226,11 @@ class NodeTable:
 
     def label_column(self, key: str) -> IdArray:
         """Row → id of the value of label ``key`` (:data:`~arranger.cluster.columns.ABSENT`)."""
-        column = self._labels.get(key)
-        if column is None:
-            column = self._labels.build(key, self._label_dicts, len(self.alive))
-        return column
+        return self._labels.get(key)[0]
 
-    @property
-    def label_values(self) -> Interner[str]:
-        """The numbering of label values that :meth:`label_column` uses."""
-        return self._labels.values
+    def label_values(self, key: str) -> Interner[str]:
+        """The numbering of the values of label ``key`` that :meth:`label_column` uses."""
+        return self._labels.get(key)[1]
 
     def taints_of(self, number: int) -> list[Taint]:
         """The taint list of that number in ``taint_lists``."""
@@ -314,14 +305,21 @@ class NodeTable:
             if not self.pvc_use_counts[claim]:
                 del self.pvc_use_counts[claim]
 
-    def _account(self, pod: PodInfo, row: int, sign: int) -> None:
-        self._index_pod(pod, row, sign)
+    def _count_requests(self, pod: PodInfo, row: int, sign: int) -> None:
         columns, wanted = pod.request_vector(self.resource_column)
         requested = self.requested
         for column, amount in zip(columns, wanted, strict=True):
             requested[column, row] += sign * amount
             if amount >= LARGE:
                 self._excess.settle(requested, column, row)
+            if column == NOT_OFFERED:
+                self._rows_of_unmet[pod.uid] = row
+                if sign < 0:
+                    del self._rows_of_unmet[pod.uid]
+
+    def _account(self, pod: PodInfo, row: int, sign: int) -> None:
+        self._index_pod(pod, row, sign)
+        self._count_requests(pod, row, sign)
         for column, amount in zip((CPU, MEMORY), pod.nonzero_requests, strict=True):
             self.nonzero_requested[column, row] += sign * amount
             if amount >= LARGE:
@@ -343,21 +341,25 @@ class NodeTable:
     def _set_allocatable(self, row: int, offered: Amounts) -> None:
         self.allocatable[:, row] = 0
         for name, amount in offered.items():
-            column = self.resource_column(name)  # which may replace the matrix
-            most = MAX_PODS if column == PODS else MAX_AMOUNT - 1
+            if self.resources.find(name) == ABSENT:
+                self._add_column(name)
+            column = self.resources.id(name)
+            most = {PODS: MAX_PODS, NOT_OFFERED: 0}.get(column, MAX_AMOUNT - 1)
             self.allocatable[column, row] = max(0, min(amount, most))
 
-    def _forget_images(self, row: int) -> None:
-        old = self.nodes[row]
-        if old is None:
-            return
-        for image in old.status.images:
-            for name in image.names:
-                holders = self.images.get(name)
-                if holders is not None:
-                    holders.pop(row, None)
-                    if not holders:
-                        del self.images[name]
+    def _add_column(self, resource: str) -> None:
+        """A node is the first to offer a resource, which pods may have requested already."""
+        unmet = ((self.pods[row][uid], row) for uid, row in self._rows_of_unmet.items())
+        asking = [(pod, row) for pod, row in unmet if resource in pod.requests]
+        for pod, row in asking:
+            self._count_requests(pod, row, -1)
+        self.resources.id(resource)
+        fresh = np.zeros((1, self.allocatable.shape[1]), dtype=np.int64)
+        matrices = self.allocatable, self.requested
+        self.allocatable, self.requested = (np.concatenate([each, fresh]) for each in matrices)
+        for pod, row in asking:
+            self._count_requests(pod, row, 1)
+            self._log_change(RowChange.USAGE, row)
 
     def _allocate_row(self) -> int:
         if self._free_rows:
@@ -369,7 +371,7 @@ class NodeTable:
         self.nodes.append(None)
         self.pods.append({})
         self.ports.append({})
-        self._label_dicts.append({})
+        self._labels.add_row()
         return row
 
     def _grow(self, capacity: int) -> None:
@@ -384,10 +386,6 @@ class NodeTable:
     def _log_change(self, change: RowChange, row: int) -> None:
         self.nodes_version += change is RowChange.NODE
         self._log.append((change, row))
-
-
-def _taint_key(taints: list[Taint]) -> tuple[tuple[str, str, str], ...]:
-    return tuple((t.key, t.value, t.effect) for t in taints)
 
 
 def _least_of(vectors: Iterable[tuple[list[int], list[int]]]) -> tuple[list[int], list[int]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arranger.api.types.core import Node
-from arranger.cluster.columns import BoolArray, IdArray, IntArray
+from arranger.cluster.columns import NOT_OFFERED, BoolArray, IdArray, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import HostPort, PodInfo
 
@@ -64,7 +64,7 @@ class NodeView:
         return self.table.taints[self.rows]
 
     def label(self, key: str) -> IdArray:
-        """Ids of the values of label ``key``, in ``table.label_values``."""
+        """Ids of the values of label ``key``, in its ``table.label_values``."""
         return self.table.label_column(key)[self.rows]
 
     def empty_mask(self) -> BoolArray:
@@ -120,7 +120,10 @@ class NodeInfo:
 
     def requested(self, resource: str) -> int:
         """What its pods have requested: cpu in millicores, the rest in units."""
-        return int(self.table.requested[self.table.resource_column(resource), self.row])
+        column = self.table.resource_column(resource)
+        if column == NOT_OFFERED:
+            return sum(pod.requests.get(resource, 0) for pod in self.pods)
+        return int(self.table.requested[column, self.row])
 
     def free(self, resource: str) -> int:
         """What is allocatable and not requested."""

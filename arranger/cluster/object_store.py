@@ -99,8 +99,12 @@ class ObjectStore:
         """Drop an object, if it is known."""
         kind, namespace, name = key = _object_key(stored)
         self._observed.pop(key, None)
-        gone = self._objects.get(kind, {}).get(namespace, {}).pop(name, None)
+        of_kind = self._objects.get(kind, {})
+        of_namespace = of_kind.get(namespace, {})
+        gone = of_namespace.pop(name, None)
         if gone is not None:
+            if not of_namespace:
+                del of_kind[namespace]
             self._log_change(gone, gone, None)
 
     def invalidate(self) -> None:

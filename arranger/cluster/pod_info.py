@@ -10,7 +10,7 @@ import msgspec
 from arranger.api.resource_requests import Amounts, nonzero_requests, pod_requests
 from arranger.api.types.core import Container, Pod, PodSpec, Volume
 from arranger.cluster.affinity_terms import affinity_terms_of
-from arranger.cluster.columns import PODS
+from arranger.cluster.columns import NOT_OFFERED, PODS
 
 #: A host port claimed on a node: address (``0.0.0.0`` = all), protocol, port.
 HostPort = tuple[str, str, int]
@@ -22,6 +22,8 @@ _encode: Final = msgspec.json.Encoder().encode
 #: What pods request, by the key of their spec: the youngest so many.
 _known_requests: dict[bytes, tuple[Amounts, tuple[int, int]]] = {}
 _MAX_KNOWN: Final = 4096
+#: Bytes of a key with which they are kept.
+_MAX_KEPT: Final = 16 * 1024
 
 
 class PodInfo:
@@ -99,13 +101,18 @@ class PodInfo:
     def request_vector(self, column_of: Callable[[str], int]) -> tuple[list[int], list[int]]:
         """(columns, amounts) in the resource matrices of a node table, its one pod slot included.
 
-        ``column_of`` gives the column of a resource, always the same.
+        ``column_of`` gives the column of a resource, always the same once a node offers it. All
+        that no node offers makes one entry together.
         """
-        if self._request_vector is None:
-            requested = {column_of(name): n for name, n in self.requests.items() if n}
-            requested[PODS] = 1
+        if self._request_vector is not None:
+            return self._request_vector
+        requested = {column_of(name): n for name, n in self.requests.items() if n}
+        requested[PODS] = 1
+        if NOT_OFFERED not in requested:
             self._request_vector = list(requested), list(requested.values())
-        return self._request_vector
+            return self._request_vector
+        requested[NOT_OFFERED] = 1  # worked out each time: a node may come that offers it
+        return list(requested), list(requested.values())
 
     def share_request_vector(self, before: PodInfo) -> None:
         """Take over what was worked out for an earlier state of the pod with equal requests."""
@@ -159,6 +166,8 @@ def _long_running(spec: PodSpec) -> Iterator[Container]:
 
 
 def _requests_of_spec(key: bytes, pod: Pod) -> tuple[Amounts, tuple[int, int]]:
+    if len(key) > _MAX_KEPT:
+        return _requests(pod)
     known = _known_requests.get(key)
     if known is None:
         if len(_known_requests) >= _MAX_KNOWN:

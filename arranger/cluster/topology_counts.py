@@ -13,6 +13,17 @@ from arranger.cluster.node_table import NodeTable
 _MAX_INCREMENTAL_CHANGES = 64
 
 
+def sum_by_domain(table: NodeTable, key: str, counts: IntArray | Mapping[int, int]) -> IntArray:
+    """Domain → sum of ``counts`` over its rows, worked out once; the last entry is 0."""
+    ids, size = table.label_column(key)[: table.size], len(table.label_values(key)) + 1
+    if isinstance(counts, Mapping):
+        ids, counts = ids[list(counts)], np.array(list(counts.values()))
+    domains = np.where(ids != ABSENT, ids, size - 1)
+    sums: IntArray = np.bincount(domains, weights=counts, minlength=size).astype(np.int64)
+    sums[-1] = 0
+    return sums
+
+
 class TopologyCounts:
     """Sums, by the value of a label, over the rows that carry it.
 
@@ -26,8 +37,9 @@ class TopologyCounts:
     def __init__(self, table: NodeTable, key: str, rows: BoolArray | None = None) -> None:
         ids = table.label_column(key)[: table.size]
         counted = ids != ABSENT if rows is None else rows & (ids != ABSENT)
-        self._table = table
-        self._size = len(table.label_values) + 1
+        self._table, self._key = table, key
+        self._values = table.label_values(key)
+        self._size = len(self._values) + 1
         #: Row → its domain; rows that do not count have the last one.
         self._domain_of = np.where(counted, ids, self._size - 1)
         self.domains: IntArray = np.unique(ids[counted])
@@ -42,7 +54,7 @@ class TopologyCounts:
         table = self._table
         return (
             self._nodes_version == table.nodes_version
-            and self._size == len(table.label_values) + 1
+            and self._values is table.label_values(self._key)
             and len(self._last) == table.size
         )
 

@@ -42,6 +42,7 @@ from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.informer import Informer
 from arranger.kube.watch.reflector import Reflector
+from arranger.kube.watch.trimming import trim
 
 #: A kind that the server does not serve counts as having no objects until it does.
 COLLECTION_PATHS: Final[dict[type[Any], str]] = {
@@ -190,20 +191,20 @@ class Informers:
             *(
                 make(
                     path,
-                    Decoder(kind),
+                    Decoder(kind, trim),
                     self._informers[kind],
                     other_paths=_OTHER_VERSIONS.get(kind, ()),
                 )
                 for kind, path in COLLECTION_PATHS.items()
             ),
             *(
-                make(path, Decoder(Owner), informer, metadata_only=True)
+                make(path, Decoder(Owner, trim), informer, metadata_only=True)
                 for path, informer in self._owners.items()
             ),
             *(
                 make(
                     sink.kind.paths[0],
-                    Decoder(Workload),
+                    Decoder(Workload, trim),
                     sink,
                     other_paths=sink.kind.paths[1:],
                     metadata_only=sink.kind.metadata_only,

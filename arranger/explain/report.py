@@ -12,6 +12,7 @@ from arranger.api.printable import printable
 from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.cluster.node_sizes import why_too_large
 from arranger.cluster.node_table import NodeTable
+from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.explain.evaluate import Verdict
 from arranger.explain.snapshot import Snapshot
@@ -123,9 +124,10 @@ class _Lack:
         missing: dict[str, int] = {}
         has_none: set[str] = set()
         share, row = 0.0, table.index[node]
-        for column, amount in zip(*pod.request_vector(table.resource_column), strict=True):
-            name, in_all = table.resources.values[column], int(table.allocatable[column, row])
-            short = amount - (in_all - int(table.requested[column, row]))
+        here = NodeInfo(table, row)
+        for name, amount in {**pod.requests, "pods": 1}.items():
+            in_all = here.allocatable(name)
+            short = amount - (here.free(name) if in_all else 0)
             if short > 0:
                 share = max(share, short / max(amount, 1))
                 if "/" in name and not in_all:

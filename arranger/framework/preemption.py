@@ -86,6 +86,11 @@ class EvictionPolicy(Protocol):
         """Whether a pod may take the place of any of these now."""
         return any(self.can_preempt(preemptor, victim) for victim in victims)
 
+    def victim_class(self, pod: PodInfo) -> Hashable:
+        """Of placed pods of one class all may be evicted for a preemptor or none, but for those
+        that time protects."""
+        return pod.priority
+
     def preemptor_class(self, pod: PodInfo) -> Hashable:
         """Of preemptors of one class, the one of the lowest priority may evict the fewest."""
         return None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 import msgspec
 
+from arranger.api.bounded_cache import bounded_cache
 from arranger.api.parsing.objects import decode_object
 from arranger.api.selectors import Selector
 from arranger.api.types.core import LabelSelector
@@ -60,6 +60,6 @@ def _matches(budget: PodDisruptionBudget, labels: dict[str, str]) -> bool:
     return _compiled(_encode(selector)).matches(labels)
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache(1024)
 def _compiled(encoded: bytes) -> Selector:
     return Selector(decode_object(encoded, LabelSelector))

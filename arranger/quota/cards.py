@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
+from arranger.api.bounded_cache import bounded_cache
 from arranger.api.parsing.scalars import parse_int_or
 from arranger.api.quantity import QuantityError, value
 from arranger.api.types.core import Node
@@ -65,7 +65,7 @@ def _positive(amount: str | int | float) -> bool:
         return False
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache(1024)
 def is_card_resource(resource: str) -> bool:
     """Whether a resource looks like an accelerator's: of a vendor's domain, not of Kubernetes'."""
     vendor, slash, _ = resource.partition("/")

@@ -7,9 +7,9 @@ together: the executors of a Spark job come after its driver. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final, NamedTuple
 
+from arranger.api.bounded_cache import bounded_cache
 from arranger.api.quantity import QuantityError
 from arranger.api.resource_requests import Amounts, format_quantity, parse_resource_list
 from arranger.api.types.pod_groups import AnyPodGroup, PodGroup, VolcanoPodGroup
@@ -44,7 +44,7 @@ def requested_minimum(group: AnyPodGroup | None) -> Amounts:
     return _parse(tuple(group.spec.min_resources.items()))
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache(4096)
 def _parse(resources: tuple[tuple[str, str | int | float], ...]) -> Amounts:
     try:
         amounts = parse_resource_list(dict(resources))

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+import numpy as np
+
 from arranger.api.queue_annotations import ROOT_QUEUE
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
@@ -19,6 +21,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import exact_sum
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import EvictionPolicy, Limit
+from arranger.quota.evictable_use import EvictableUse
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.min_resources import (
     Room,
@@ -59,7 +62,10 @@ class MinResourcesAdmission:
     _gangs: Gangs
     #: PodGroups that may run and lack some of what they want.
     _unsettled: dict[str, VolcanoPodGroup] = field(default_factory=dict)
-    _evictable: tuple[object, Sums] = (None, Counter())
+    _evictable: EvictableUse = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._evictable = EvictableUse(self._cluster, self._policy, self._charged_queue)
 
     def admit(self, groups: Sequence[AnyPodGroup], taker: PodInfo) -> Refusal | None:
         """Admit PodGroups that are placed together, all or none; the reason if not.
@@ -140,8 +146,10 @@ class MinResourcesAdmission:
         table = self._cluster.table
         for name, n in wanted.items():
             if n:
-                column = table.resources.find(name)
-                used = exact_sum(table.requested[column, : table.size]) if column >= 0 else 0
+                column = table.resource_column(name)
+                # Who asks for more than there is on a node leaves as much to others elsewhere.
+                offered = table.allocatable[column, : table.size]
+                used = exact_sum(np.minimum(table.requested[column, : table.size], offered))
                 limit = cluster_limit(group, self._ledger.cluster_total.get(name, 0))
                 yield (CLUSTER, name), Room(CLUSTER, name, used, limit)
         if self._ledger.active and isinstance(group, VolcanoPodGroup):
@@ -152,16 +160,12 @@ class MinResourcesAdmission:
         """What those use whose place a pod might take, by cluster and queue."""
         if taker.pod.spec.preemption_policy == "Never":
             return Counter()
-        policy, ledger = self._policy, self._ledger
-        state = policy.preemptor_class(taker), policy.preemptor_state(taker)
-        key = self._cluster.table.version, ledger.version, taker.priority, state
-        if self._evictable[0] != key or policy.time_protects:
-            found: Sums = Counter()
-            for pod, _ in self._cluster.placed_pods():
-                if not policy.can_preempt(taker, pod):
-                    continue
-                charge = ledger.charge_of(pod.uid)
-                for scope in self._scopes(charge.queue if charge is not None else ""):
-                    found.update({(scope, name): n for name, n in pod.requests.items()})
-            self._evictable = key, found
-        return self._evictable[1]
+        found: Sums = Counter()
+        for queue, used in self._evictable.for_taker(taker, self._ledger.version).items():
+            for scope in self._scopes(queue):
+                found.update({(scope, name): n for name, n in used.items()})
+        return found
+
+    def _charged_queue(self, pod: PodInfo) -> str:
+        charge = self._ledger.charge_of(pod.uid)
+        return charge.queue if charge is not None else ""

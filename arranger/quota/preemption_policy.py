@@ -137,19 +137,22 @@ class QueuePreemptionPolicy:
             return any(self.can_preempt(preemptor, victim) for victim in victims)
         refused: set[Hashable] = set()
         for victim in victims:
-            charge = ledger.charge_of(victim.uid)
-            key: Hashable = charge and (
-                charge.queue,
-                charge.service,
-                charge.preemptable,
-                victim.priority,
-                self._reclaim.kind_of(victim, charge),
-            )
-            if key is None or key not in refused:
+            key = self.victim_class(victim)
+            if key not in refused:
                 if self._may_ever_preempt(preemptor, victim):
                     return True
                 refused.add(key)
         return False
+
+    def victim_class(self, pod: PodInfo) -> Hashable:
+        """What decides for whom a placed pod may be evicted."""
+        if not self._ledger.active:
+            return pod.priority
+        charge = self._ledger.charge_of(pod.uid)
+        if charge is None:
+            return pod.uid
+        kind = self._reclaim.kind_of(pod, charge)
+        return charge.queue, charge.service, charge.preemptable, pod.priority, kind
 
     def preemptor_class(self, pod: PodInfo) -> Hashable:
         """What else than its priority decides whom a pod may evict."""

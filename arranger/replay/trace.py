@@ -22,6 +22,8 @@ from arranger.files.limits import FileError
 
 #: Far above any machine's, and far below what its sums must stay under.
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+#: Lines of a file.
+_MAX_ROWS: Final = 1_000_000
 #: A century in seconds; calendars end.
 _MAX_TIME: Final = 36_525 * 86_400.0
 _Row = TypeVar("_Row", bound=msgspec.Struct)
@@ -160,7 +162,9 @@ def _rows(path: Path, kind: type[_Row]) -> Iterator[tuple[int, _Row]]:
     """(line number, row) of a file; an empty field counts as absent."""
     try:
         reader = csv.DictReader(io.StringIO(read_text(path), newline=""), restkey="", strict=True)
-        for row in reader:
+        for n, row in enumerate(reader):
+            if n == _MAX_ROWS:
+                raise TraceError(f"{path}: more than {_MAX_ROWS} lines")
             if "" in row:
                 raise TraceError(f"{path}, line {reader.line_num}: more fields than the header")
             given = {name: value for name, value in row.items() if value}

@@ -29,6 +29,11 @@ IMPLICIT_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 MAX_DEVICES: Final = 32
 #: Alternatives that one request may have (``FirstAvailableDeviceRequestMaxSize``).
 MAX_ALTERNATIVES: Final = 8
+#: Requests, constraints and configurations of one claim, and selectors of one request
+#: (``DeviceRequestsMaxSize`` and others).
+MAX_PER_CLAIM: Final = 32
+#: Tolerations of one request (``DeviceTolerationsMaxLength``).
+MAX_TOLERATIONS: Final = 16
 
 EXACT_COUNT: Final = "ExactCount"
 ALL: Final = "All"

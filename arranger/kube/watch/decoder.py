@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -94,8 +95,10 @@ class UndecodableObject(msgspec.Struct):
 class Decoder(Generic[T]):
     """Decodes the events and lists of one type: a msgspec Struct with ``metadata``."""
 
-    def __init__(self, kind: type[T]) -> None:
+    def __init__(self, kind: type[T], trim: Callable[[T], None] | None = None) -> None:
+        """``trim`` takes out of an object what is not needed."""
         self.kind = kind
+        self._trim = trim
         # msgspec resolves the parameter at run time, which type checkers cannot follow.
         self._event: msgspec.json.Decoder[WatchEvent[T]] = msgspec.json.Decoder(
             WatchEvent[kind]  # type: ignore[valid-type]
@@ -111,6 +114,8 @@ class Decoder(Generic[T]):
         try:
             event = self._event.decode(line)
             if event.type not in ("ERROR", "BOOKMARK"):
+                if self._trim is not None:
+                    self._trim(event.object)
                 return event
         except RecursionError:
             wrong = TOO_DEEP
@@ -132,7 +137,11 @@ class Decoder(Generic[T]):
         """
         with suppress(Exception):  # then one by one, so that only what is wrong suffers
             page = self._page.decode(body)
-            return page.metadata, page.items or [], []
+            items = page.items or []
+            if self._trim is not None:
+                for each in items:
+                    self._trim(each)
+            return page.metadata, items, []
         good: list[T] = []
         bad: list[UndecodableObject] = []
         raw: Page[msgspec.Raw] = decode_object(cut_deep_parts(body), Page[msgspec.Raw])
@@ -140,7 +149,10 @@ class Decoder(Generic[T]):
             try:
                 if CUT in bytes(item):
                     raise msgspec.DecodeError(TOO_DEEP)
-                good.append(self._object.decode(item))
+                decoded = self._object.decode(item)
+                if self._trim is not None:
+                    self._trim(decoded)
+                good.append(decoded)
             except Exception as error:
                 bad.append(UndecodableObject(decode_metadata(item), one_line(str(error))))
         return raw.metadata, good, bad

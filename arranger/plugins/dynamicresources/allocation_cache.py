@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
@@ -17,25 +18,38 @@ import numpy as np
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
 from arranger.cluster import Cluster, IntArray, NodeView, RowChange
 from arranger.plugins.dynamicresources.allocator import (
+    MAX_LOOKS,
     MAX_STEPS,
     ChosenDevice,
     SearchLimitError,
     search,
 )
+from arranger.plugins.dynamicresources.cel_selectors import CompiledSelectors
+from arranger.plugins.dynamicresources.effort import NODE, Effort, EffortSpentError
 from arranger.plugins.dynamicresources.pools import pools_for
-from arranger.plugins.dynamicresources.requests import AllocationError
+from arranger.plugins.dynamicresources.requests import AllocationError, DeviceSelection
 
 NOT_ENOUGH: Final = "cannot allocate all claims"
+#: In place of a reason, for nodes that another attempt looks at.
+NOT_LOOKED_AT: Final = "devices have not been looked at yet"
+#: Reasons that are told apart, and characters of one.
+_MAX_REASONS: Final = 64
+_MAX_REASON: Final = 1024
 #: Cache entries kept.
 _MAX_ENTRIES: Final = 16
-#: After so many searches of one check that hit their limit, others get a shorter one.
+#: After so many searches for equal claims that hit their limit, others get a shorter one.
 _MAX_EXHAUSTED_SEARCHES: Final = 4
 _SHORT_SEARCH_STEPS: Final = 50
+_SHORT_SEARCH_LOOKS: Final = 200
 #: In place of a reason's index: devices were found; nobody has looked yet.
 _FOUND: Final = -1
 _UNKNOWN: Final = -2
 
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class UnfinishedSearchError(Exception):
+    """Not all nodes could be looked at in one attempt."""
 
 
 @dataclass(slots=True)
@@ -48,6 +62,7 @@ class _CacheEntry:
         reasons: reason → its index.
         kind_of: row → index into ``reasons``, -1 where devices were found, -2 where nobody looked.
         found: row → the devices for each claim.
+        exhausted_searches: how many searches hit their limit.
     """
 
     claims: list[str]
@@ -55,18 +70,27 @@ class _CacheEntry:
     reasons: dict[str, int] = field(default_factory=dict)
     kind_of: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     found: dict[int, list[list[ChosenDevice]]] = field(default_factory=dict)
+    exhausted_searches: int = 0
+
+    def count_search(self, *, exhausted: bool) -> None:
+        """A search has failed; whether it hit its limit."""
+        self.exhausted_searches += exhausted
 
 
 class AllocationQuery:
     """Claims that are to be allocated together, on some node of a cluster as it is now."""
 
     def __init__(
-        self, cluster: Cluster, claims: Sequence[ResourceClaim], entry: _CacheEntry
+        self,
+        cluster: Cluster,
+        claims: Sequence[ResourceClaim],
+        entry: _CacheEntry,
+        selectors: CompiledSelectors,
     ) -> None:
         self._cluster = cluster
+        self._selectors = selectors
         self._claims = claims
         self._entry = entry
-        self._exhausted_searches = 0
 
     def devices_on(self, row: int) -> list[list[ChosenDevice]] | str:
         """The devices for each claim, or why the claims cannot be allocated there."""
@@ -74,36 +98,67 @@ class AllocationQuery:
         return self._entry.found[row] if kind == _FOUND else reasons[kind]
 
     def check(self, nodes: NodeView) -> tuple[list[str], IntArray]:
-        """Reasons, and for each entry of the view the index of its reason; -1 for devices."""
+        """Reasons, and for each entry of the view the index of its reason; -1 for devices.
+
+        With so much to do that it would keep other pods waiting, only some nodes are looked at, and
+        the others when the pod is tried again.
+
+        Raises:
+            UnfinishedSearchError: no devices have been found yet, and not all nodes looked at.
+        """
         entry = self._entry
         self._refresh()
         rows = nodes.row_numbers()
         kinds = entry.kind_of[rows]
-        self._exhausted_searches = 0
-        for row in rows[(kinds == _UNKNOWN) & nodes.alive].tolist():
-            found = self._search(row)
+        selection = DeviceSelection(self._selectors, Effort())
+        left = rows[(kinds == _UNKNOWN) & nodes.alive].tolist()
+        for row in left:
+            try:
+                selection.effort.spend(NODE)
+                found = self._search(row, selection)
+            except EffortSpentError:
+                break
             if isinstance(found, str):
-                entry.kind_of[row] = entry.reasons.setdefault(found, len(entry.reasons))
+                entry.kind_of[row] = self._number_of(found)
             else:
                 entry.found[row], entry.kind_of[row] = found, _FOUND
         reasons = [self._reworded(reason) for reason in entry.reasons]
-        index: IntArray = np.maximum(entry.kind_of[rows], _FOUND)
-        return reasons, index
+        kinds = entry.kind_of[rows]
+        unknown = (kinds == _UNKNOWN) & nodes.alive
+        if unknown.any() and not (kinds == _FOUND).any():
+            raise UnfinishedSearchError(
+                f"no devices found yet: {np.count_nonzero(unknown)} nodes are looked at in later "
+                "attempts"
+            )
+        index: IntArray = np.where(unknown, len(reasons), np.maximum(kinds, _FOUND))
+        return [*reasons, NOT_LOOKED_AT], index
 
-    def _search(self, row: int) -> list[list[ChosenDevice]] | str:
+    def _number_of(self, reason: str) -> int:
+        """The index of a reason; of very many only the first are told apart."""
+        reasons = self._entry.reasons
+        if reason not in reasons and len(reasons) >= _MAX_REASONS:
+            reason = NOT_ENOUGH
+        return reasons.setdefault(reason, len(reasons))
+
+    def _search(self, row: int, selection: DeviceSelection) -> list[list[ChosenDevice]] | str:
         devices, objects = self._cluster.devices, self._cluster.objects
-        impatient = self._exhausted_searches >= _MAX_EXHAUSTED_SEARCHES
+        pools = pools_for(self._cluster.table.node(row), devices)
+        if not pools and any(claim.spec.devices.requests for claim in self._claims):
+            return NOT_ENOUGH
+        impatient = self._entry.exhausted_searches >= _MAX_EXHAUSTED_SEARCHES
         try:
             found = search(
                 self._claims,
-                pools_for(self._cluster.table.node(row), devices),
+                pools,
                 lambda name: objects.get(DeviceClass, "", name),
                 devices.claim_tracker.is_taken,
+                selection,
                 max_steps=_SHORT_SEARCH_STEPS if impatient else MAX_STEPS,
+                max_looks=_SHORT_SEARCH_LOOKS if impatient else MAX_LOOKS,
             )
         except AllocationError as error:
-            self._exhausted_searches += isinstance(error, SearchLimitError)
-            text = str(error)
+            self._entry.count_search(exhausted=isinstance(error, SearchLimitError))
+            text = str(error)[:_MAX_REASON]
             for theirs, claim in zip(self._entry.claims, self._claims, strict=True):
                 text = text.replace(f"claim {claim.key}", f"claim {theirs}")
             return text
@@ -131,6 +186,7 @@ class AllocationQuery:
         if rows is None or homes is None or classes != versions[2]:
             entry.kind_of = np.full(table.size, _UNKNOWN, dtype=np.int64)
             entry.found.clear()
+            entry.exhausted_searches = 0
             return
         if len(entry.kind_of) < table.size:
             more = np.full(table.size - len(entry.kind_of), _UNKNOWN, dtype=np.int64)
@@ -147,17 +203,18 @@ class AllocationCache:
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
-        self._entries: OrderedDict[tuple[bytes, ...], _CacheEntry] = OrderedDict()
+        self._entries: OrderedDict[bytes, _CacheEntry] = OrderedDict()
+        self._selectors = CompiledSelectors()
 
     def query(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> AllocationQuery:
         """The query for these claims."""
         if cluster is not self._cluster:
             self._cluster, self._entries = cluster, OrderedDict()
-        key = tuple(_encode(claim.spec) for claim in claims)
+        key = blake2b(_encode([claim.spec for claim in claims])).digest()
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = _CacheEntry([claim.key for claim in claims])
             if len(self._entries) > _MAX_ENTRIES:
                 self._entries.popitem(last=False)
         self._entries.move_to_end(key)
-        return AllocationQuery(cluster, claims, entry)
+        return AllocationQuery(cluster, claims, entry, self._selectors)

@@ -17,8 +17,8 @@ from arranger.plugins.dynamicresources.requests import (
     AllocationError,
     AttributeConstraint,
     DeviceClassLookup,
+    DeviceSelection,
     RequestAlternative,
-    is_selectable,
     request_alternatives,
     unsupported_feature,
 )
@@ -26,6 +26,8 @@ from arranger.plugins.dynamicresources.requests import (
 #: Steps of a search, each at most a look at every device of the node. Upstream stops after ten
 #: seconds; a count gives the same result on every machine.
 MAX_STEPS: Final = 5_000
+#: Devices that a search looks at, whether they are free or not.
+MAX_LOOKS: Final = 5_000
 
 
 class ChosenDevice(NamedTuple):
@@ -60,16 +62,19 @@ def search(
     pools: list[Pool],
     classes: DeviceClassLookup,
     is_taken: Callable[[DeviceId], bool],
+    selection: DeviceSelection,
     *,
     max_steps: int = MAX_STEPS,
+    max_looks: int = MAX_LOOKS,
 ) -> SearchResult:
     """Devices of these pools for all the claims, or none.
 
     Raises:
         AllocationError: something other than a lack of devices makes it impossible.
         SearchLimitError: there may be a way, but it is hard to find.
+        EffortSpentError: it has not been found out; ask again.
     """
-    return _Search(claims, pools, classes, is_taken, max_steps).run()
+    return _Search(claims, pools, classes, is_taken, selection, max_steps, max_looks).run()
 
 
 class _Search:
@@ -79,10 +84,14 @@ class _Search:
         pools: list[Pool],
         classes: DeviceClassLookup,
         is_taken: Callable[[DeviceId], bool],
+        selection: DeviceSelection,
         max_steps: int,
+        max_looks: int,
     ) -> None:
-        self._max_steps = max_steps
-        self._wanted = [request_alternatives(claim, classes, pools) for claim in claims]
+        self._max_steps, self._max_looks = max_steps, max_looks
+        self._selection = selection
+        self._wanted = [request_alternatives(claim, classes, pools, selection) for claim in claims]
+        selection.effort.count(sum(len(each) for requests in self._wanted for each in requests))
         for claim, requests in zip(claims, self._wanted, strict=True):
             least = sum(min(each.number for each in request) for request in requests)
             if least > MAX_DEVICES:
@@ -103,10 +112,14 @@ class _Search:
         #: (alternative, offer) → whether it is of the right kind.
         self._selectable: dict[tuple[int, int], bool] = {}
         self._unsupported: dict[str, None] = {}
-        self._steps = 0
+        self._steps = self._looks = 0
 
     def run(self) -> SearchResult:
-        if self._claim(0):
+        try:
+            found = self._claim(0)
+        finally:
+            self._selection.effort.count(self._steps + self._looks)
+        if found:
             return SearchResult(self._chosen)
         if self._any_invalid:
             raise AllocationError("invalid resource pools were encountered")
@@ -142,7 +155,7 @@ class _Search:
     ) -> bool:
         """Choose what a request still lacks; offers before ``start`` have been tried."""
         self._steps += 1
-        if self._steps > self._max_steps:
+        if self._steps > self._max_steps or self._looks > self._max_looks:
             raise SearchLimitError("gave up looking for devices: there are too many combinations")
         if wanted.number == 0:
             return False  # a request for all devices needs one at least
@@ -156,6 +169,7 @@ class _Search:
         else:
             offers = self._offers[start:]
         for n, offer in enumerate(offers, start):
+            self._looks += 1
             if not self._is_free(claim, wanted, offer.id):
                 continue
             if wanted.all_devices is None and not self._fits(wanted, n, offer):
@@ -182,7 +196,7 @@ class _Search:
         key = id(wanted), n
         fits = self._selectable.get(key)
         if fits is None:
-            fits = self._selectable[key] = is_selectable(wanted, offer)
+            fits = self._selectable[key] = self._selection.selects(wanted, offer)
         return fits
 
     def _choose(self, claim: int, wanted: RequestAlternative, offer: DeviceOffer) -> bool:

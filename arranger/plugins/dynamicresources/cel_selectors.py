@@ -4,19 +4,25 @@ An evaluation takes a quarter of a millisecond, and a cluster may have tens of t
 devices. So a selector records what it reads of a device: for one that is equal in that, the
 result is known. Most selectors read a driver, a model or a capacity, of which there are few.
 
+What a tenant writes is bounded: its length as upstream, the steps of an evaluation
+(:data:`MAX_STEPS`), and what is kept of all selectors together.
+
 Upstream: ``k8s.io/dynamic-resource-allocation/cel``.
 """
 
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
 
 from arranger.api.types.resource_claims import Device, DeviceAttribute
+from arranger.plugins.dynamicresources.effort import STEP, TOKEN, Effort
 
 #: A part of a device, such as ``("attributes", domain, name)``; () is all of it.
 Path = tuple[str, ...]
@@ -24,13 +30,26 @@ Path = tuple[str, ...]
 _ABSENT: Final = object()
 _SOME_ENVIRONMENT: Final = re.compile(r" \(in activation .*", re.DOTALL)
 #: A string literal, or an optional selection ``.?name``.
+_TOKEN: Final = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\w+|\S""", re.DOTALL)
 _OPTIONAL: Final = re.compile(
     r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\.\?\s*([A-Za-z_]\w*)""", re.DOTALL
 )
-#: Compiled selectors kept; a cluster has a few dozen.
-_MAX_SELECTORS: Final = 512
+#: Characters of an expression (``CELSelectorExpressionMaxLength``).
+MAX_LENGTH: Final = 10 * 1024
+#: Words and signs of an expression: so many are read in 50 ms.
+MAX_TOKENS: Final = 2500
+#: Steps of one evaluation, 50 ms of them: upstream's limit of a million units of cost would let one
+#: device keep all other pods waiting for seconds. Selectors that people write take about a hundred.
+MAX_STEPS: Final = 10_000
+#: Compiled selectors that are kept, and their characters; a cluster has a few dozen of a line each.
+_MAX_SELECTORS: Final = 256
+_MAX_KEPT: Final = 256 * 1024
 #: Results kept for one selector.
-_MAX_RESULTS: Final = 65_536
+_MAX_RESULTS: Final = 4096
+
+
+#: Levels of brackets in an expression.
+_MAX_NESTING: Final = 64
 
 
 class SelectorError(ValueError):
@@ -45,20 +64,34 @@ class CelSelector:
     """
 
     def __init__(self, expression: str) -> None:
+        tokens = count_tokens(expression)
+        if len(expression) > MAX_LENGTH:
+            raise SelectorError(
+                f"CEL compile error: too long: {len(expression)} characters, at most {MAX_LENGTH}"
+            )
+        if tokens > MAX_TOKENS:
+            raise SelectorError(
+                f"CEL compile error: {tokens} words and signs, and at most {MAX_TOKENS} are read"
+            )
         self._program = _compile(expression)
         #: Paths read by an evaluation → their values → its result.
         self._results: dict[tuple[Path, ...], dict[tuple[Any, ...], bool | str]] = {}
         self._result_count = 0
 
-    def matches(self, driver: str, device: Device) -> bool:
+    def matches(self, driver: str, device: Device, effort: Effort | None = None) -> bool:
         """Whether it selects a device.
 
         Raises:
             SelectorError: the evaluation failed, for want of an attribute for example.
+            EffortSpentError: it has not been evaluated, for want of units in ``effort``.
         """
         verdict = self._cached_result(driver, device)
         if verdict is None:
+            if effort is not None:
+                effort.check()
             verdict = self._evaluate(driver, device)
+            if effort is not None:
+                effort.count(STEP * self._program.steps)
         if isinstance(verdict, str):
             raise SelectorError(f"CEL runtime error: {verdict}")
         return verdict
@@ -83,19 +116,55 @@ class CelSelector:
         return verdict
 
 
-@lru_cache(maxsize=_MAX_SELECTORS)
-def compile_selector(expression: str) -> CelSelector | SelectorError:
-    """The selector of an expression, or why there is none."""
-    try:
-        return CelSelector(expression)
-    except SelectorError as error:
-        return error
+def count_tokens(expression: str) -> int:
+    """How many words and signs it has; 0 of one that is too long to be read."""
+    return len(_TOKEN.findall(expression)) if len(expression) <= MAX_LENGTH else 0
+
+
+class CompiledSelectors:
+    """The selectors that were used last, as many as fit."""
+
+    def __init__(self) -> None:
+        self._selectors: OrderedDict[str, CelSelector | SelectorError] = OrderedDict()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._selectors)
+
+    def get(self, expression: str) -> CelSelector | SelectorError | None:
+        """The selector of an expression, or why there is none; None if it is not compiled yet."""
+        found = self._selectors.get(expression)
+        if found is not None:
+            self._selectors.move_to_end(expression)
+        return found
+
+    def compile(self, expression: str, effort: Effort | None = None) -> CelSelector | SelectorError:
+        """The selector of an expression, or why there is none.
+
+        Raises:
+            EffortSpentError: it is not compiled yet, and there are no units left for it.
+        """
+        found = self.get(expression)
+        if found is None:
+            if effort is not None:
+                effort.spend(TOKEN * count_tokens(expression))
+            try:
+                found = CelSelector(expression)
+            except SelectorError as error:
+                found = error
+            self._selectors[expression] = found
+            self._size += len(expression)
+            while len(self._selectors) > _MAX_SELECTORS or (
+                self._size > _MAX_KEPT and len(self._selectors) > 1
+            ):
+                self._size -= len(self._selectors.popitem(last=False)[0])
+        return found
 
 
 def _value_at(driver: str, device: Device, path: Path) -> Any:
     """The value at a path of a device, in a form that can be compared and hashed."""
     if not path:
-        return driver, msgspec.json.encode(device, order="sorted")
+        return driver, _digest(device)
     if path[:1] == ("driver",):
         return driver
     if path[:1] not in (("attributes",), ("capacity",)):
@@ -106,7 +175,12 @@ def _value_at(driver: str, device: Device, path: Path) -> Any:
         if found is None and path[1] == driver:
             found = field.get(path[2])
         return None if found is None else msgspec.structs.astuple(found)
-    return driver, msgspec.json.encode(field, order="sorted")
+    return driver, _digest(field)
+
+
+def _digest(value: Any) -> bytes:
+    """Stands for a value that may be large."""
+    return blake2b(msgspec.json.encode(value, order="sorted"), digest_size=16).digest()
 
 
 def _cel_variables(driver: str, device: Device, reads: dict[Path, None]) -> Any:
@@ -213,8 +287,11 @@ def _compile(expression: str) -> Any:
     from celpy import Environment
     from celpy.celparser import CELParseError
 
+    from arranger.plugins.dynamicresources.cel_evaluator import Program
     from arranger.plugins.dynamicresources.cel_library import FUNCTIONS, SELECT
 
+    if _depth(expression) > _MAX_NESTING:
+        raise SelectorError("CEL compile error: nested too deeply")
     environment = Environment()
     # celpy cannot parse ``x.?name``; outside of strings it becomes ``x.optSelect("name")``.
     plain = _OPTIONAL.sub(
@@ -225,7 +302,18 @@ def _compile(expression: str) -> Any:
     except CELParseError as error:
         said = str(error.args[0]).splitlines()[0] if error.args else expression
         raise SelectorError(f"CEL compile error: cannot be read: {said}") from error
-    return environment.program(tree, functions=dict(FUNCTIONS))
+    except RecursionError as error:
+        raise SelectorError("CEL compile error: nested too deeply") from error
+    return Program(environment, tree, FUNCTIONS, MAX_STEPS)
+
+
+def _depth(expression: str) -> int:
+    """How deeply brackets are nested at most, those in texts included."""
+    depth = deepest = 0
+    for character in expression:
+        depth += (character in "([{") - (character in ")]}")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _expand_cel_bind(environment: Any, tree: Any) -> Any:
@@ -259,6 +347,8 @@ def _run(program: Any, seen: Any) -> bool | str:
 
     try:
         verdict = program.evaluate(seen)
+    except RecursionError:
+        return "nested too deeply"
     except Exception as error:  # anything that an expression can raise
         return _reason(error)
     if not isinstance(verdict, celtypes.BoolType):

@@ -41,6 +41,8 @@ from arranger.plugins.helpers.node_selectors import compile_terms, matches_any
 from arranger.plugins.helpers.normalize_score import default_normalize_score
 
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
+#: Claims of one pod: each is searched for on every node.
+MAX_CLAIMS: Final = 64
 #: Pods that a claim can be reserved for (``ResourceClaimReservedForMaxSize``).
 MAX_RESERVED_FOR: Final = 256
 
@@ -97,6 +99,11 @@ class DynamicResources(Plugin):
             return self.reject(why, resolvable=False)
         if not pod.pod.spec.resource_claims:
             return SKIP
+        if (count := len(pod.pod.spec.resource_claims)) > MAX_CLAIMS:
+            return self.reject(
+                f"pod has {count} resource claims, and at most {MAX_CLAIMS} are looked up",
+                resolvable=False,
+            )
         try:
             claims = look_up_claims(pod.pod, cluster.objects)
         except NotCreatedError as error:

@@ -11,6 +11,8 @@ from arranger.api.types.resource_claims import (
     ALL,
     EXACT_COUNT,
     MAX_ALTERNATIVES,
+    MAX_PER_CLAIM,
+    MAX_TOLERATIONS,
     Device,
     DeviceAttribute,
     DeviceClass,
@@ -20,7 +22,8 @@ from arranger.api.types.resource_claims import (
     DeviceSubRequest,
     ResourceClaim,
 )
-from arranger.plugins.dynamicresources.cel_selectors import SelectorError, compile_selector
+from arranger.plugins.dynamicresources.cel_selectors import CompiledSelectors, SelectorError
+from arranger.plugins.dynamicresources.effort import Effort
 from arranger.plugins.dynamicresources.pools import DeviceOffer, Pool
 
 #: Looks a DeviceClass up by name.
@@ -61,7 +64,7 @@ class RequestAlternative(NamedTuple):
 
 
 def request_alternatives(
-    claim: ResourceClaim, classes: DeviceClassLookup, pools: list[Pool]
+    claim: ResourceClaim, classes: DeviceClassLookup, pools: list[Pool], selection: DeviceSelection
 ) -> list[list[RequestAlternative]]:
     """For each request of a claim its alternatives, the preferred ones first.
 
@@ -75,12 +78,16 @@ def request_alternatives(
             names = [name for name in DeviceSubRequest.__struct_fields__ if name != "name"]
             stated = {name: getattr(exactly, name) for name in names}
             parent, alternatives = "", [DeviceSubRequest(name=request.name, **stated)]
-        wanted.append([_alternative(claim, parent, a, classes, pools) for a in alternatives])
+        wanted.append(
+            [_alternative(claim, parent, a, classes, pools, selection) for a in alternatives]
+        )
     return wanted
 
 
 def unallocatable_reason(claim: ResourceClaim, classes: DeviceClassLookup) -> str:
     """Why a claim cannot be allocated on any node; "" if nothing is known."""
+    if why := _beyond_limits(claim):
+        return f"resource claim {claim.key}: {why}"
     for request in claim.spec.devices.requests:
         requests = [(request.name, request.exactly)] if request.exactly is not None else []
         requests += [(f"{request.name}/{each.name}", each) for each in request.first_available]
@@ -105,6 +112,36 @@ def unallocatable_reason(claim: ResourceClaim, classes: DeviceClassLookup) -> st
     return ""
 
 
+def _beyond_limits(claim: ResourceClaim) -> str:
+    """What a claim has more of than an API server accepts; "" for all that one has accepted."""
+    devices = claim.spec.devices
+    subrequests = [r.exactly for r in devices.requests if r.exactly is not None]
+    subrequests += [each for request in devices.requests for each in request.first_available]
+    counts = (
+        ("requests", len(devices.requests), MAX_PER_CLAIM),
+        ("constraints", len(devices.constraints), MAX_PER_CLAIM),
+        ("configurations", len(devices.config), MAX_PER_CLAIM),
+        (
+            "alternatives of a request",
+            max((len(request.first_available) for request in devices.requests), default=0),
+            MAX_ALTERNATIVES,
+        ),
+        (
+            "selectors of a request",
+            max((len(each.selectors) for each in subrequests), default=0),
+            MAX_PER_CLAIM,
+        ),
+        (
+            "tolerations of a request",
+            max((len(each.tolerations) for each in subrequests), default=0),
+            MAX_TOLERATIONS,
+        ),
+    )
+    return next(
+        (f"{n} {what}, and at most {most} are allowed" for what, n, most in counts if n > most), ""
+    )
+
+
 def preference_score(claim: ResourceClaim, served: Set[str]) -> int:
     """Points for the alternatives chosen, more for those named earlier."""
     return sum(
@@ -126,32 +163,43 @@ def unsupported_feature(device: Device) -> str:
     return ""
 
 
-def is_selectable(wanted: RequestAlternative, offer: DeviceOffer) -> bool:
-    """Whether a device is of the class and matches the selectors.
+@dataclass(frozen=True, slots=True)
+class DeviceSelection:
+    """Judges devices by classes and selectors, while there is effort left."""
 
-    Raises:
-        AllocationError: a selector is broken, or fails for the device.
-    """
-    meta = wanted.device_class.metadata
-    driver, device = offer.id.driver, offer.device
-    return _all_match(
-        f"class {meta.name}", wanted.device_class.spec.selectors, driver, device
-    ) and _all_match(f"claim {wanted.claim.key}", wanted.request.selectors, driver, device)
+    selectors: CompiledSelectors
+    effort: Effort
 
+    def selects(self, wanted: RequestAlternative, offer: DeviceOffer) -> bool:
+        """Whether a device is of the class and matches the selectors.
 
-def _all_match(whose: str, selectors: list[DeviceSelector], driver: str, device: Device) -> bool:
-    for n, each in enumerate(selectors):
-        if each.cel is None:
-            raise AllocationError(f"{whose}: selector #{n}: CEL expression empty")
-        compiled = compile_selector(each.cel.expression)
-        try:
-            if isinstance(compiled, SelectorError):
-                raise compiled
-            if not compiled.matches(driver, device):
-                return False
-        except SelectorError as error:
-            raise AllocationError(f"{whose}: selector #{n}: {error}") from error
-    return True
+        Raises:
+            AllocationError: a selector is broken, or fails for the device.
+            EffortSpentError: that would take more effort than is left.
+        """
+        meta = wanted.device_class.metadata
+        driver, device = offer.id.driver, offer.device
+        of_class, own = wanted.device_class.spec.selectors, wanted.request.selectors
+        return self._all_match(f"class {meta.name}", of_class, driver, device) and (
+            self._all_match(f"claim {wanted.claim.key}", own, driver, device)
+        )
+
+    def _all_match(
+        self, whose: str, selectors: list[DeviceSelector], driver: str, device: Device
+    ) -> bool:
+        for n, each in enumerate(selectors):
+            if each.cel is None:
+                raise AllocationError(f"{whose}: selector #{n}: CEL expression empty")
+            self.effort.spend(1)
+            compiled = self.selectors.compile(each.cel.expression, self.effort)
+            try:
+                if isinstance(compiled, SelectorError):
+                    raise compiled
+                if not compiled.matches(driver, device, self.effort):
+                    return False
+            except SelectorError as error:
+                raise AllocationError(f"{whose}: selector #{n}: {error}") from error
+        return True
 
 
 def _alternative(
@@ -160,6 +208,7 @@ def _alternative(
     request: DeviceSubRequest,
     classes: DeviceClassLookup,
     pools: list[Pool],
+    selection: DeviceSelection,
 ) -> RequestAlternative:
     device_class = classes(request.device_class_name)
     if device_class is None:
@@ -175,7 +224,7 @@ def _alternative(
                 f"claim {claim.key}, request {wanted.name}: asks for all devices, "
                 f"but resource pool {pool.id} is currently {state}"
             )
-        every += [offer for offer in pool.offers if is_selectable(wanted, offer)]
+        every += [offer for offer in pool.offers if selection.selects(wanted, offer)]
     return wanted._replace(number=len(every), all_devices=tuple(every))
 
 

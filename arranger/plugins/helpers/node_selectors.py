@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 
 from arranger.api.selectors import is_valid_requirement, requirement_matches
 from arranger.api.types.core import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
 from arranger.cluster import ABSENT, BoolArray, NodeView
+
+#: Requirements and values that a pod's node selector and node affinity may have. Each costs a look
+#: at all nodes, and all of them together must not keep other pods waiting.
+MAX_SIZE: Final = 8192
 
 
 class NodeTerm:
@@ -27,6 +32,8 @@ class NodeTerm:
             selected &= named if field.operator == "In" else ~named
         for expression in self._expressions:
             selected &= _mask(expression, nodes)
+            if not selected.any():
+                break
         return selected
 
     def matches(self, node: Node) -> bool:
@@ -61,11 +68,11 @@ class RequiredNodeAffinity:
     def mask(self, nodes: NodeView) -> BoolArray:
         """Which nodes of the view the pod may run on."""
         selected = nodes.full_mask()
-        values = nodes.table.label_values
         for key, value in self._labels.items():
-            column = nodes.label(key)  # asked for first: a new column numbers its values
-            wanted = values.find(value)
-            selected &= (column == wanted) & (wanted != ABSENT)
+            wanted = nodes.table.label_values(key).find(value)
+            if wanted == ABSENT:
+                return nodes.empty_mask()
+            selected &= nodes.label(key) == wanted
         if self._terms is not None:
             selected &= matches_any(self._terms, nodes)
         return selected
@@ -86,6 +93,22 @@ def required_node_affinity(pod: Pod) -> NodeSelector | None:
     return affinity.node_affinity.required_during_scheduling_ignored_during_execution
 
 
+def selector_size(pod: Pod) -> int:
+    """How many requirements and values a pod's node selector and node affinity have."""
+    affinity = pod.spec.affinity
+    size = len(pod.spec.node_selector)
+    if affinity is None or affinity.node_affinity is None:
+        return size
+    required = required_node_affinity(pod)
+    preferred = affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
+    terms = [*(required.node_selector_terms if required is not None else ())]
+    terms += [each.preference for each in preferred]
+    for term in terms:
+        size += 1 + sum(1 + len(each.values) for each in term.match_expressions)
+        size += sum(1 + len(each.values) for each in term.match_fields)
+    return size
+
+
 def matches_any(terms: Iterable[NodeTerm], nodes: NodeView) -> BoolArray:
     """Which nodes of the view at least one term selects."""
     selected = nodes.empty_mask()
@@ -100,8 +123,7 @@ def _is_valid_field(field: Requirement) -> bool:
 
 
 def _mask(requirement: Requirement, nodes: NodeView) -> BoolArray:
-    column = nodes.label(requirement.key)
-    values = nodes.table.label_values
+    column, values = nodes.label(requirement.key), nodes.table.label_values(requirement.key)
     if requirement.operator == "Exists":
         present: BoolArray = column != ABSENT
         return present
@@ -109,11 +131,14 @@ def _mask(requirement: Requirement, nodes: NodeView) -> BoolArray:
         absent: BoolArray = column == ABSENT
         return absent
     if requirement.operator in ("In", "NotIn"):
-        held = nodes.empty_mask()
-        for value in requirement.values:
-            wanted = values.find(value)
-            if wanted != ABSENT:
-                held |= column == wanted
+        if len(requirement.values) == 1:
+            wanted = values.find(requirement.values[0])
+            held = column == wanted if wanted != ABSENT else nodes.empty_mask()
+        else:
+            listed = np.zeros(len(values) + 1, dtype=np.bool_)
+            listed[[values.find(value) for value in requirement.values]] = True
+            listed[ABSENT] = False
+            held = listed[column]
         return held if requirement.operator == "In" else ~held
     accepted = np.zeros(len(values) + 1, dtype=np.bool_)  # the last entry is ABSENT's
     for value in np.unique(column).tolist():

@@ -42,7 +42,7 @@ class ImageLocality(SpecOnlyPlugin):
         present = np.zeros(table.size, dtype=np.int64)
         found = False
         for image in images:
-            holders = table.images.get(normalized_image_name(image))
+            holders = table.images.holders(normalized_image_name(image))
             if holders:
                 found = True
                 spread = len(holders) / table.count

@@ -18,11 +18,13 @@ REASON: Final = Rejection(("node(s) didn't have free ports for the requested pod
 
 def ports_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
     """Whether two host ports are the same: protocol and port, on one address or on all."""
+    addresses: dict[tuple[str, int], set[str]] = {}
+    for address, protocol, port in used:
+        addresses.setdefault((protocol, port), set()).add(address)
     return any(
-        (protocol, port) == (used_protocol, used_port)
-        and (address == used_address or ANY_ADDRESS in (address, used_address))
+        taken is not None and (address in taken or ANY_ADDRESS in (address, *taken))
         for address, protocol, port in wanted
-        for used_address, used_protocol, used_port in used
+        for taken in (addresses.get((protocol, port)),)
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
+from arranger.cluster import BoolArray, IntArray, NodeTable, NodeView, PodInfo
 from arranger.framework.status import CycleState
 from arranger.plugins.helpers.args import PluginArgs
 from arranger.plugins.placement.policies import NodeUtilization, UtilizationPolicyPlugin, is_leader
@@ -31,11 +31,11 @@ class LeaderFirst(UtilizationPolicyPlugin):
         asked = str(super().sign_pod(pod))
         return asked, bool(asked) and is_leader(pod.pod)
 
-    def utilization(self, pod: PodInfo) -> NodeUtilization:
+    def utilization(self, pod: PodInfo, table: NodeTable) -> NodeUtilization:
         """A leader's accelerators count more, or a worker's CPU."""
         if is_leader(pod.pod):
-            return NodeUtilization(pod, {}, extended_weight=self._raised)
-        return NodeUtilization(pod, {"cpu": self._raised})
+            return NodeUtilization(pod, table, {}, extended_weight=self._raised)
+        return NodeUtilization(pod, table, {"cpu": self._raised})
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray

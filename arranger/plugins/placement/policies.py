@@ -7,14 +7,14 @@ and cost a look at the pod's annotations. Why there are these: docs/design/tyjob
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
 from arranger.api.annotations import PLACEMENT, ROLE
+from arranger.api.bounded_cache import bounded_cache
 from arranger.api.types.core import Pod
-from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
+from arranger.cluster import ABSENT, BoolArray, IntArray, NodeTable, NodeView, PodInfo
 from arranger.framework import SKIP, CycleState, DependsOn, Plugin, Status
 from arranger.plugins.helpers.args import PluginArgs, ResourceSpec
 from arranger.plugins.helpers.resource_scoring import (
@@ -49,7 +49,7 @@ class PlacementPolicyPlugin(Plugin):
         return text is not None and self.name in policy_names(text)
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256)
 def policy_names(text: str) -> frozenset[str]:
     """The names in the annotation; unknown ones have no effect."""
     return frozenset(part.strip() for part in text.split(","))
@@ -65,7 +65,7 @@ class NodeUtilization:
     """How full nodes are with one more of a class of pods.
 
     CPU and memory count for every pod, with upstream's defaults for containers that state nothing;
-    extended resources count for pods that request them.
+    extended resources that a node offers count for pods that request them.
 
     Args:
         weights: resource → weight; 1 for one that is not named.
@@ -74,8 +74,20 @@ class NodeUtilization:
 
     __slots__ = ("_names", "_pod_requests", "_scorer")
 
-    def __init__(self, pod: PodInfo, weights: dict[str, int], *, extended_weight: int = 1) -> None:
-        asked = sorted(name for name, amount in pod.requests.items() if "/" in name and amount)
+    def __init__(
+        self,
+        pod: PodInfo,
+        table: NodeTable,
+        weights: dict[str, int],
+        *,
+        extended_weight: int = 1,
+    ) -> None:
+        offered = table.resources
+        asked = sorted(
+            name
+            for name, amount in pod.requests.items()
+            if "/" in name and amount and offered.find(name) != ABSENT
+        )
         self._names = ["cpu", "memory", *asked]
         amounts = [*pod.nonzero_requests, *(pod.requests[name] for name in asked)]
         self._pod_requests: IntArray = np.array([[amount] for amount in amounts], dtype=np.int64)
@@ -113,9 +125,9 @@ class UtilizationPolicyPlugin(PlacementPolicyPlugin):
     def __init__(self, args: WeightsArgs | None = None) -> None:
         self._weights = {r.name: r.weight for r in (args or WeightsArgs()).resources}
 
-    def utilization(self, pod: PodInfo) -> NodeUtilization:
+    def utilization(self, pod: PodInfo, table: NodeTable) -> NodeUtilization:
         """What to go by for a pod."""
-        return NodeUtilization(pod, self._weights)
+        return NodeUtilization(pod, table, self._weights)
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
@@ -123,5 +135,5 @@ class UtilizationPolicyPlugin(PlacementPolicyPlugin):
         """Skip pods that do not ask for it."""
         if not self.is_requested_by(pod):
             return SKIP
-        state[self.name] = self.utilization(pod)
+        state[self.name] = self.utilization(pod, nodes.table)
         return None

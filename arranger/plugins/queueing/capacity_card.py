@@ -202,7 +202,7 @@ def _granted_cards(data: _PreFilterState, cards: Cards) -> list[str]:
 def _outside_node_groups(ledger: QuotaLedger, pod: PodInfo, nodes: NodeView) -> BoolArray | None:
     """Which nodes the pod's queues exclude by their groups; None where no queue names any."""
     outside: BoolArray | None = None
-    values = nodes.table.label_values
+    values = nodes.table.label_values(NODE_GROUP)
     for state in ledger.path_self_to_root(ledger.queue_name(pod)):
         for names, wrong in ((state.node_groups, False), (state.excluded_node_groups, True)):
             if names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Final
 
 import numpy as np
 from pydantic import Field
@@ -12,6 +12,7 @@ from pydantic import Field
 from arranger.api.resource_requests import NONZERO_DEFAULTS, parse_resource_list, pod_requests
 from arranger.api.types.core import Node
 from arranger.cluster import PODS, BoolArray, IntArray, NodeTable, NodeView, PodInfo
+from arranger.cluster.columns import NOT_OFFERED
 from arranger.framework import ActionType, ClusterEvent, DependsOn, QueueingHint, SpecOnlyPlugin
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.status import Code, CycleState, Status
@@ -66,16 +67,26 @@ def _allocatable(node: Node) -> Mapping[str, int]:
     return parse_resource_list(node.status.allocatable)
 
 
+#: Base-3 digits that are told apart at a time: so many fit into 64 bits.
+_MAX_DIGITS: Final = 30
+#: In :func:`_lack`: not even without any pods.
+_NEVER: Final = 2
+#: Resources that no node offers and that a message names.
+_MAX_NAMED: Final = 16
+
+
 @dataclass(slots=True)
 class _PreFilterState:
     """What the class of pods requests.
 
     Attributes:
         wanted: (column, amount) in the resource matrices.
+        unmet: why it cannot have those that no node offers.
         extra: ``[resource, 1]``: what the pod adds to each scored resource.
     """
 
     wanted: list[tuple[int, int]]
+    unmet: list[str]
     extra: IntArray = field(default_factory=lambda: np.zeros((0, 1), dtype=np.int64))
 
 
@@ -107,25 +118,30 @@ class NodeResourcesFit(SpecOnlyPlugin):
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes with a pod slot and every resource requested."""
-        wanted = self._requests(state, pod, nodes.table).wanted
+        data = self._requests(state, pod, nodes.table)
         passes: BoolArray | None = None
-        for column, amount in wanted:
+        for column, amount in data.wanted:
             enough = nodes.allocatable(column) - nodes.requested(column) >= amount
             passes = enough if passes is None else passes & enough
         assert passes is not None, "every pod asks for a pod slot"
-        return FilterResult(passes, lambda: _explain(wanted, nodes))
+        return FilterResult(passes, lambda: _explain(data, nodes))
 
     def _requests(self, state: CycleState, pod: PodInfo, table: NodeTable) -> _PreFilterState:
         data = state.get(self.name)
         if data is None:
             columns, wanted = pod.request_vector(table.resource_column)
-            names = table.resources.values
+            names, unmet = table.resources.values, list[str]()
+            if NOT_OFFERED in columns:
+                asked = [name for name, n in pod.requests.items() if n]
+                unmet = [n for n in asked if table.resource_column(n) == NOT_OFFERED]
+                unmet = [name for name in unmet if not self._is_ignored(name)]
             data = state[self.name] = _PreFilterState(
                 [
                     (column, amount)
                     for column, amount in sorted(zip(columns, wanted, strict=True), key=_pods_first)
-                    if not self._is_ignored(names[column])
-                ]
+                    if (unmet if column == NOT_OFFERED else not self._is_ignored(names[column]))
+                ],
+                _unmet_reasons(unmet),
             )
         assert isinstance(data, _PreFilterState)
         return data
@@ -142,7 +158,8 @@ class NodeResourcesFit(SpecOnlyPlugin):
 
         Upstream's scorer, unlike its filter, ignores pod-level requests.
         """
-        counted = pod_requests(pod.pod, defaults=NONZERO_DEFAULTS, pod_level=False)
+        names = {*self._resources, *NONZERO_DEFAULTS}
+        counted = pod_requests(pod.pod, defaults=NONZERO_DEFAULTS, pod_level=False, only=names)
         data = self._requests(state, pod, nodes.table)
         extra = [[counted.get(name, 0)] for name in self._resources]
         data.extra = np.array(extra, dtype=np.int64)
@@ -165,33 +182,45 @@ def _pods_first(wanted: tuple[int, int]) -> tuple[bool, int]:
     return wanted[0] != PODS, wanted[0]
 
 
-def _explain(wanted: list[tuple[int, int]], nodes: NodeView) -> GroupedRejections:
+def _explain(data: _PreFilterState, nodes: NodeView) -> GroupedRejections:
     """Group the rows by which resources they lack, and whether they could ever have them."""
-    lacks = np.zeros((len(wanted), nodes.length), dtype=np.uint8)
-    signature = np.zeros(nodes.length, dtype=np.uint64)
-    for place, (column, amount) in enumerate(wanted):
-        offer = nodes.allocatable(column)
-        lacks[place] = amount > offer - nodes.requested(column)
-        if column != PODS:
-            lacks[place] += amount > offer
-        # A digit of base 3; with more resources than 64 bits have of these it is a hash.
-        signature += lacks[place] * np.uint64(pow(3, place, 2**64))
-    _, first_of, kind_of = np.unique(signature, return_index=True, return_inverse=True)
+    states = [_lack(column, amount, nodes) for column, amount in data.wanted]
+    groups = np.zeros(nodes.length, dtype=np.int64)
+    for n, state in enumerate(reversed(states), start=1):
+        groups = 3 * groups + state
+        if n % _MAX_DIGITS == 0:
+            _, groups = np.unique(groups, return_inverse=True)
+    _, places, kind_of = np.unique(groups, return_index=True, return_inverse=True)
     kinds: list[Rejection] = []
-    place_of: list[int] = []
+    number_of: list[int] = []
     names = nodes.table.resources.values
-    for row in first_of.tolist():
-        lacking = [
-            (names[column], lack == 2)
-            for (column, _), lack in zip(wanted, lacks[:, row].tolist(), strict=True)
-            if lack
-        ]
-        place_of.append(len(kinds) if lacking else -1)
+    for place in places.tolist():
+        found = zip(data.wanted, (state.item(place) for state in states), strict=True)
+        lacking = [(column, state) for (column, _), state in found if state]
+        number_of.append(len(kinds) if lacking else -1)
         if lacking:
-            reasons = tuple(
-                "Too many pods" if name == "pods" else f"Insufficient {name}" for name, _ in lacking
-            )
-            hopeless = any(never for _, never in lacking)
+            reasons: list[str] = []
+            for column, _ in lacking:
+                if column == NOT_OFFERED:
+                    reasons += data.unmet
+                else:
+                    name = names[column]
+                    reasons.append("Too many pods" if name == "pods" else f"Insufficient {name}")
+            hopeless = any(state == _NEVER for _, state in lacking)
             code = Code.UNRESOLVABLE if hopeless else Code.UNSCHEDULABLE
-            kinds.append(Rejection(reasons, code))
-    return kinds, np.array(place_of, dtype=np.int64)[kind_of]
+            kinds.append(Rejection(tuple(reasons), code))
+    return kinds, np.array(number_of, dtype=np.int64)[kind_of]
+
+
+def _lack(column: int, amount: int, nodes: NodeView) -> IntArray:
+    """0 where there is enough, 1 where pods must go first, 2 where there is never enough."""
+    offer = nodes.allocatable(column)
+    lacks = (amount > offer - nodes.requested(column)).astype(np.int64)
+    return lacks if column == PODS else lacks + (amount > offer)
+
+
+def _unmet_reasons(unmet: list[str]) -> list[str]:
+    """Why a pod fits nowhere that asks for what no node has."""
+    reasons = [f"Insufficient {name}" for name in sorted(unmet)[:_MAX_NAMED]]
+    more = len(unmet) - len(reasons)
+    return [*reasons, *([f"Insufficient resources of {more} other names"] if more else [])]

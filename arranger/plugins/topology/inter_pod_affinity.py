@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final
 
@@ -14,11 +14,12 @@ from arranger.cluster import Cluster, NodeView, PodInfo
 from arranger.cluster.affinity_terms import (
     AffinityTerm,
     PodAffinityTerms,
+    Rows,
     TermRows,
     affinity_terms_of,
 )
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray, resized
-from arranger.cluster.topology_counts import TopologyCounts
+from arranger.cluster.topology_counts import TopologyCounts, sum_by_domain
 from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.status import SKIP, Code, CycleState, Status
@@ -38,6 +39,8 @@ class InterPodAffinityArgs(PluginArgs):
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
+#: Terms of a class of pods, or of others that concern it, whose sums are kept current one by one.
+_MAX_SUMS: Final = 8
 #: Topology key → domain → a number of pods, or a sum of weights.
 Domains = dict[str, IntArray]
 
@@ -67,6 +70,8 @@ class _PreFilterState:
     def sums(self, role: str, term: AffinityTerm, counts: IntArray | Mapping[int, int]) -> IntArray:
         """Domain → sum of ``counts``; ``role`` says which of a term's counts these are."""
         found = self._sums.get((role, term))
+        if found is None and len(self._sums) >= _MAX_SUMS:
+            return sum_by_domain(self.cluster.table, term.topology_key, counts)
         if found is None or not found.is_current:
             found = TopologyCounts(self.cluster.table, term.topology_key)
             self._sums[role, term] = found
@@ -96,9 +101,11 @@ class InterPodAffinity(Plugin):
             own = _resolve_namespaces(pod.affinity_terms, cluster)
             data = state[self.name] = _PreFilterState(cluster, own)
         own, existing = data.own, Domains()
+        if own.too_much:
+            text = f"pod affinity and anti-affinity have {own.too_much}, which are not looked at"
+            return self.reject(text, resolvable=False)
         others = cluster.table.affinity.required_anti
-        for term, rows in _matching_existing_terms(others, pod.pod, cluster):
-            _add_counts(existing, term.topology_key, data.sums("anti", term, rows))
+        _add_existing(existing, data, "anti", others, pod.pod)
         if not (existing or own.required or own.required_anti):
             return SKIP
         data.existing_anti_affinity_counts = existing
@@ -151,8 +158,8 @@ class InterPodAffinity(Plugin):
             ("preferred", 1, index.preferred),
             ("preferred anti", -1, index.preferred_anti),
         ):
-            for term, rows in _matching_existing_terms(terms, pod.pod, cluster) if weight else ():
-                _add_counts(liked, term.topology_key, data.sums(name, term, rows), weight)
+            if weight:
+                _add_existing(liked, data, name, terms, pod.pod, weight)
         data.topology_score = liked
         return None if liked else SKIP
 
@@ -223,6 +230,8 @@ class InterPodAffinity(Plugin):
 
 def _resolve_namespaces(terms: PodAffinityTerms, cluster: Cluster) -> PodAffinityTerms:
     """A new pod's terms with their namespace selectors turned into names."""
+    if terms.too_much:
+        return terms
     namespaces = [n.metadata for n in cluster.objects.in_namespace(Namespace, "")]
 
     def resolve(term: AffinityTerm) -> AffinityTerm:
@@ -279,13 +288,27 @@ def _matching_pod_counts(cluster: Cluster, terms: Sequence[AffinityTerm]) -> Int
     return counts.by_row()
 
 
-def _matching_existing_terms(
-    index: TermRows, pod: Pod, cluster: Cluster
-) -> Iterable[tuple[AffinityTerm, dict[int, int]]]:
+def _add_existing(
+    domains: Domains, data: _PreFilterState, role: str, index: TermRows, pod: Pod, weight: int = 1
+) -> None:
+    """Add up the terms of pods that are there, as far as they select ``pod``."""
     if not index:
-        return ()
+        return
+    cluster = data.cluster
     labels = cluster.objects.namespace_labels(pod.metadata.namespace)
-    return [(term, rows) for term, rows in index.items() if term.matches(pod, labels)]
+    by_key: dict[str, list[tuple[AffinityTerm, Rows]]] = {}
+    for term, rows in index.matching(pod, labels):
+        by_key.setdefault(term.topology_key, []).append((term, rows))
+    for key, terms in by_key.items():
+        if len(terms) <= _MAX_SUMS:
+            for term, rows in terms:
+                _add_counts(domains, key, data.sums(role, term, rows), weight)
+            continue
+        together: Rows = {}
+        for _, rows in terms:
+            for row, amount in rows.items():
+                together[row] = together.get(row, 0) + amount
+        _add_counts(domains, key, sum_by_domain(cluster.table, key, together), weight)
 
 
 def _add_counts(

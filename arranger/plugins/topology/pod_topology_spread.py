@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from math import log
 from typing import Annotated, Final, Literal
@@ -30,6 +30,10 @@ from arranger.plugins.topology.spread_constraints import (
     with_selector,
 )
 
+#: Constraints of one pod: each costs a look at all nodes.
+MAX_CONSTRAINTS: Final = 16
+#: Requirements of all its selectors, each of which is asked about each pod.
+MAX_REQUIREMENTS: Final = 128
 TOO_SKEWED: Final = Rejection(("node(s) didn't match pod topology spread constraints",))
 NO_LABEL: Final = Rejection(
     ("node(s) didn't match pod topology spread constraints (missing required label)",),
@@ -111,6 +115,8 @@ class PodTopologySpread(Plugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Count the pods of every domain; skip pods without hard constraints."""
         data: _PreFilterState | None = state.get(self.name)
+        if data is None and (why := _too_much(pod.pod.spec.topology_spread_constraints)):
+            return self.reject(why, resolvable=False)
         if data is None:
             data = state[self.name] = self._new_state(pod.pod, cluster)
         if not data.hard:
@@ -202,15 +208,18 @@ class PodTopologySpread(Plugin):
     @staticmethod
     def _hard(pod: PodInfo) -> list[SpreadConstraint]:
         """The pod's own hard constraints; the default ones would need the cluster."""
+        own = pod.pod.spec.topology_spread_constraints
         return [
             compile_constraint(c, pod.pod.metadata.labels)
-            for c in pod.pod.spec.topology_spread_constraints
+            for c in own
             if c.when_unsatisfiable == "DoNotSchedule"
         ]
 
     @staticmethod
     def _counts_now(pod: PodInfo, event: ClusterEvent) -> bool:
         """A pod that counts came or went, or its labels began or ceased to match."""
+        if _too_much(pod.pod.spec.topology_spread_constraints):
+            return False
         constraints = PodTopologySpread._hard(pod)
         if event.pod is None or not constraints:
             return True
@@ -225,6 +234,8 @@ class PodTopologySpread(Plugin):
     @staticmethod
     def _domains_changed(pod: PodInfo, event: ClusterEvent) -> bool:
         """A node with the topology keys was added or removed, or changed its domain or taints."""
+        if _too_much(pod.pod.spec.topology_spread_constraints):
+            return False
         constraints = PodTopologySpread._hard(pod)
         node, before = event.node, event.node_before
         if not constraints or (node is None and before is None):
@@ -251,6 +262,19 @@ class PodTopologySpread(Plugin):
         QueueingHint(ActionType.OWN_UPDATE),
         QueueingHint(ActionType.OTHER, lambda _, event: event.resource != "Namespace"),
     )
+
+
+def _too_much(constraints: Sequence[TopologySpreadConstraint]) -> str:
+    """What a pod's constraints have too much of; "" for nothing."""
+    if len(constraints) > MAX_CONSTRAINTS:
+        most = f"at most {MAX_CONSTRAINTS} are looked at"
+        return f"pod has {len(constraints)} topology spread constraints, and {most}"
+    selectors = (each.label_selector for each in constraints)
+    size = sum(len(s.match_labels) + len(s.match_expressions) for s in selectors if s is not None)
+    if size <= MAX_REQUIREMENTS:
+        return ""
+    most = f"at most {MAX_REQUIREMENTS} are looked at"
+    return f"the selectors of topology spread constraints have {size} requirements, and {most}"
 
 
 def _remaining_skew(
@@ -286,5 +310,5 @@ def _soft_counts(
     ids = nodes.label(constraint.key)
     size = len(np.unique(ids[candidates]))  # no label at all is a domain of its own
     among = complete & constraint.match_node_inclusion_policies(pod, nodes) & (ids != ABSENT)
-    pods = sum_by_domain(ids, counts, among, len(nodes.table.label_values))
+    pods = sum_by_domain(ids, counts, among, len(nodes.table.label_values(constraint.key)))
     return np.append(pods, 0), log(size + 2)

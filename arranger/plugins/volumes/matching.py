@@ -59,9 +59,8 @@ class UnboundClaim:
         """The best volume on each node, as an index; ``len(volumes)`` where there is none."""
         best = np.full(places.nodes.length, len(self.volumes), dtype=np.int64)
         by_value, others = self._index
-        values = places.nodes.table.label_values
         for key, numbers in by_value.items():
-            column = places.nodes.label(key)  # first, for a new column numbers its values
+            column, values = places.nodes.label(key), places.nodes.table.label_values(key)
             # The last entry is that of nodes without the label.
             of_value = np.full(len(values) + 1, len(self.volumes), dtype=np.int64)
             for value, number in numbers.items():

@@ -119,7 +119,7 @@ class NodeTopologyIndex:
         order, ordered = self._sorted[key]
         found: list[IntArray] = []
         for value in values:
-            number = self.nodes.table.label_values.find(value)
+            number = self.nodes.table.label_values(key).find(value)
             if number != ABSENT:
                 first, last = np.searchsorted(ordered, (number, number + 1))
                 found.append(order[first:last])

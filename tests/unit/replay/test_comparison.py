@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,3 +88,22 @@ def test_points_lie_where_the_axes_say() -> None:
     assert line is not None
     # A square of 340: nothing, half and all of the GPUs, each of them allocated at once.
     assert line.attrib["points"] == "0.00,340.00 170.00,170.00 340.00,0.00"
+
+
+HUGE = 2**40
+WORST = {
+    "a node of more GPUs than there are": ({"cpu": HUGE, "memory": HUGE, "gpus": HUGE}, {}),
+    "a pod that asks for them": ({}, {"gpus": HUGE}),
+    "a pod that lives for a century": ({}, {"duration": 36_525 * 86_400.0}),
+}
+
+
+@pytest.mark.parametrize("case", WORST.values(), ids=WORST.keys())
+def test_the_worst_that_a_trace_can_say_is_compared_and_drawn(
+    case: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    node, pod = case
+    nodes = (a_trace_node("n", **node),)
+    pods = tuple(a_trace_pod(f"p{n}", **pod) for n in range(3))
+    comparison = compare(Trace(nodes, pods, 0), ["BinPack"])
+    assert len(draw_svg(comparison)) < 100_000

@@ -11,8 +11,10 @@ from arranger.api.types.resource_claims import DeviceClass, DeviceId
 from arranger.cluster.cluster import Cluster
 from arranger.plugins.dynamicresources.allocation_result import build_allocation
 from arranger.plugins.dynamicresources.allocator import search
+from arranger.plugins.dynamicresources.cel_selectors import CompiledSelectors
+from arranger.plugins.dynamicresources.effort import Effort
 from arranger.plugins.dynamicresources.pools import pools_for
-from arranger.plugins.dynamicresources.requests import AllocationError
+from arranger.plugins.dynamicresources.requests import AllocationError, DeviceSelection
 from tests.builders import Member, NodeBuilder, a_cluster, a_node
 from tests.devices import (
     ATTRIBUTES,
@@ -41,7 +43,9 @@ def search_on(
         return cluster.objects.get(DeviceClass, "", name)
 
     pools = pools_for(node.build(), cluster.devices)
-    return cluster, search(built, pools, the_class, cluster.devices.claim_tracker.is_taken)
+    selection = DeviceSelection(CompiledSelectors(), Effort())
+    is_taken = cluster.devices.claim_tracker.is_taken
+    return cluster, search(built, pools, the_class, is_taken, selection)
 
 
 def chosen(claims: list[ClaimBuilder], *members: Member, node: NodeBuilder = N1) -> list[list[str]]:

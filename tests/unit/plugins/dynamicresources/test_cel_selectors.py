@@ -13,8 +13,8 @@ from arranger.plugins.dynamicresources import cel_selectors
 from arranger.plugins.dynamicresources.cel_library import Version
 from arranger.plugins.dynamicresources.cel_selectors import (
     CelSelector,
+    CompiledSelectors,
     SelectorError,
-    compile_selector,
 )
 from tests.devices import ATTRIBUTES, DRIVER, a_device
 
@@ -107,7 +107,7 @@ def test_what_cannot_be_judged_is_an_error(case: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("expression", ["device.driver ==", f'{ATTRIBUTES}[?"model"] == 1'])
 def test_what_cannot_be_read_is_an_error_of_its_own(expression: str) -> None:
-    refused = compile_selector(expression)
+    refused = CompiledSelectors().compile(expression)
     assert isinstance(refused, SelectorError)
     assert "CEL compile error" in str(refused)
 

@@ -11,6 +11,7 @@ from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins.dynamicresources import allocation_cache
 from arranger.plugins.dynamicresources.dynamic_resources import DynamicResources
+from arranger.plugins.dynamicresources.requests import DeviceSelection
 from tests.builders import Member, PodBuilder, a_cluster, a_node, a_pod
 from tests.devices import (
     DRIVER,
@@ -37,9 +38,9 @@ def test_replicas_are_searched_for_only_where_devices_have_changed(
     searches: list[str] = []
     search = allocation_cache.AllocationQuery._search
 
-    def counting(self: Any, row: int) -> Any:
+    def counting(self: Any, row: int, selection: DeviceSelection) -> Any:
         searches.append(cluster.table.name(row))
-        return search(self, row)
+        return search(self, row, selection)
 
     monkeypatch.setattr(allocation_cache.AllocationQuery, "_search", counting)
     plugin = DynamicResources()

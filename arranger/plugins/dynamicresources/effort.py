@@ -1,0 +1,48 @@
+"""What one look at the nodes may cost, counted so that it ends alike on every machine."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Units of about two microseconds each: what one attempt spends on looking for devices. What is
+#: found out is kept, and the next attempt goes on where this one stopped.
+MAX_EFFORT: Final = 40_000
+#: Units of a look at one node, of a step of a selector, and of compiling a token of one.
+NODE: Final = 10
+STEP: Final = 3
+TOKEN: Final = 10
+
+
+class EffortSpentError(Exception):
+    """No units are left: it is not known what would be found."""
+
+
+class Effort:
+    """The units that are left."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, units: int = MAX_EFFORT) -> None:
+        self._left = units
+
+    def spend(self, units: int) -> None:
+        """Take so many units; what they are for may be done once, however few were left.
+
+        Raises:
+            EffortSpentError: there were none left.
+        """
+        self.check()
+        self.count(units)
+
+    def check(self) -> None:
+        """Go no further if nothing is left.
+
+        Raises:
+            EffortSpentError: there are no units left.
+        """
+        if self._left <= 0:
+            raise EffortSpentError
+
+    def count(self, units: int) -> None:
+        """So many units have been spent."""
+        self._left -= units
