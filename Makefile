@@ -120,3 +120,4 @@ bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real contr
 	$(BIN)/python -m tests.benchmarks.bench_preemption --real
 	$(BIN)/python -m tests.benchmarks.bench_gangs
 	$(BIN)/python -m tests.benchmarks.bench_reclaim
+	$(BIN)/python -m tests.benchmarks.bench_slices
