@@ -116,3 +116,5 @@ bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real contr
 	$(BIN)/python -m tests.benchmarks.bench_preemption --real
 	$(BIN)/python -m tests.benchmarks.bench_gangs
 	$(BIN)/python -m tests.benchmarks.bench_reclaim
+	$(BIN)/python -m tests.benchmarks.bench_objects --over 100
+	$(BIN)/python -m tests.benchmarks.bench_memory
