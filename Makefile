@@ -9,6 +9,8 @@ LOCK := $(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe \
 # Status 5 is pytest's "no test selected": no failure in a tier that is still empty.
 NONE_IS_FINE := || [ $$? -eq 5 ]
 FAST := tests/unit tests/project tests/conformance tests/differential tests/simulation tests/api_conformance tests/hostile tests/fuzz
+# What our service accounts ask a real API server for, while its tests run.
+ASKED := $(CURDIR)/build/rights-asked.txt
 REAL := tests/controlplane tests/api_conformance tests/differential
 
 -include tests/controlplane/controlplane.mk
@@ -63,7 +65,9 @@ coverage: $(STAMP) ## Show which lines the tiers that need no Go leave out
 .PHONY: test-controlplane
 test-controlplane: $(STAMP) controlplane oracle ## The tier on the real control plane
 	@$(MAKE) --no-print-directory -k programs || echo "SKIPPED: tests with the programs that are not built"
-	$(BIN)/pytest -q -m "controlplane and not benchmark" $(REAL) $(NONE_IS_FINE)
+	@rm -f $(ASKED)
+	ARRANGER_RIGHTS_RECORD=$(ASKED) $(BIN)/pytest -q -m "controlplane and not benchmark" $(REAL) $(NONE_IS_FINE)
+	@[ ! -f $(ASKED) ] || $(BIN)/python -m tests.controlplane.audit $(ASKED)
 
 # What is left out is said before the tests, so that the output ends with pytest's closing line.
 .PHONY: test

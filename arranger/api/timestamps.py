@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def utc_now() -> datetime:
@@ -10,11 +14,26 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def after(moment: datetime, seconds: float) -> datetime:
+    """So many seconds later; at the end of the calendar where that is beyond it."""
+    try:
+        return moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return _LAST if seconds > 0 else _FIRST
+
+
 def micro_time(moment: datetime) -> str:
     """``metav1.MicroTime``: RFC 3339 in UTC with exactly six decimals."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    return _in_utc(moment).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def second_time(moment: datetime) -> str:
     """``metav1.Time``: RFC 3339 in UTC, whole seconds."""
-    return moment.astimezone(UTC).isoformat(timespec="seconds")[:-6] + "Z"
+    return _in_utc(moment).isoformat(timespec="seconds")[:-6] + "Z"
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:  # at one of the calendar's ends, by the hours of a zone
+        return _FIRST if moment.year == 1 else _LAST

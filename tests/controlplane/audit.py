@@ -44,8 +44,14 @@ UNASKED: Final[Mapping[tuple[str, str], str]] = {
     ("sparkoperator.k8s.io", "sparkapplications"): _ABSENT,
     ("argoproj.io", "workflows"): _ABSENT,
     ("batch.volcano.sh", "jobs/finalizers"): "asked by admission, of owners that block deletion",
+    ("resource.k8s.io", "resourceclaims/binding"): "asked by the server, of who allocates devices",
     ("authentication.k8s.io", "tokenreviews"): "asked where somebody reads metrics with a token",
     ("authorization.k8s.io", "subjectaccessreviews"): "as above",
+}
+#: The same by verb: what goes with another right, or comes after a fault only.
+RARE: Final[Mapping[str, str]] = {
+    "list": "servers that stream the first list answer a watch instead",
+    "get": "a write in conflict, or whose answer was lost, is settled by reading the object",
 }
 
 
@@ -53,6 +59,7 @@ def record(audit_log: Path) -> None:
     """Add what an audit log says to the record, if one is kept."""
     if (path := os.environ.get(RECORD)) and audit_log.exists():
         lines = sorted({"\t".join(each) for each in asked_in(audit_log.read_text().splitlines())})
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         with Path(path).open("a") as file:
             file.write("".join(f"{line}\n" for line in lines))
 
@@ -78,9 +85,16 @@ def compare(asked: Mapping[str, set[Right]]) -> list[str]:
     for account in ROLES:
         given, taken = granted(account), asked.get(account, set())
         found += [f"{account} lacks {right}" for right in sorted(taken - given)]
-        unasked = sorted(r for r in given - taken if r[:2] not in UNASKED)
+        unasked = sorted(r for r in given - taken if r[:2] not in UNASKED and r[2] not in RARE)
         found += [f"{account} never asks for {right}" for right in unasked]
     return found
+
+
+def _is_for_all(group: str, resource: str) -> bool:
+    """Whether every account may ask that, as what it may do itself."""
+    return group in ("authorization.k8s.io", "authentication.k8s.io") and resource.startswith(
+        "self"
+    )
 
 
 def main(path: str) -> int:
@@ -88,13 +102,12 @@ def main(path: str) -> int:
     asked: dict[str, set[Right]] = {}
     for line in Path(path).read_text().splitlines():
         account, decision, group, resource, verb = line.split("\t")
-        if decision == "allow":
+        if decision == "allow" and not _is_for_all(group, resource):
             asked.setdefault(account, set()).add((group, resource, verb))
-    problems = compare(asked)
-    sys.stdout.write(
-        "\n".join(problems or ["the rights asked for are those that are given"]) + "\n"
-    )
-    return 1 if problems else 0
+    problems = compare(asked) or ["the rights asked for are those that are given"]
+    sys.stdout.write("".join(f"{problem}\n" for problem in problems))
+    # A run of a part of the tests asks for less: what nobody asks for is for people to look at.
+    return 1 if any(" lacks " in problem for problem in problems) else 0
 
 
 if __name__ == "__main__":

@@ -161,6 +161,10 @@ class _Maker:
                 return choices.one_of(_TIMES if self._oddness else _TIMES[:4])
             case inspect.StrType():
                 return self._text(name)
+            case inspect.EnumType():
+                return choices.one_of([each.value for each in info.cls])
+            case inspect.LiteralType():
+                return choices.one_of(info.values)
         return choices.one_of((*_ODD, {"replicas": 3, "minAvailable": 10**20}))
 
     def _mapping(self, info: Any, name: str, depth: int) -> Object:

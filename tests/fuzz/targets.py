@@ -41,6 +41,7 @@ from arranger.kube.writes import protobuf
 from arranger.kube.writes.binding import bound_node
 from arranger.quota.queue_spec import read_queue
 from tests.builders import a_pod, a_queue
+from tests.fuzz.jobs import play_job, play_tyjob
 from tests.fuzz.worlds import play
 
 _TEXTS: Final = (
@@ -186,5 +187,7 @@ TARGETS: Final[dict[str, Target]] = {
     "claims in binary": _decoder(
         lambda data: protobuf.add_finalizer(data, "a/b"), ours=protobuf.ProtobufFormatError
     ),
+    "Jobs": Target(play_job, (b"\0", bytes(range(256))), cost=3),
+    "TYJobs": Target(play_tyjob, (b"\0", bytes(range(256))), cost=3),
     "whole objects": Target(play, (b"\0", bytes(range(256))), cost=20),
 }

@@ -185,13 +185,16 @@ def annotations() -> Iterator[Attack]:
         if name.isupper() and not name.startswith("_") and isinstance(value, str)
     }
     for number, (what, text) in enumerate(TEXTS.items()):
-        for key in keys:
-            name = f"note-{number}-{key.lower().replace('_', '-')}"
-            yield Attack(
-                f"{key} of a pod says {what}",
-                [annotated(pod(name), **{key: text})],
-                room="readers",
-            )
+        name = f"note-{number}"
+        for place, key in enumerate(keys):
+            if place % 3 == number % 3:
+                yield Attack(
+                    f"{key} of a pod says {what}",
+                    [annotated(pod(f"{name}-{place}"), **{key: text})],
+                )
+        both = annotated(pod(name), **dict.fromkeys(keys, text))
+        both["metadata"]["labels"] = both["metadata"]["annotations"]
+        yield Attack(f"all annotations and labels of a pod say {what}", [both])
         for kind, make in (("PodGroup", pod_group), ("Volcano Job", job), ("TYJob", tyjob)):
             name = f"notes-{number}-{kind.lower().replace(' ', '-')}"
             notes = dict.fromkeys(keys, text)

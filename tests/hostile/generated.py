@@ -57,6 +57,8 @@ ADMINS: Final[dict[tuple[str, str], type]] = {
     ("resource.k8s.io/v1", "ResourceSlice"): resource_claims.ResourceSlice,
     ("resource.k8s.io/v1", "DeviceClass"): resource_claims.DeviceClass,
 }
+#: Kinds whose objects are in no namespace.
+CLUSTER_SCOPED: Final = {kind for _, kind in ADMINS} - {"CSIStorageCapacity"} | {"Queue"}
 #: What the server writes and nobody else.
 _SERVERS: Final = {"name", "namespace", "uid", "resourceVersion"}
 
@@ -127,7 +129,8 @@ def _base(api_version: str, kind: str, sentence: str) -> Object:
     name = f"g-{number:08x}"
     made = _sound(api_version, kind, name, bound=bool(number & 1))
     made |= {"apiVersion": api_version, "kind": kind}
-    made["metadata"] = {**made.get("metadata", {}), "name": name, "namespace": CULPRIT}
+    home = {} if kind in CLUSTER_SCOPED else {"namespace": CULPRIT}
+    made["metadata"] = {**made.get("metadata", {}), "name": name, **home}
     return made
 
 

@@ -15,6 +15,8 @@ from tests.paths import REPO
 
 #: Kilobytes that a page of the lines of ``/proc/*/status`` counts in.
 _KIB: Final = 1024
+#: Seconds that a process may take to end in good order; kubelets give it 30.
+STOPPED_WITHIN: Final = 25.0
 
 
 @dataclass(slots=True)
@@ -66,7 +68,7 @@ class ArrangerProcess:
         if self.alive:
             self.process.send_signal(signal.SIGTERM)
             try:
-                return await asyncio.wait_for(self.process.wait(), 8)
+                return await asyncio.wait_for(self.process.wait(), STOPPED_WITHIN)
             except TimeoutError:
                 await self.kill()
                 return None

@@ -9,15 +9,11 @@ from tests.hostile.attack import Attack
 
 #: Expression for names of attacks → what they do.
 UNMENDED: Final[dict[str, str]] = {
-    r"(TYJob|Job|PodGroup|Gang|Queue|Command)\b.*(lists|objects|digits|1e308)": (
-        "JSON that kopf cannot read makes the controllers deaf for its kind"
-    ),
-    r"wants 10,000|minimum is 10,000": ("others' jobs wait while the pods of a large one are made"),
-    r"a bound pod requests?": (
+    r"bound pod('s)? (comes to )?requests?|a node offers|a resized pod's status": (
         "more use of a node than it has counts against all gangs that state minResources"
     ),
-    r"a node offers|a resized pod's status": (
-        "the same: what a node cannot have counts in the cluster's total"
+    r"a pod requests 1?5,000 resources|selects devices by 27,000 turns": (
+        "the loop is held until the lease is lost"
     ),
 }
 

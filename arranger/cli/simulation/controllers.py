@@ -19,6 +19,7 @@ from arranger.controllers.runtime.informers import (
     unstructured_informer,
 )
 from arranger.controllers.runtime.objects import UnstructuredObject
+from arranger.controllers.runtime.worker_thread import at_once
 from arranger.controllers.tyjob.controller import TYJobController
 from arranger.controllers.vcjob.controller import JobController
 from arranger.embedded.server import EmbeddedCluster
@@ -31,7 +32,7 @@ async def run_job_controllers(
 ) -> None:
     """Run TYJobs and Jobs of ``batch.volcano.sh`` until cancelled, in virtual time."""
     transport = InProcessTransport(cluster, user="controllers")
-    options = ControllerOptions(schedulers, rng=rng, now=virtual_now)
+    options = ControllerOptions(schedulers, rng=rng, now=virtual_now, run_aside=at_once)
     jobs, tyjobs = JobController(transport, options), TYJobController(transport, options)
     commands = MultiNamespaceInformer(
         transport, options, f"/apis/{COMMAND_API}", "commands", Command, jobs.commands

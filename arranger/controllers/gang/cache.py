@@ -144,11 +144,11 @@ class GangCache:
         before = self.registry.gang_of(uid)
         if membership is None:
             return set() if before is None else self.on_pod_deleted(uid)
+        member = summarize_member(pod, membership)
         changed = self.registry.on_pod_updated(pod, membership)
         if before is not None and before.name != membership.gang:
             self._remove_member(before.name, uid)
             changed.add(before.name)
-        member = summarize_member(pod, membership)
         members = self._members.setdefault(membership.gang, {})
         if members.get(uid) != member:
             members[uid] = member
@@ -164,10 +164,9 @@ class GangCache:
         return self.registry.on_pod_deleted(uid) | {gang.name}
 
     def _remove_member(self, name: str, uid: str) -> None:
-        members = self._members[name]
-        del members[uid]
-        if not members:
-            del self._members[name]
+        members = self._members.get(name, {})
+        members.pop(uid, None)  # it is not there if its update has failed half-way
+        if not members and self._members.pop(name, None) is not None:
             self._without_pods.add(name)
 
     def on_definition_updated(self, group: str, fields: frozenset[str] | None) -> set[str]:

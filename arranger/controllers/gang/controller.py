@@ -74,7 +74,9 @@ class GangController:
             )
             for group in (GANG_GROUP, *POD_GROUP_KINDS)
         }
-        self._reconciler = GangReconciler(Writer(transport), cache, self.work_queue, options.now)
+        self._reconciler = GangReconciler(
+            Writer(transport), cache, self.work_queue, options.now, options.run_aside
+        )
 
     @property
     def informers(self) -> Sequence[MultiNamespaceInformer[Any]]:

@@ -20,7 +20,7 @@ from arranger.controllers.gang.cache import (
 )
 from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
-from arranger.controllers.runtime.worker_thread import run_aside
+from arranger.controllers.runtime.worker_thread import RunAside
 from arranger.controllers.runtime.writer import StatusError, Writer
 from arranger.gangs.gang_object import gang_manifest, gangs_path
 
@@ -38,6 +38,7 @@ class GangReconciler:
     cache: GangCache
     work_queue: WorkQueue
     now: Callable[[], datetime]
+    run_aside: RunAside
 
     async def reconcile(self, name: str) -> Result | float:
         """Write what is to be written about one gang."""
@@ -46,7 +47,7 @@ class GangReconciler:
 
     async def _reconcile(self, name: str) -> Result | float:
         summarizer, size = self.cache.summarizer(name)
-        summary = await run_aside(summarizer, size=size)
+        summary = await self.run_aside(summarizer, size=size)
         for change in self.cache.changes(name, second_time(self.now()), summary):
             try:
                 await self._write(change)

@@ -37,6 +37,7 @@ from arranger.controllers.queue.entries import (
 from arranger.controllers.queue.promises import Promises
 from arranger.controllers.runtime.objects import is_stale
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
+from arranger.quota.min_resources import requested_minimum
 from arranger.quota.queue_rights import TenantRights
 from arranger.quota.queue_spec import (
     QueueQuota,
@@ -82,6 +83,8 @@ class QueueCache:
         self._node_cards: dict[str, Cards] = {}
         self._allocatable: dict[str, Amounts] = {}
         self._pods: dict[str, PodEntry] = {}
+        #: Pods that could not be counted anew when something else had changed.
+        self._uncounted: set[str] = set()
         self._pods_on_node: dict[str, set[str]] = {}
         self._pods_of_pod_group: dict[str, set[str]] = {}
         #: Queue → what its own pods use, those of its children not counted.
@@ -172,7 +175,7 @@ class QueueCache:
 
     def _set_node_cards(self, node: str, cards: Cards) -> set[str]:
         if self._node_cards.get(node, NO_CARDS) == cards:
-            return set()
+            return self._recount(())
         if cards:
             self._node_cards[node] = cards
         else:
@@ -188,6 +191,8 @@ class QueueCache:
         return self._set_pod_group(name, None)
 
     def _set_pod_group(self, name: str, group: VolcanoPodGroup | None) -> set[str]:
+        allowed = "" if group is None else self._allowed(queue_of(group), group.metadata)
+        wanted = {} if group is None else requested_minimum(group)
         before = self.pod_groups.pop(name, None)
         names: set[str] = set()
         self.promises.remove_group(name)
@@ -196,31 +201,34 @@ class QueueCache:
             self._pod_groups_in_queue[queue].discard(name)
             names.add(queue)
         if group is not None:
-            queue = self._allowed(queue_of(group), group.metadata)
-            self.pod_groups[name], self._queue_of_pod_group[name] = group, queue
-            self.promises.set_group(name, queue, group)
-            self._pod_groups_in_queue.setdefault(queue, set()).add(name)
-            names.add(queue)
+            self.pod_groups[name], self._queue_of_pod_group[name] = group, allowed
+            self.promises.set_group(name, allowed, group.status.phase, wanted)
+            self._pod_groups_in_queue.setdefault(allowed, set()).add(name)
+            names.add(allowed)
         # A queue is Closing as long as one below it has work.
         concerned = {queue for each in names for queue in self._with_ancestors(each)}
         same_queue = len(names) == 1 and before is not None and group is not None
         if same_queue and before is not None and group is not None:
-            return set() if before.status.phase == group.status.phase else concerned
+            changed = before.status.phase != group.status.phase
+            return self._recount(()) | (concerned if changed else set())
         return concerned | self._recount(self._pods_of_pod_group.get(name, ()))
 
     def on_pod_updated(self, pod: Pod) -> set[str]:
         """A pod was added or edited."""
         before = self._pods.get(pod.metadata.uid)
-        entry = self._entry_for(pod)
-        if before is not None and before.charged_by == entry.charged_by:
-            self._pods[pod.metadata.uid] = replace(before, pod=pod)
+        # What may go wrong goes wrong before anything is counted anew.
+        charged = self._charged(self._entry_for(pod))
+        self._uncounted.discard(pod.metadata.uid)
+        if before is not None and before.charged_by == charged.charged_by:
+            self._pods[pod.metadata.uid] = charged
             return set()
         left = self.on_pod_deleted(pod.metadata.uid)
-        return left | self._add_pod(entry)
+        return left | self._add_pod(charged)
 
     def on_pod_deleted(self, uid: str) -> set[str]:
         """A pod was deleted."""
         entry = self._pods.pop(uid, None)
+        self._uncounted.discard(uid)
         if entry is None:
             return set()
         _discard(self._pods_on_node, entry.pod.spec.node_name, uid)
@@ -238,13 +246,8 @@ class QueueCache:
 
     def _add_pod(self, entry: PodEntry) -> set[str]:
         uid, node = entry.pod.metadata.uid, entry.pod.spec.node_name
-        entry = replace(entry, queue=self._queue_for(entry), usage=Usage())
         if entry.state == BOUND:
             add_amounts(self.total_requests, entry.requests)
-            cards = self._node_cards.get(node, NO_CARDS)
-            names = set(cards.values())
-            for name, n in charges_for(entry.requests, cards).items():
-                (entry.usage.cards if name in names else entry.usage.resources)[name] += n
             self._pods_on_node.setdefault(node, set()).add(uid)
         if entry.pod_group:
             self._pods_of_pod_group.setdefault(entry.pod_group, set()).add(uid)
@@ -256,6 +259,16 @@ class QueueCache:
             workloads.setdefault(entry.workload, Counter())[entry.state] += 1
         return self._with_ancestors(entry.queue)
 
+    def _charged(self, entry: PodEntry) -> PodEntry:
+        """A pod where it is charged now, and with what."""
+        usage = Usage()
+        if entry.state == BOUND:
+            cards = self._node_cards.get(entry.pod.spec.node_name, NO_CARDS)
+            names = set(cards.values())
+            for name, n in charges_for(entry.requests, cards).items():
+                (usage.cards if name in names else usage.resources)[name] += n
+        return replace(entry, queue=self._queue_for(entry), usage=usage)
+
     def _queue_for(self, entry: PodEntry) -> str:
         group = self.pod_groups.get(entry.pod_group)
         inherited = queue_of(group) if group is not None else DEFAULT_QUEUE
@@ -266,10 +279,19 @@ class QueueCache:
 
     def _recount(self, uids: Iterable[str]) -> set[str]:
         names: set[str] = set()
-        for uid in list(uids):
-            entry = self._pods[uid]
+        errors: list[Exception] = []
+        for uid in self._uncounted.union(uids) & self._pods.keys():
+            try:
+                entry = self._charged(self._pods[uid])
+            except Exception as error:  # the others are counted all the same
+                errors.append(error)
+                self._uncounted.add(uid)
+                continue
+            self._uncounted.discard(uid)
             names |= self.on_pod_deleted(uid)
             names |= self._add_pod(entry)
+        if errors:
+            raise errors[0]
         return names
 
     def _entry_for(self, pod: Pod) -> PodEntry:

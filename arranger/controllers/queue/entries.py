@@ -78,5 +78,5 @@ class PodEntry:
     @property
     def charged_by(self) -> tuple[object, ...]:
         """What of the pod decides how it is charged and counted."""
-        what = (self.declared_queue, self.pod_group, self.workload)
-        return *what, self.state, self.ours, self.requests
+        what = (self.declared_queue, self.pod_group, self.workload, self.queue)
+        return *what, self.state, self.ours, self.requests, self.usage

@@ -6,8 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from arranger.api.resource_requests import Amounts, add_amounts
-from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.quota.min_resources import requested_minimum
 
 
 @dataclass(slots=True)
@@ -29,8 +27,8 @@ class Promises:
 
     def __init__(self) -> None:
         self.total: Counter[str] = Counter()
-        #: PodGroup → its queue, and what it wants and is promised.
-        self._groups: dict[str, tuple[str, VolcanoPodGroup]] = {}
+        #: PodGroup → its queue, its phase and what it wants; and what it is promised.
+        self._groups: dict[str, tuple[str, str, Amounts]] = {}
         self._promised: dict[str, Amounts] = {}
         self._members: dict[str, _Members] = {}
         self._by_queue: dict[str, Counter[str]] = {}
@@ -44,10 +42,10 @@ class Promises:
         found = self._by_queue.get(queue)
         return 0 if found is None else found[resource]
 
-    def set_group(self, key: str, queue: str, group: VolcanoPodGroup) -> None:
-        """A PodGroup was added or edited."""
+    def set_group(self, key: str, queue: str, phase: str, wanted: Amounts) -> None:
+        """A PodGroup was added or edited; ``wanted``: its ``minResources``."""
         self._count(key, -1)
-        self._groups[key] = queue, group
+        self._groups[key] = queue, phase, wanted
         self._count(key, 1)
 
     def remove_group(self, key: str) -> None:
@@ -69,8 +67,8 @@ class Promises:
         """Count what a PodGroup is promised now, or with -1 count it no more."""
         if key not in self._groups:
             return
-        queue, group = self._groups[key]
-        amounts = self._work_out(key, group) if sign > 0 else self._promised.pop(key, {})
+        queue, phase, wanted = self._groups[key]
+        amounts = self._work_out(key, phase, wanted) if sign > 0 else self._promised.pop(key, {})
         if not amounts:
             return
         if sign > 0:
@@ -80,11 +78,11 @@ class Promises:
         if not self._by_queue[queue]:
             del self._by_queue[queue]
 
-    def _work_out(self, key: str, group: VolcanoPodGroup) -> Amounts:
-        wanted, members = requested_minimum(group), self._members.get(key)
-        if group.status.phase == "Inqueue" and members is None:
+    def _work_out(self, key: str, phase: str, wanted: Amounts) -> Amounts:
+        members = self._members.get(key)
+        if phase == "Inqueue" and members is None:
             return wanted
-        if group.status.phase != "Running":
+        if phase != "Running":
             return {}
         held: Counter[str] = Counter() if members is None else members.held
         return {name: max(0, n - held[name]) for name, n in wanted.items()}

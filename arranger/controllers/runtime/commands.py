@@ -35,9 +35,8 @@ class PendingCommands:
 
         One that somebody has begun to delete is withdrawn.
         """
-        uid = command.metadata.uid
+        uid, key = command.metadata.uid, self._key_of(command)
         changed = self._remove(uid)
-        key = self._key_of(command)
         if key is None or uid in self._gone or command.metadata.deletion_timestamp is not None:
             return changed
         self._pending.setdefault(key, {})[uid] = command

@@ -13,6 +13,7 @@ import kopf
 from arranger.api.timestamps import utc_now
 from arranger.controllers.runtime.barrier import ObjectBarrier
 from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.worker_thread import RunAside, run_aside
 from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter
 
@@ -39,6 +40,7 @@ class ControllerOptions:
         command_namespaces: where Commands for Queues are obeyed; empty for everywhere.
         problems: hears what can be read and what cannot.
         metrics: counts what is watched and what is quarantined.
+        run_aside: does large pieces of pure work.
         barrier: keeps what one object makes our code raise from the others.
     """
 
@@ -53,6 +55,7 @@ class ControllerOptions:
     problems: ProblemReporter = IGNORE_PROBLEMS
     metrics: MetricsRecorder = NULL_METRICS
     barrier: ObjectBarrier = field(default_factory=ObjectBarrier)
+    run_aside: RunAside = run_aside
 
 
 def watch_definitions(

@@ -64,6 +64,7 @@ class TYJobController:
             lambda plural, owned: self._informers[plural].record(owned),
             TYJobPolicy(options.schedulers[0], options.scheduling_timeout),
             options.now,
+            options.run_aside,
         )
 
     @property

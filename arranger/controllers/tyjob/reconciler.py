@@ -15,7 +15,7 @@ from arranger.api.types.tyjob import API_VERSION, TYJob
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result
-from arranger.controllers.runtime.worker_thread import run_aside
+from arranger.controllers.runtime.worker_thread import RunAside
 from arranger.controllers.runtime.writer import MAX_CREATED, StatusError, Writer, slow_start
 from arranger.controllers.tyjob.cache import OwnedObject, TYJobCache, decode_owned, is_owned_by
 from arranger.controllers.tyjob.state_machine import TYJobPolicy, plan
@@ -49,6 +49,7 @@ class TYJobReconciler:
     record: Callable[[str, OwnedObject], None]
     policy: TYJobPolicy
     now: Callable[[], datetime]
+    run_aside: RunAside
 
     async def reconcile(self, key: str) -> Result | float:
         """Look at one job, and write what follows."""
@@ -72,7 +73,7 @@ class TYJobReconciler:
         observed = self.cache.observed_state(job)
         size = max(job.size, len(observed.pods))
         work = partial(plan, job, observed, self.now(), self.policy)
-        planned = await run_aside(work, size=size)
+        planned = await self.run_aside(work, size=size)
         if planned.status:
             await self._write_status(job, planned.status)
             for note in planned.events:

@@ -66,7 +66,13 @@ class JobController:
             pending.on_updated, pending.on_deleted, self.work_queue.enqueue
         )
         self._reconciler = JobReconciler(
-            Writer(transport), cache, pending, self._events, self._pods.record, options.now
+            Writer(transport),
+            cache,
+            pending,
+            self._events,
+            self._pods.record,
+            options.now,
+            options.run_aside,
         )
 
     @property

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from arranger.api.parsing.duration import parse_duration
+from arranger.api.timestamps import after
 from arranger.api.types.volcano_job import JobAction, JobPod, LifecycleEvent, LifecyclePolicy, Task
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.snapshot import JobSnapshot
@@ -227,7 +228,7 @@ def _matches(policy: LifecyclePolicy, cause: Cause) -> bool:
 def _due_at(policy: LifecyclePolicy, cause: Cause) -> datetime | None:
     if not policy.timeout or cause.since is None:
         return None
-    return cause.since + timedelta(seconds=parse_duration(policy.timeout))
+    return after(cause.since, parse_duration(policy.timeout))
 
 
 def _decision(cause: Cause, action: JobAction) -> Decision:

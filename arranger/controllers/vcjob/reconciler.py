@@ -22,7 +22,7 @@ from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result
-from arranger.controllers.runtime.worker_thread import run_aside
+from arranger.controllers.runtime.worker_thread import RunAside
 from arranger.controllers.runtime.writer import MAX_CREATED, StatusError, Writer, slow_start
 from arranger.controllers.vcjob.cache import JobCache
 from arranger.controllers.vcjob.commands import is_dropped, is_settled
@@ -61,6 +61,7 @@ class JobReconciler:
     events: EventBroadcaster
     record_pod: Callable[[JobPod], None]
     now: Callable[[], datetime]
+    run_aside: RunAside
     _refusals: dict[str, str] = field(default_factory=dict)
 
     async def reconcile(self, name: str) -> Result | float:
@@ -86,7 +87,9 @@ class JobReconciler:
                 return Result.DONE
         commanded = replace(snapshot, command=command)
         size = max(snapshot.spec.replicas, len(snapshot.pods))
-        planned, notes = await run_aside(lambda: (plan(commanded), _notes(commanded)), size=size)
+        planned, notes = await self.run_aside(
+            lambda: (plan(commanded), _notes(commanded)), size=size
+        )
         self._announce(snapshot, notes)
         if planned.is_empty:
             return self._all_created(snapshot, _wait(snapshot, planned))

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from arranger.api.annotations import JOB_ACTION
-from arranger.api.timestamps import second_time
+from arranger.api.timestamps import after, second_time
 from arranger.api.types.volcano_job import JobAction, JobPhase
 from arranger.controllers.runtime.objects import Object
 from arranger.controllers.vcjob.controlled_resources import ControlledResources
@@ -266,7 +266,7 @@ def _apply(snapshot: JobSnapshot, state: NextStatus, decision: Decision) -> Next
 def _expiry(snapshot: JobSnapshot) -> datetime | None:
     ended = snapshot.job.status.state.last_transition_time
     ttl = snapshot.spec.ttl_seconds_after_finished
-    return None if ttl is None or ended is None else ended + timedelta(seconds=ttl)
+    return None if ttl is None or ended is None else after(ended, ttl)
 
 
 def build_status(snapshot: JobSnapshot, state: NextStatus) -> Object:

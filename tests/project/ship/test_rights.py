@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.controlplane.audit import PREFIX, UNASKED, asked_in, compare
+from tests.controlplane.audit import PREFIX, RARE, UNASKED, asked_in, compare
 from tests.rights import ROLES, Right, granted, right_of
 
 PODS = "/api/v1/namespaces/a/pods"
@@ -74,3 +74,10 @@ def test_what_may_stay_unasked_is_given_and_has_a_reason() -> None:
     given = {right[:2] for account in ROLES for right in granted(account)}
     assert UNASKED.keys() <= given
     assert all(UNASKED.values())
+    assert {right[2] for account in ROLES for right in granted(account)} >= RARE.keys()
+
+
+def test_what_a_fault_only_asks_for_may_stay_unasked() -> None:
+    asked = {account: set(granted(account)) for account in ROLES}
+    asked["arranger"] -= {("", "pods", "get"), ("", "nodes", "list")}
+    assert compare(asked) == []

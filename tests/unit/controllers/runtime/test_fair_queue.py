@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from arranger.controllers.runtime.work_queue import FairQueue
-from arranger.controllers.runtime.worker_thread import run_aside
+from arranger.controllers.runtime.worker_thread import at_once, run_aside
 
 #: Sentence → keys as they come, and in which order they are taken.
 ORDERS: dict[str, tuple[list[str], list[str]]] = {
@@ -58,3 +58,4 @@ async def test_large_work_is_done_beside_the_loop(size: int) -> None:
             return False
 
     assert await run_aside(work, size=size) is (size == 1)
+    assert await at_once(work, size=size)

@@ -1,0 +1,55 @@
+"""A restart among hostile objects, and what is left when they are gone."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from tests.hostile import audit, generated, tenancy
+from tests.hostile.attack import Attack
+from tests.hostile.cluster import HostileCluster
+from tests.hostile.play import damage
+from tests.hostile.unmended import unmended
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+#: Bytes by which a process may be larger after all than before it met any.
+LEFT = 150 * 1024 * 1024
+QUARANTINED = re.compile(r"^arranger_quarantined_objects(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
+
+
+def _attacks() -> list[Attack]:
+    tables = (
+        audit.deep(),
+        audit.templates(),
+        audit.amounts(),
+        tenancy.groups(),
+        generated.of_tenants(48),
+        generated.of_definitions(48),
+        generated.of_admins(96),
+    )
+    return [attack for attack in itertools.chain(*tables) if unmended(attack) is None]
+
+
+async def test_both_start_again_among_them_and_forget_them(cluster: HostileCluster) -> None:
+    before = cluster.resident_bytes()
+    attacks = _attacks()
+    for obj in (obj for attack in attacks for obj in attack.objects):
+        cluster.create(obj)
+    assert await damage(cluster, before) is None
+    for _ in range(2):
+        assert await cluster.stop() == [0, 0]
+        await cluster.start()
+        await cluster.until_served()
+        assert await damage(cluster, before) is None
+    for obj in (obj for attack in attacks for obj in attack.objects):
+        cluster.delete(obj)
+    cluster.clear()
+    assert await damage(cluster, before) is None
+    for name in ("run", "controllers"):
+        left = QUARANTINED.findall(await cluster.get(name, "/metrics"))
+        assert [count for count in left if float(count)] == [], name
+    after = cluster.resident_bytes()
+    assert {name: size for name, size in after.items() if size > before[name] + LEFT} == {}
