@@ -122,3 +122,4 @@ bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real contr
 	$(BIN)/python -m tests.benchmarks.bench_reclaim
 	$(BIN)/python -m tests.benchmarks.bench_objects --over 100
 	$(BIN)/python -m tests.benchmarks.bench_memory
+	$(BIN)/python -m tests.benchmarks.bench_slices

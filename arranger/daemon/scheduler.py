@@ -52,8 +52,10 @@ from arranger.kube.writes.dispatcher import TICK, ApiDispatcher
 
 log = structlog.get_logger(__name__)
 
-#: Entities tried before other tasks may run: two to five milliseconds.
+#: Entities tried before other tasks may run, two to five milliseconds mostly; and the seconds after
+#: which none is begun, for those that cost more.
 ENTITIES_PER_STEP = 64
+SECONDS_PER_STEP = 0.02
 #: Bindings decided but not settled at most; later arrivals of higher priority overtake the rest.
 MAX_BACKLOG = 1024
 
@@ -76,6 +78,7 @@ class Scheduler:
         write_transport: a cheaper transport for writes, if there is one.
         rng: spreads retries; pass a seeded one to replay a simulation.
         clock: the calendar, in seconds since 1970; pass a virtual one to a simulation.
+        perf_counter: measures how long decisions take; pass one that stands still to a simulation.
         extender_transport: how extenders are reached, if not by HTTP.
         open_lease: opens a transport for the lease alone, which is then kept by a thread.
         problems: hears what works and what does not.
@@ -93,6 +96,7 @@ class Scheduler:
         write_transport: RequestTransport | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
+        perf_counter: Callable[[], float] = time.perf_counter,
         extender_transport: ExtenderTransport | None = None,
         open_lease: OpenTransport | None = None,
         problems: ProblemReporter = IGNORE_PROBLEMS,
@@ -102,7 +106,7 @@ class Scheduler:
         self._problems = problems
         self._decision_log = DecisionLog(call_later)
         self._rng = rng or random.Random()
-        self._clock = clock
+        self._clock, self._perf_counter = clock, perf_counter
         self._identity = identity
         self._write_transport = write_transport or transport
         self._extender_transport = extender_transport
@@ -132,7 +136,7 @@ class Scheduler:
             extenders=self._extenders,
             parallel_extender_calls=config.extender_parallelism,
             to_unix_time=lambda now: clock() - loop_time() + now,
-            perf_counter=time.perf_counter,
+            perf_counter=self._perf_counter,
             quarantine=self._quarantine,
             left_out=self._restarts.left_out,
         )
@@ -320,7 +324,7 @@ class Scheduler:
         return self.may_write() and self._backlog < MAX_BACKLOG
 
     def _run_engine(self) -> None:
-        effects = self.engine.run(loop_time(), limit=ENTITIES_PER_STEP)
+        effects = self.engine.run(loop_time(), limit=ENTITIES_PER_STEP, seconds=SECONDS_PER_STEP)
         self.metrics.collect(self.engine)
         for effect in effects:
             try:

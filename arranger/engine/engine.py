@@ -7,6 +7,7 @@ of them with :meth:`Engine.on_outcome`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 
@@ -117,6 +118,7 @@ class Engine:
         ``left_out``: see :class:`~arranger.engine.faults.barrier.Barrier`.
         """
         gang_config, quotas = gang_policy or GangPolicy(), quota_config or QuotaConfig()
+        self._perf_counter = perf_counter or (lambda: 0.0)
         # State.
         registry = self.registry = GangRegistry()
         owners = PodOwners()
@@ -283,7 +285,7 @@ class Engine:
             rollback,
             frozenset(schedulers),
             dict(left_out or {}),
-            perf_counter or (lambda: 0.0),
+            self._perf_counter,
         )
         self.handlers = EventHandlers(
             initial,
@@ -304,12 +306,14 @@ class Engine:
 
     # --- deciding --------------------------------------------------------------------------
 
-    def run(self, now: float, *, limit: int = 256) -> list[Effect]:
+    def run(self, now: float, *, limit: int = 256, seconds: float = math.inf) -> list[Effect]:
         """Try at most ``limit`` pods, or one gang; returns what is to be done.
 
-        Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
+        None is begun after so many ``seconds``, as ``perf_counter`` measures them. Call again at
+        once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
-        barrier, pop = self.barrier, self.queue.pop
+        barrier, pop, perf_counter = self.barrier, self.queue.pop, self._perf_counter
+        ends = perf_counter() + seconds if seconds < math.inf else math.inf
         self._context.clock.advance(now)
         if barrier.check_is_due(now):
             barrier.check(self.check_consistent, now)
@@ -327,6 +331,8 @@ class Engine:
                 break
             limit -= len(entity.members)
             barrier.attempt(entity, now, partial(self._scheduler.schedule_one, entity, now))
+            if ends < math.inf and perf_counter() >= ends:
+                break
         barrier.run(now, partial(self._gang_scheduler.bind_ready, now))
         barrier.run(now, partial(self._extender_calls.start_waiting, now))
         self._context.outbox.extend(self.cluster.devices.claim_tracker.take_effects())

@@ -72,7 +72,7 @@ class QueueingHint:
 
     def matches(self, pod: PodInfo, event: ClusterEvent) -> bool:
         """Whether ``event`` may make ``pod`` schedulable."""
-        if not (self.action_types & event.action_type):
+        if not self.action_types.value & event.action_type.value:
             return False
         if self.hint is None:
             return True

@@ -76,6 +76,7 @@ async def _simulate(
         identity="simulation",
         rng=random.Random(seed),
         clock=lambda: virtual_now().timestamp(),
+        perf_counter=lambda: 0.0,
     )
     kubelets = HollowKubelets(InProcessTransport(cluster), now=virtual_now)
     workloads = HollowControllers(cluster, now=virtual_now)

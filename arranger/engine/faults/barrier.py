@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -369,7 +370,8 @@ class Barrier:
     def _tell(self, found: QuarantinedObject, obj: Any) -> None:
         waits = isinstance(obj, Pod) and not obj.spec.node_name
         if waits and obj.spec.scheduler_name in self._schedulers:
-            self._context.outbox.extend(pod_events.set_aside(obj, found.message))
+            with suppress(Exception):  # it is in the log and counted, whatever can be made of it
+                self._context.outbox.extend(pod_events.set_aside(obj, found.message))
         else:
             self._context.outbox.append(quarantined_event(found))
 

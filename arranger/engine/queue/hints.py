@@ -10,6 +10,26 @@ from arranger.engine.entity import GANG, RESERVATION, QueuedEntity
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 
 
+def is_asked_for(entity: QueuedEntity, event: ClusterEvent) -> bool:
+    """Whether an event is of a type that may help an entity; cheap, and nothing of pods is asked.
+
+    Entities with equal ``rejected_by`` and profile, all lone pods or all gangs, are told the same.
+    """
+    rejected_by, actions = entity.rejected_by, event.action_type
+    if not rejected_by or ActionType.EVICTION_RULES in actions:
+        return True
+    if entity.group is not None and actions & ActionType.NODE_CHANGED:
+        return True
+    by_name = entity.profile.by_name
+    for name in rejected_by - {GANG}:
+        plugin = by_name.get(name)
+        if plugin is None:
+            return True
+        if any(wake.action_types & actions for wake in plugin.queueing_hints):
+            return True
+    return False
+
+
 def may_help(
     entity: QueuedEntity, event: ClusterEvent, pods: Sequence[PodInfo] | None = None
 ) -> bool:

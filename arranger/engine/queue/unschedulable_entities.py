@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from arranger.engine.entity import QueuedEntity, QueueState
-from arranger.engine.queue.hints import may_help
+from arranger.engine.queue.hints import is_asked_for, may_help
 from arranger.framework.cluster_event import ClusterEvent
 
 #: Void entries are removed when they outnumber the others by so many.
@@ -80,7 +80,17 @@ class UnschedulableEntities:
 
     def groups_helped_by(self, event: ClusterEvent) -> list[Hashable]:
         """The wake-up groups that an event may help."""
-        return [key for key, group in self._groups.items() if _may_help_any(group, event)]
+        asked: dict[Hashable, bool] = {}
+        helped: list[Hashable] = []
+        for key, group in self._groups.items():
+            first = next(iter(group.members.values()))
+            alike = first.rejected_by, first.group is None, id(first.profile)
+            is_asked = asked.get(alike)
+            if is_asked is None:
+                is_asked = asked[alike] = is_asked_for(first, event)
+            if is_asked and may_help(first, event):
+                helped.append(key)
+        return helped
 
     def first(self, key: Hashable, skipped: Container[str]) -> QueuedEntity | None:
         """The first entity of a group in the order of the queue, but for pods of these uids."""
@@ -109,10 +119,6 @@ class UnschedulableEntities:
     def entities(self) -> Iterator[QueuedEntity]:
         """All of them."""
         return (e for group in self._groups.values() for e in group.members.values())
-
-
-def _may_help_any(group: _WakeupGroup, event: ClusterEvent) -> bool:
-    return may_help(next(iter(group.members.values())), event)
 
 
 def _class_of(entity: QueuedEntity) -> Hashable:

@@ -167,8 +167,9 @@ class Informer(Generic[T]):
         if self._undecodable:
             self._undecodable.pop(key, None)
         before = self._objects.get(key)
-        self._objects[key] = self.transform(obj)
+        self._objects[key] = obj
         try:
+            self._objects[key] = self.transform(obj)
             self.handler.on_updated(obj)
         except Exception as error:
             self.faults.on_update_fault(obj, before, error)

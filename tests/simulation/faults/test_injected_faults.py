@@ -12,12 +12,11 @@ import os
 import random
 import zlib
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
 
-from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
@@ -87,8 +86,12 @@ class FaultyWorld:
         self.others: list[str] = []
         self.restarts = 0
 
-    async def run(self, fault: Fault | None, *, crash_at: float | None = None) -> None:
-        """Let it all happen, with the fault inside if given; then lift it and edit the victim."""
+    async def run(self, fault: Fault | None, *, crash_after: float | None = None) -> None:
+        """Let it all happen, with the fault inside if given; then lift it and edit the victim.
+
+        With ``crash_after`` the scheduler is killed so many seconds after the start, and another
+        takes its place.
+        """
         sim = self.sim
         small = [a_node(f"n{n}").offers(cpu=4, pods=20).labelled(disk="small") for n in range(4)]
         sim.create(*small)
@@ -98,15 +101,21 @@ class FaultyWorld:
         if self.victim.bound:
             sim.create(*self.victim.pods())
         self._create(a_pod("early").needs(cpu=1))
-        async with self._kubelets(), sim.scheduler() as scheduler:
+        async with self._kubelets(), AsyncExitStack() as schedulers:
+            scheduler = await schedulers.enter_async_context(sim.scheduler())
             if fault is None:
                 await self._happen()
             else:
                 with fault.injected():
-                    await self._happen()
+                    happening = asyncio.create_task(self._happen())
+                    if crash_after is not None:
+                        await asyncio.sleep(crash_after)
+                        sim.kill()
+                        scheduler = await schedulers.enter_async_context(sim.scheduler("two"))
+                    await happening
                     await self.sim.until(lambda: not self._unbound(), within=60)
                     if fault.met:
-                        self._check_told(scheduler)
+                        self._check_told()
                 sim.patch("pod", "victim", {"metadata": {"labels": {"edited": "yes"}}})
             await sim.until(lambda: not self._unbound(), within=60)
             if self.has_place:
@@ -153,7 +162,7 @@ class FaultyWorld:
     def _unbound(self) -> list[str]:
         return [name for name in self.others if not self.sim.node_of(name)]
 
-    def _check_told(self, scheduler: Scheduler) -> None:
+    def _check_told(self) -> None:
         events = [e for e in self.sim.cluster.objects("events") if self._is_about_victim(e)]
         reasons = {event["reason"] for event in events}
         assert reasons & set(REASONS) or self.sim.node_of("victim"), reasons
@@ -164,7 +173,7 @@ class FaultyWorld:
         return isinstance(about, dict) and about["name"] == "victim"
 
 
-def sample(found: set[Callee], name: str) -> list[tuple[Callee, bool, int | None]]:
+def sample(found: set[Callee], rng: random.Random) -> list[tuple[Callee, bool, int | None]]:
     """Some of the faults that there can be."""
     all_of_them = [
         (callee, after, times)
@@ -174,20 +183,31 @@ def sample(found: set[Callee], name: str) -> list[tuple[Callee, bool, int | None
     ]
     if not COUNT:
         return all_of_them
-    rng = random.Random(zlib.crc32(name.encode()))
     return rng.sample(all_of_them, min(COUNT, len(all_of_them)))
 
 
 @pytest.mark.parametrize("name", VICTIMS)
 async def test_whatever_raises_about_one_pod_only_that_pod_suffers(name: str) -> None:
+    await inject(name, crashes=False)
+
+
+@pytest.mark.parametrize("name", ["a lone pod", "a member of a gang", "a pod on a node"])
+async def test_so_it_is_after_a_crash_at_any_moment(name: str) -> None:
+    await inject(name, crashes=True)
+
+
+async def inject(name: str, *, crashes: bool) -> None:
+    """Run the world of a victim again and again, each time with another fault."""
     with recorded("victim") as found:
         await FaultyWorld(VICTIMS[name]).run(None)
     assert len(found) > 20, "the victim was hardly looked at"
-    for callee, after, times in sample(found, name):
+    rng = random.Random(zlib.crc32(name.encode()) + crashes)
+    for callee, after, times in sample(found, rng):
         world, fault = FaultyWorld(VICTIMS[name]), Fault(callee, "victim", after, times)
+        crash_after = rng.uniform(0.5, 8) if crashes else None
         try:
-            await world.run(fault)
+            await world.run(fault, crash_after=crash_after)
             world.sim.check()
         except BaseException as error:
-            error.add_note(f"{callee} raised {fault.met} times, {after=}, {times=}")
+            error.add_note(f"{callee} raised {fault.met} times, {after=}, {times=}, {crash_after=}")
             raise

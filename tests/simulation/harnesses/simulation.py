@@ -7,6 +7,7 @@ over.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 from collections import Counter
@@ -73,6 +74,8 @@ class SimulationHarness:
         self.schedulers: dict[str, Scheduler] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._starts: Counter[str] = Counter()
+        #: What the schedulers measure their decisions by: it moves, and always alike.
+        self._ticks = itertools.count()
         self._transports: dict[str, InProcessTransport] = {}
 
     # --- what is there -----------------------------------------------------------------------
@@ -142,6 +145,7 @@ class SimulationHarness:
             identity=name,
             rng=random.Random(1),
             clock=lambda: _now().timestamp(),
+            perf_counter=lambda: next(self._ticks) * 1e-6,
             extender_transport=port,
         )
         task = asyncio.create_task(scheduler.run(), name=name)
