@@ -178,7 +178,9 @@ class QuotaLedger:
     def service_of(self, pod: PodInfo) -> tuple[str, bool]:
         """(``inference``, ``training`` or "", whether somebody says so whom its queue believes)."""
         stated = self.annotations.get(pod, SERVICE_TYPE)
-        believed = self.rights.service_types(self.queue_name(pod))
+        believed = None
+        if self.rights.limits_services:
+            believed = self.rights.service_types(self.queue_name(pod))
         if believed is not None and stated not in believed:
             stated = ""
         service = service_type(pod.pod, stated, self._service_by_owner)

@@ -101,6 +101,11 @@ class TenantRights:
         return any(self._said())
 
     @property
+    def limits_services(self) -> bool:
+        """Whether any queue says which service types are believed."""
+        return self._said().services
+
+    @property
     def limits_priority(self) -> bool:
         """Whether any queue says which priorities are believed."""
         return self._said().priority
@@ -135,7 +140,10 @@ class TenantRights:
 
         Not where a selector is to be asked and the namespace has not been seen.
         """
-        if not self._said().namespaces:
+        limits = self._limits  # asked several times for every pod
+        if limits is None:
+            limits = self._said()
+        if not limits.namespaces:
             return True
         known = self._may_use.get((queue, namespace))
         if known is None:
