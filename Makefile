@@ -120,4 +120,6 @@ bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real contr
 	$(BIN)/python -m tests.benchmarks.bench_preemption --real
 	$(BIN)/python -m tests.benchmarks.bench_gangs
 	$(BIN)/python -m tests.benchmarks.bench_reclaim
+	$(BIN)/python -m tests.benchmarks.bench_objects --over 100
+	$(BIN)/python -m tests.benchmarks.bench_memory
 	$(BIN)/python -m tests.benchmarks.bench_slices

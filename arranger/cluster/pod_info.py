@@ -23,7 +23,7 @@ _encode: Final = msgspec.json.Encoder().encode
 _known_requests: dict[bytes, tuple[Amounts, tuple[int, int]]] = {}
 _MAX_KNOWN: Final = 4096
 #: Bytes of a key with which they are kept.
-_MAX_KEPT: Final = 16 * 1024
+_MAX_KEPT: Final = 4096
 
 
 class PodInfo:

@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from arranger.daemon.config.extenders import ordered_extenders
 from arranger.daemon.config.profiles import build_profiles
 from arranger.daemon.config.schema import Config
 from arranger.daemon.decision_log import DecisionLog
+from arranger.daemon.election import ElectionListener, OpenTransport, make_election
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
 from arranger.daemon.metrics import Metrics
 from arranger.daemon.restarts import Restarts
@@ -43,8 +44,6 @@ from arranger.kube.client.transport import RequestTransport, Transport
 from arranger.kube.extenders.caller import ExtenderTransport
 from arranger.kube.extenders.client import ExtenderClient
 from arranger.kube.extenders.http import HttpExtenderTransport
-from arranger.kube.leader_election import LeaderElection, LeaseConfig
-from arranger.kube.lease_thread import ClosableTransport, LeaseThread, MainLoopProblems, Wrapper
 from arranger.kube.watch.raw_objects import RawObjectDecoder, RawObjectStore
 from arranger.kube.watch.reflector import Reflector
 from arranger.kube.writes.call import ATTEMPT_TIMEOUT, OutcomeCallback
@@ -58,10 +57,6 @@ ENTITIES_PER_STEP = 64
 SECONDS_PER_STEP = 0.02
 #: Bindings decided but not settled at most; later arrivals of higher priority overtake the rest.
 MAX_BACKLOG = 1024
-
-
-Election = LeaderElection | LeaseThread
-OpenTransport = Callable[[], Awaitable[ClosableTransport]]
 
 
 class LeadershipLostError(Exception):
@@ -119,7 +114,14 @@ class Scheduler:
         self._wake = asyncio.Event()
         self._leading = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._election = self._make_election(open_lease)
+        self._election = make_election(
+            config.leader_election,
+            identity,
+            open_lease or transport,
+            ElectionListener(
+                self._on_started_leading, self._wake.set, self.metrics, self._rng, problems
+            ),
+        )
         self._build_core()
 
     def _build_core(self) -> None:
@@ -372,29 +374,6 @@ class Scheduler:
         self._wake.clear()
 
     # --- leadership ------------------------------------------------------------------------
-
-    def _make_election(self, open_lease: OpenTransport | None) -> Election | None:
-        settings = self._config.leader_election
-        if not settings.leader_elect:
-            return None
-
-        def make(transport: RequestTransport, wrap: Wrapper) -> LeaderElection:
-            names = (settings.resource_namespace, settings.resource_name, self._identity)
-            times = (settings.lease_duration, settings.renew_deadline, settings.retry_period)
-            return LeaderElection(
-                transport,
-                LeaseConfig(*names, *times),
-                rng=self._rng,
-                on_started=wrap(self._on_started_leading),
-                on_stopped=wrap(partial(self.metrics.set_leading, names[1], False)),
-                on_recovered=wrap(self._wake.set),
-                metrics=self.metrics,
-                problems=MainLoopProblems(self._problems, wrap),
-            )
-
-        if open_lease is not None:
-            return LeaseThread(open_lease, make)
-        return make(self._transport, lambda call: call)
 
     def _on_started_leading(self, epoch: int) -> None:
         self.metrics.set_leading(self._config.leader_election.resource_name, True)

@@ -158,13 +158,8 @@ class Engine:
         min_resources = MinResourcesAdmission(cluster, ledger, policy, registry)
         quota = QuotaGate(context, admission, min_resources)
         gate = GangGate(holds, gang_objects)
-        queue = self.queue = SchedulingQueue(
-            queue_config or SchedulingQueueConfig(),
-            gate,
-            FairShareOrder(ledger),
-            JobShares(cluster),
-            nominator,
-        )
+        backoffs, order = queue_config or SchedulingQueueConfig(), FairShareOrder(ledger)
+        queue = self.queue = SchedulingQueue(backoffs, gate, order, JobShares(cluster), nominator)
         # Pods.
         domains = MemberDomains(cluster, registry)
         cycle = SchedulingCycle(context, nominator, policy, reservations, domains)
@@ -177,18 +172,9 @@ class Engine:
         binding_cycle = self._binding_cycle = BindingCycle(
             context, queue, effects, release, requeuer, gangs
         )
+        shared = context, queue, nominator, policy, ledger, effects, release
         preemption = self._preemption = PreemptionExecutor(
-            context,
-            queue,
-            nominator,
-            policy,
-            ledger,
-            effects,
-            release,
-            binding_cycle,
-            requeuer,
-            protection,
-            gangs,
+            *shared, binding_cycle, requeuer, protection, gangs
         )
         self._extender_calls = ExtenderCoordinator(
             context, queue, cycle, effects, parallel_extender_calls
@@ -238,13 +224,8 @@ class Engine:
             perf_counter,
         )
         #: What waits for a time or an event, in the order in which it is looked at.
-        self._timed_parts = (
-            queue,
-            self._quota_timers,
-            self._gang_scheduler,
-            self._binding_cycle,
-            self._waiting_pods,
-        )
+        binding, waiting = binding_cycle, self._waiting_pods
+        self._timed_parts = queue, self._quota_timers, self._gang_scheduler, binding, waiting
         # What the watches deliver.
         initial = InitialObjects()
         priorities = EffectivePriorities(context, nominator, registry, ledger)
@@ -353,14 +334,7 @@ class Engine:
 
     def next_timer(self) -> float | None:
         """When something will be due without any event."""
-        parts = (
-            self._waiting_pods,
-            self.queue,
-            self._gang_scheduler,
-            self._binding_cycle,
-            self._extender_calls,
-            self._quota_timers,
-        )
+        parts = (*self._timed_parts, self._extender_calls)
         times = [self.barrier.quarantine.next_due(), *(part.next_timer() for part in parts)]
         return min((due for due in times if due is not None), default=None)
 
@@ -417,13 +391,10 @@ class Engine:
         """
         self.cluster.check_consistent()
         self.ledger.check_consistent(self.cluster)
-        self.queue.check_consistent()
-        self._binding_cycle.check_consistent()
-        self._extender_calls.check_consistent()
-        self._gangs.check_consistent()
-        self._workload_index.check_consistent()
+        parts = self.queue, self._binding_cycle, self._extender_calls, self._gangs, self._nominator
+        for part in (*parts, self._workload_index):
+            part.check_consistent()
         self._effects.check_consistent(
             (self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects)
         )
-        self._nominator.check_consistent()
         check_pods(self._context, self.queue, self._nominator, self._gangs.is_held)

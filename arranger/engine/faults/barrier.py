@@ -35,7 +35,7 @@ from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity
 from arranger.engine.faults.accused import accused_pods
 from arranger.engine.faults.rollback import Rollback
-from arranger.engine.faults.states import bare_pod, content_of, on_node
+from arranger.engine.faults.states import LeftOutError, bare_pod, content_of, on_node, succeeds
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
 from arranger.engine.phases import Phase
@@ -49,10 +49,6 @@ T = TypeVar("T")
 _CHECK_SHARE: Final = 20.0
 #: Pods taken out, one after the other, for what one step of ours raises.
 _MAX_ACCUSED: Final = 16
-
-
-class LeftOutError(Exception):
-    """What was held was wrong after an object had been taken in and had made our code raise."""
 
 
 @dataclass(slots=True, eq=False)
@@ -150,11 +146,11 @@ class Barrier:
             self._set_aside_pod(obj, before if isinstance(before, Pod) else None, error, now)
             return
         self._note(kind, obj, error, now, partial(self._retry, kind, obj, before))
-        if before is not None and _succeeds(kind.updated, before, now):
+        if before is not None and succeeds(kind.updated, before, now):
             return
-        _succeeds(kind.deleted, obj, now)
-        if before is not None and not _succeeds(kind.updated, before, now):
-            _succeeds(kind.deleted, before, now)
+        succeeds(kind.deleted, obj, now)
+        if before is not None and not succeeds(kind.updated, before, now):
+            succeeds(kind.deleted, before, now)
 
     def on_delete_fault(self, kind: WatchedKind[T], obj: T, error: Exception, now: float) -> None:
         """A handler raised about an object that is gone."""
@@ -189,7 +185,7 @@ class Barrier:
         retry = partial(self._readmit, kind, obj)
         self.quarantine.retry_at(kind.kind, meta.namespace, meta.name, now + LAST_RETRY, retry)
         if isinstance(obj, Pod) and obj.spec.node_name:
-            _succeeds(self._pods.on_updated, bare_pod(obj, obj.spec.node_name), now)
+            succeeds(self._pods.on_updated, bare_pod(obj, obj.spec.node_name), now)
         return True
 
     def on_undecodable(self, kind: WatchedKind[T], obj: Any, why: str, now: float) -> None:
@@ -333,7 +329,7 @@ class Barrier:
             return
         states = [before] if before is not None and before.spec.node_name == node else []
         for state in (*states, bare_pod(pod, node)):
-            if _succeeds(self._pods.on_updated, state, now):
+            if succeeds(self._pods.on_updated, state, now):
                 return
             self._forget(pod, now)
 
@@ -350,7 +346,7 @@ class Barrier:
 
     def _forget(self, pod: Pod, now: float) -> None:
         """Take a pod out of all books, of which any may have it or not."""
-        _succeeds(self.pod_kind.deleted, pod, now)
+        succeeds(self.pod_kind.deleted, pod, now)
 
     def _note(
         self,
@@ -401,12 +397,3 @@ class Barrier:
         else:
             if pod.metadata.uid not in self._context.pods:
                 self.release(self.pod_kind, pod)
-
-
-def _succeeds(hear: Callable[[T, float], None], obj: T, now: float) -> bool:
-    """Whether a handler can be told of an object; if not, the check of the books will tell."""
-    try:
-        hear(obj, now)
-    except Exception:
-        return False
-    return True

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 import msgspec
 
 from arranger.api.types.core import Container, Pod, PodSpec
+
+T = TypeVar("T")
+
+
+class LeftOutError(Exception):
+    """What was held was wrong after an object had been taken in and had made our code raise."""
+
+
+def succeeds(hear: Callable[[T, float], None], obj: T, now: float) -> bool:
+    """Whether a handler can be told of an object; if not, the check of the books will tell."""
+    try:
+        hear(obj, now)
+    except Exception:
+        return False
+    return True
 
 
 def on_node(pod: Pod, node: str) -> Pod:

@@ -39,6 +39,12 @@ from arranger.kube.watch.decoder import (
     decode_metadata,
 )
 from arranger.kube.watch.sink import Sink, is_newer
+from arranger.kube.watch.stream_errors import (
+    ExpiredError,
+    NotServedError,
+    ServerUnavailableError,
+    WatchListUnsupportedError,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -60,27 +66,6 @@ _FIRST_ABSENT_RETRY: Final = 0.25
 MAX_STREAM_ERRORS: Final = 3
 #: Lines handled before other tasks may run (about 10 µs each).
 LINES_PER_YIELD: Final = 200
-
-
-class _ExpiredError(Exception):
-    """Our resourceVersion cannot be resumed from: fetch the full state."""
-
-
-class _WatchListUnsupportedError(Exception):
-    """The server does not know WatchList, or ignores it."""
-
-
-class _NotServedError(Exception):
-    """The server does not serve the resource."""
-
-
-class _ServerUnavailableError(Exception):
-    """The server answered with an error, or not at all: back off."""
-
-    def __init__(self, problem: Problem, wait: float = 0.0) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
-        self.wait = wait
 
 
 @dataclass(eq=False)
@@ -147,16 +132,16 @@ class Reflector(Generic[T]):
                     await self._watch(initial=not self.resource_version)
                 else:
                     await self._list()
-            except _ExpiredError as reason:
+            except ExpiredError as reason:
                 self.resource_version = ""
                 self._record_restart("expired", str(reason))
                 delay = self._backoff.next_delay_unless_first()
-            except _WatchListUnsupportedError as reason:
+            except WatchListUnsupportedError as reason:
                 self._use_watch_list = False
                 self._record_restart("no_watch_list", str(reason))
-            except _NotServedError:
+            except NotServedError:
                 delay = self._try_next_path()
-            except _ServerUnavailableError as error:
+            except ServerUnavailableError as error:
                 self._record_restart("error", str(error.problem))
                 self.problems.failed(self._name, error.problem)
                 delay = max(error.wait, self._backoff.next_delay())
@@ -232,7 +217,7 @@ class Reflector(Generic[T]):
             if stream.status != 200:
                 answer = Response(stream.status, await stream.body(), stream.headers)
                 if initial and stream.status in (400, 422):
-                    raise _WatchListUnsupportedError(parse_status(answer.body).message)
+                    raise WatchListUnsupportedError(parse_status(answer.body).message)
                 raise self._response_error(answer)
             self.last_error = ""
             if not initial:
@@ -252,7 +237,7 @@ class Reflector(Generic[T]):
                     if not seen and loop.time() - started >= 0.9 * INACTIVITY_TIMEOUT:
                         self._silent_streams += 1
                         if self._silent_streams >= MAX_SILENT_STREAMS:
-                            raise _ExpiredError("not even bookmarks come") from error
+                            raise ExpiredError("not even bookmarks come") from error
                     raise
                 finally:
                     if seen:
@@ -286,7 +271,7 @@ class Reflector(Generic[T]):
                             raise self._event_error(event)
                         meta = decode_metadata(event.object)
                         if meta.annotations.get(INITIAL_EVENTS_END) != "true":
-                            raise _WatchListUnsupportedError(
+                            raise WatchListUnsupportedError(
                                 "a bookmark came before the initial events"
                             )
                         bad = [o for o in found.values() if isinstance(o, UndecodableObject)]
@@ -298,7 +283,7 @@ class Reflector(Generic[T]):
                     else:
                         found[event.object.metadata.uid] = event.object
         except TimeoutError:
-            raise _WatchListUnsupportedError("the initial events do not end") from None
+            raise WatchListUnsupportedError("the initial events do not end") from None
         raise TransportError("the watch ended within the initial events")
 
     def _accept(self, kind: str) -> str:
@@ -395,21 +380,21 @@ class Reflector(Generic[T]):
 
     def _response_error(self, answer: Response) -> Exception:
         if answer.status == 404:
-            return _NotServedError()
+            return NotServedError()
         return self._classify(parse_status(answer.body, answer.status), retry_after(answer))
 
     def _event_error(self, event: RawWatchEvent) -> Exception:
         status = parse_status(event.object)
         error = self._classify(status, status.retry_after)
         if self._backoff.failures >= MAX_STREAM_ERRORS:
-            return _ExpiredError(f"again and again: {error}")
+            return ExpiredError(f"again and again: {error}")
         return error
 
     def _classify(self, status: Status, wait: float) -> Exception:
         if status.expired or status.too_large_version:
-            return _ExpiredError(f"{status.code} {status.reason} {status.message}".strip())
+            return ExpiredError(f"{status.code} {status.reason} {status.message}".strip())
         message = status.message or status.reason
-        return _ServerUnavailableError(problem_of_answer(status.code, message, self._name), wait)
+        return ServerUnavailableError(problem_of_answer(status.code, message, self._name), wait)
 
-    def _failing(self, what: str) -> _ServerUnavailableError:
-        return _ServerUnavailableError(Problem(ProblemKind.FAILING, what, self._name))
+    def _failing(self, what: str) -> ServerUnavailableError:
+        return ServerUnavailableError(Problem(ProblemKind.FAILING, what, self._name))

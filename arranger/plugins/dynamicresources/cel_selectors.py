@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.types.resource_claims import Device, DeviceAttribute
-from arranger.plugins.dynamicresources.effort import STEP, TOKEN, Effort
+from arranger.plugins.dynamicresources.effort import COMPILE, STEP, TOKEN, Effort
 
 #: A part of a device, such as ``("attributes", domain, name)``; () is all of it.
 Path = tuple[str, ...]
@@ -147,7 +147,7 @@ class CompiledSelectors:
         found = self.get(expression)
         if found is None:
             if effort is not None:
-                effort.spend(TOKEN * count_tokens(expression))
+                effort.spend(COMPILE + TOKEN * count_tokens(expression))
             try:
                 found = CelSelector(expression)
             except SelectorError as error:

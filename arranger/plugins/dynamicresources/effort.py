@@ -7,8 +7,9 @@ from typing import Final
 #: Units of about two microseconds each: what one attempt spends on looking for devices. What is
 #: found out is kept, and the next attempt goes on where this one stopped.
 MAX_EFFORT: Final = 40_000
-#: Units of a look at one node, of a step of a selector, and of compiling a token of one.
+#: Units of a look at one node, of a step of a selector, of compiling one, and each token of it.
 NODE: Final = 10
+COMPILE: Final = 500
 STEP: Final = 3
 TOKEN: Final = 10
 

@@ -55,6 +55,14 @@ def evicted(effects: Sequence[Effect]) -> set[str]:
     return {delete.pod.name for delete in of_kind(DeletePod, effects)}
 
 
+def test_what_pods_want_beyond_their_node_leaves_room_elsewhere(harness: EngineHarness) -> None:
+    harness.observe(a_node("n1").offers(cpu=10), a_node("n2").offers(cpu=10))
+    harness.observe(a_pod("greedy").needs(cpu=10**9).on("n1"))
+    tell(harness, a_group("g", 10))
+    harness.observe(member("g"))
+    assert bound(harness.run()) == {"g-0"}
+
+
 #: On 10 cpus: queues, cpus that others use in queue q, the PodGroup, and whether its pod of one
 #: cpu is bound.
 ADMITTED: dict[str, tuple[list[Any], int, AnyPodGroup, bool]] = {
