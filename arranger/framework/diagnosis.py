@@ -81,8 +81,8 @@ class Diagnosis:
         """The rows where evicting pods might help."""
         kinds = enumerate(self.rejections)
         resolvable = [n for n, kind in kinds if kind.rejection.code is Code.UNSCHEDULABLE]
-        rows = np.isin(self.rejection_index, resolvable)
-        return np.flatnonzero(rows if self.within is None else rows & self.within)
+        rows = np.flatnonzero(np.isin(self.rejection_index, resolvable))
+        return rows if self.within is None else rows[self.within[rows]]
 
     def histogram(self) -> Counter[str]:
         """Reason → number of nodes that gave it (a node may give several)."""

@@ -47,8 +47,8 @@ class Process:
         return [json.loads(line) for line in self.daemon.log_lines().splitlines()]
 
     def problems(self) -> list[tuple[str, str]]:
-        """The lines about problems; rights that are said in two lines count as said in one, as kopf
-        begins to read a good deal later than we do."""
+        """The lines about problems; rights that are said in two lines count as said in one, as not
+        all is read at the same time."""
         found: list[tuple[str, str]] = []
         rights: list[str] = []
         for line in self.lines():
@@ -140,11 +140,18 @@ def expected(plane: ControlPlane) -> dict[tuple[str, str], tuple[str, str]]:
             "list customresourcedefinitions.apiextensions.k8s.io",
             "watch commands.bus.volcano.sh",
             "watch configmaps",
+            "watch gangs.arranger.io",
+            "watch jobs.batch.volcano.sh",
+            "watch namespaces",
             "watch nodes",
+            "watch podgroups.scheduling.k8s.io",
+            "watch podgroups.scheduling.sigs.k8s.io",
             "watch podgroups.scheduling.volcano.sh",
+            "watch podgroups.scheduling.x-k8s.io",
             "watch pods",
             "watch queues.scheduling.volcano.sh",
             "watch services",
+            "watch tyjobs.arranger.io",
         ),
     }
 

@@ -18,7 +18,7 @@ def is_asked_for(entity: QueuedEntity, event: ClusterEvent) -> bool:
     rejected_by, actions = entity.rejected_by, event.action_type
     if not rejected_by or ActionType.EVICTION_RULES in actions:
         return True
-    if entity.group is not None and actions & ActionType.NODE_CHANGED:
+    if actions & ActionType.NODE_CHANGED and (entity.group is not None or GANG in rejected_by):
         return True
     by_name = entity.profile.by_name
     for name in rejected_by - {GANG}:

@@ -25,7 +25,7 @@ GRACE: Final = 2.0
 #: Seconds after which the same problem is told again.
 REPEAT: Final = 300.0
 #: Details named in one line.
-MAX_DETAILS: Final = 12
+MAX_DETAILS: Final = 20
 
 _REMEDIES: Final = {
     ProblemKind.UNREACHABLE: "is the API server up, and is this its address? `kubectl cluster-info`"

@@ -133,7 +133,9 @@ LABELS: Final = Edits(
     _labels("p", a_pod("old").apart(_HOST, _WEB).on("n1"), a_pod("p").labelled(_WEB)),
     _labels("old", a_pod("old").labelled(_WEB).on("n1"), a_pod("p").apart(_HOST, _WEB)),
 )
-_STARVING: Final = CONFIG.model_copy(update={"gangs": GangConfig(starvation_after_seconds=5)})
+_STARVING: Final = CONFIG.model_copy(
+    update={"gangs": GangConfig(starvation_after_seconds=5, reservation_seconds=3600)}
+)
 
 
 def starving(*pods: PodBuilder) -> Step:

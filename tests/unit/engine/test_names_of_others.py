@@ -53,7 +53,8 @@ class World:
     def __init__(self, rng: random.Random) -> None:
         self._rng, self._made = rng, 0
         self.harness = EngineHarness(
-            default_profile(), gangs=GangPolicy(starvation_after=30, wait_time=60)
+            default_profile(),
+            gangs=GangPolicy(starvation_after=30, wait_time=60, reservation_max_nodes_percent=100),
         )
         #: Namespace → names of others that its own objects spell.
         self.spelled: dict[str, set[str]] = {tenant: set() for tenant in TENANTS}
@@ -165,10 +166,25 @@ def test_the_worlds_tell_something_of_every_kind() -> None:
     for words in (
         "of other namespaces",
         "the gang of pod",
-        "reserved for a gang of another namespace",
         "gang group of 3 gangs in 3 namespaces",
         "in arranger memory",
         "one of its pods",
         "gave its nodes back",
     ):
         assert words in said, words
+
+
+@pytest.mark.parametrize(
+    ("tenant", "title"),
+    {"red": "gang red/red-secret-gang", "blue": "a gang of another namespace"}.items(),
+)
+def test_for_whom_nodes_are_kept_is_told_to_its_own_namespace(tenant: str, title: str) -> None:
+    harness = EngineHarness(default_profile(), gangs=GangPolicy(starvation_after=30))
+    members = (a_pod(f"red-secret-{n}").in_gang("red-secret-gang", 4) for n in range(4))
+    harness.observe(a_node("n0").offers(cpu=4), a_pod("old").needs(cpu=2).on("n0"))
+    harness.observe(*(pod.needs(cpu=1).in_namespace("red") for pod in members))
+    harness.run()
+    harness.advance_to(40)
+    harness.observe(a_pod("small").needs(cpu=1).in_namespace(tenant))
+    told = [text for effect in harness.run() for _, _, text in texts(effect)]
+    assert any(f"1 node(s) reserved for {title}." in text for text in told), told
