@@ -23,7 +23,7 @@ from tests.controlplane.harness import a_node, a_pod, until
 from tests.hostile import audit, generated, tenancy
 from tests.hostile.attack import CULPRIT, NEIGHBOUR, Attack, Object
 from tests.hostile.expansion import expanded
-from tests.tyjobs import a_tyjob
+from tests.tyjobs import a_template, a_tyjob
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -37,6 +37,20 @@ GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 PATIENCE = aiohttp.ClientTimeout(total=10)
 #: Seconds for a pod on a server that shares two cores with all of this.
 BOUND_WITHIN = 40.0
+
+
+#: The neighbour has a node of its own: nobody keeps the culprit from filling all others.
+HOME = {"key": "tenant", "value": NEIGHBOUR, "effect": "NoSchedule"}
+AT_HOME = {
+    "nodeSelector": {"kubernetes.io/hostname": "home"},
+    "tolerations": [{**HOME, "operator": "Equal"}],
+}
+
+
+def _at_home() -> Object:
+    template = a_template()
+    template["spec"] |= AT_HOME
+    return template
 
 
 class HostileHarness(ClusterHarness):
@@ -83,8 +97,10 @@ class HostileHarness(ClusterHarness):
         """Both live, and the neighbour's new pod is bound and its new TYJob runs."""
         pods = f"/api/v1/namespaces/{NEIGHBOUR}/pods"
         jobs = JOBS.replace("default", NEIGHBOUR)
-        await self.plane.post(pods, a_pod(name, namespace=NEIGHBOUR))
-        job = a_tyjob(name, workers=1)
+        pod = a_pod(name, namespace=NEIGHBOUR)
+        pod["spec"] |= AT_HOME
+        await self.plane.post(pods, pod)
+        job = a_tyjob(name, workers=1, leader=_at_home(), worker=_at_home())
         job["metadata"]["namespace"] = NEIGHBOUR
 
         async def bound() -> bool:
@@ -103,7 +119,11 @@ class HostileHarness(ClusterHarness):
             found = await self.plane.get(f"{jobs}/{name}")
             return bool(found.get("status", {}).get("stage") == "Running")
 
-        await until(running, what=f"the TYJob {name}")
+        try:
+            await until(running, what=f"the TYJob {name}")
+        except TimeoutError:
+            found = (await self.plane.get(f"{jobs}/{name}")).get("status")
+            raise AssertionError(f"{found}\n{self.controllers.log_lines()[-2000:]}") from None
         await self.plane.request("DELETE", f"{jobs}/{name}")
 
     async def restart(self, name: str) -> None:
@@ -117,6 +137,9 @@ class HostileHarness(ClusterHarness):
 @pytest_asyncio.fixture
 async def harness() -> AsyncIterator[HostileHarness]:
     nodes = [a_node(f"node-{n}", cpu="64", memory="256Gi") for n in range(4)]
+    home = a_node("home", cpu="64", memory="256Gi")
+    home["spec"] = {"taints": [HOME]}
+    nodes.append(home)
     served = [JOBS, VOLCANO_JOBS, GROUPS]
     async with HostileHarness.start(nodes, served=served) as harness:
         for name in (CULPRIT, NEIGHBOUR):
@@ -140,8 +163,8 @@ async def test_both_serve_others_and_start_again_among_hostile_objects(
         audit.counts(),
         tenancy.costly(),
         tenancy.groups(),
-        generated.of_tenants(48),
-        generated.of_definitions(48),
+        generated.of_tenants(96),
+        generated.of_definitions(96),
     )
     attacks = itertools.chain(*tables)
     answers = await harness.create_all(attacks)
