@@ -132,7 +132,7 @@ async def test_rights_are_named_together_and_a_further_one_alone() -> None:
 async def test_many_details_are_counted() -> None:
     log = a_log()
     with capture_logs() as lines:
-        for n in range(20):
+        for n in range(28):
             log.failed(f"r{n}", may_not("watch", f"r{n}"))
         await seconds(GRACE)
     assert lines[0]["problem"].endswith(" and 8 more")
