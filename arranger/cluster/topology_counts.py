@@ -6,22 +6,25 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from arranger.cluster.columns import ABSENT, BoolArray, IntArray
+from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
 from arranger.cluster.node_table import NodeTable
 
 #: With more changes than this, counting all rows is cheaper.
 _MAX_INCREMENTAL_CHANGES = 64
 
 
-def sum_by_domain(table: NodeTable, key: str, counts: IntArray | Mapping[int, int]) -> IntArray:
-    """Domain → sum of ``counts`` over its rows, worked out once; the last entry is 0."""
-    ids, size = table.label_column(key)[: table.size], len(table.label_values(key)) + 1
+def sum_by_domain(ids: IdArray, counts: IntArray, among: BoolArray, domains: int) -> IntArray:
+    """Domain id → sum of ``counts`` over the rows ``among``; absent ids must not be among them."""
+    sums = np.bincount(ids[among], weights=counts[among], minlength=domains)
+    return sums.astype(np.int64)
+
+
+def sum_by_label(table: NodeTable, key: str, counts: IntArray | Mapping[int, int]) -> IntArray:
+    """Domain of a label → sum of ``counts`` over its rows, worked out once; the last entry is 0."""
+    ids = table.label_column(key)[: table.size]
     if isinstance(counts, Mapping):
         ids, counts = ids[list(counts)], np.array(list(counts.values()))
-    domains = np.where(ids != ABSENT, ids, size - 1)
-    sums: IntArray = np.bincount(domains, weights=counts, minlength=size).astype(np.int64)
-    sums[-1] = 0
-    return sums
+    return np.append(sum_by_domain(ids, counts, ids != ABSENT, len(table.label_values(key))), 0)
 
 
 class TopologyCounts:

@@ -141,7 +141,7 @@ class Informers:
                 # Read once, and heard by both.
                 updated = both(owners.on_updated, updated)
                 deleted = both(owners.on_deleted, deleted)
-            group_version = kind.paths[0].removeprefix("/apis/").rpartition("/")[0]
+            group_version, _ = _split_path(kind.paths[0])
             watched: WatchedKind[Workload] = WatchedKind(group_version, kind.kind, updated, deleted)
             return WorkloadSink(kind, workloads, informer(watched, transform=trim_owner), now)
 
@@ -150,12 +150,7 @@ class Informers:
         #: By path.
         self._owners: dict[str, Informer[Owner]] = {
             path: informer(
-                WatchedKind(
-                    path.removeprefix("/apis/").rpartition("/")[0],
-                    path.rpartition("/")[2],
-                    owners.on_updated,
-                    owners.on_deleted,
-                ),
+                WatchedKind(*_split_path(path), owners.on_updated, owners.on_deleted),
                 transform=trim_owner,
             )
             for path in sorted(owner_paths)
@@ -214,3 +209,9 @@ class Informers:
                 for sink in self._workloads
             ),
         ]
+
+
+def _split_path(path: str) -> tuple[str, str]:
+    """``apps/v1`` and ``deployments`` of ``/apis/apps/v1/deployments``."""
+    group_version, _, plural = path.removeprefix("/apis/").rpartition("/")
+    return group_version, plural

@@ -329,11 +329,12 @@ class Scheduler:
         effects = self.engine.run(loop_time(), limit=ENTITIES_PER_STEP, seconds=SECONDS_PER_STEP)
         self.metrics.collect(self.engine)
         for effect in effects:
+            on_outcome = self._outcome_callback(effect)
             try:
-                self._dispatch(effect, self._outcome_callback(effect))
+                self._dispatch(effect, on_outcome)
             except Exception as error:
                 log.error("scheduler.effect_failed", place=place_of(error), effect=type(effect))
-                self._report_outcome(effect, Refused(0, "InternalError", "an internal error"))
+                on_outcome(Refused(0, "InternalError", "an internal error"))
 
     def _dispatch(self, effect: Effect, on_outcome: OutcomeCallback) -> None:
         match effect:

@@ -15,17 +15,18 @@ def is_asked_for(entity: QueuedEntity, event: ClusterEvent) -> bool:
 
     Entities with equal ``rejected_by`` and profile, all lone pods or all gangs, are told the same.
     """
-    rejected_by, actions = entity.rejected_by, event.action_type
-    if not rejected_by or ActionType.EVICTION_RULES in actions:
+    actions = event.action_type
+    if not entity.rejected_by or ActionType.EVICTION_RULES in actions:
         return True
-    if actions & ActionType.NODE_CHANGED and (entity.group is not None or GANG in rejected_by):
-        return True
+    if entity.group is not None and actions & ActionType.NODE_CHANGED:
+        return True  # some of its members may move there
     by_name = entity.profile.by_name
-    for name in rejected_by - {GANG}:
+    for name in entity.rejected_by:
         plugin = by_name.get(name)
         if plugin is None:
-            return True
-        if any(wake.action_types & actions for wake in plugin.queueing_hints):
+            if _concerns_the_queue(entity, name, event):
+                return True
+        elif any(wake.action_types & actions for wake in plugin.queueing_hints):
             return True
     return False
 
@@ -55,16 +56,19 @@ def may_help(
 def _asked_for(
     entity: QueuedEntity, name: str, pods: Sequence[PodInfo], event: ClusterEvent
 ) -> bool:
+    plugin = entity.profile.by_name.get(name)
+    if plugin is None:
+        return _concerns_the_queue(entity, name, event)
+    return any(wake.matches(pod, event) for wake in plugin.queueing_hints for pod in pods)
+
+
+def _concerns_the_queue(entity: QueuedEntity, name: str, event: ClusterEvent) -> bool:
+    """Whether an event may help against what is rejected in the name of no plugin."""
     if name == GANG:
         # A gang is woken by its own members and PodGroups; one of them that it keeps in a domain,
         # by nodes that may belong to the domain now.
         return entity.group is None and bool(event.action_type & ActionType.NODE_CHANGED)
-    if name == RESERVATION:
-        return event.resource == RESERVATION
-    plugin = entity.profile.by_name.get(name)
-    if plugin is None:
-        return True
-    return any(wake.matches(pod, event) for wake in plugin.queueing_hints for pod in pods)
+    return name != RESERVATION or event.resource == RESERVATION
 
 
 def _for_any_member(entity: QueuedEntity, event: ClusterEvent) -> ClusterEvent:

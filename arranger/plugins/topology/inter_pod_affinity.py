@@ -19,7 +19,7 @@ from arranger.cluster.affinity_terms import (
     affinity_terms_of,
 )
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray, resized
-from arranger.cluster.topology_counts import TopologyCounts, sum_by_domain
+from arranger.cluster.topology_counts import TopologyCounts, sum_by_label
 from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.status import SKIP, Code, CycleState, Status
@@ -71,7 +71,7 @@ class _PreFilterState:
         """Domain → sum of ``counts``; ``role`` says which of a term's counts these are."""
         found = self._sums.get((role, term))
         if found is None and len(self._sums) >= _MAX_SUMS:
-            return sum_by_domain(self.cluster.table, term.topology_key, counts)
+            return sum_by_label(self.cluster.table, term.topology_key, counts)
         if found is None or not found.is_current:
             found = TopologyCounts(self.cluster.table, term.topology_key)
             self._sums[role, term] = found
@@ -308,7 +308,7 @@ def _add_existing(
         for _, rows in terms:
             for row, amount in rows.items():
                 together[row] = together.get(row, 0) + amount
-        _add_counts(domains, key, sum_by_domain(cluster.table, key, together), weight)
+        _add_counts(domains, key, sum_by_label(cluster.table, key, together), weight)
 
 
 def _add_counts(

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from arranger.api.types.core import Pod, TopologySpreadConstraint
 from arranger.cluster import ABSENT, BoolArray, Cluster, IntArray, NodeView, PodInfo
-from arranger.cluster.topology_counts import TopologyCounts
+from arranger.cluster.topology_counts import TopologyCounts, sum_by_domain
 from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.status import SKIP, Code, CycleState, Status
@@ -26,7 +26,6 @@ from arranger.plugins.topology.spread_constraints import (
     default_selector,
     has_all_keys,
     node_has_all_keys,
-    sum_by_domain,
     with_selector,
 )
 

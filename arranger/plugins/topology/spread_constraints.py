@@ -19,7 +19,7 @@ from arranger.api.types.core import (
     TopologySpreadConstraint,
 )
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from arranger.cluster import ABSENT, BoolArray, IdArray, IntArray, NodeView, ObjectStore
+from arranger.cluster import ABSENT, BoolArray, NodeView, ObjectStore
 from arranger.cluster.selector_counts import SelectorCountCache, SelectorCounts
 from arranger.plugins.helpers.node_selectors import RequiredNodeAffinity
 from arranger.plugins.helpers.taints import tolerates_hard_taints
@@ -130,12 +130,6 @@ def has_all_keys(constraints: Sequence[SpreadConstraint], nodes: NodeView) -> Bo
 def node_has_all_keys(constraints: Sequence[SpreadConstraint], node: Node) -> bool:
     """Whether one node carries every topology key."""
     return all(constraint.key in node.metadata.labels for constraint in constraints)
-
-
-def sum_by_domain(ids: IdArray, counts: IntArray, among: BoolArray, domains: int) -> IntArray:
-    """Domain id → sum of ``counts`` over the rows ``among``; absent ids must not be among them."""
-    sums = np.bincount(ids[among], weights=counts[among], minlength=domains)
-    return sums.astype(np.int64)
 
 
 def _tolerated(pod: Pod, nodes: NodeView) -> BoolArray:
