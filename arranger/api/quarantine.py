@@ -31,7 +31,7 @@ LAST_RETRY: Final = 300.0
 _MAX_ERROR: Final = 200
 #: Innermost frames that are logged, for the first fault at a place.
 _MAX_FRAMES: Final = 16
-_ROOT: Final = Path(arranger.__file__).parent.parent
+_PACKAGE: Final = Path(arranger.__file__).parent
 
 #: Kind, namespace and name.
 QuarantineKey = tuple[str, str, str]
@@ -63,6 +63,16 @@ class QuarantinedObject:
     retry: Callable[[float], None] | None = field(repr=False)
     content: Hashable = field(default=None, repr=False)
 
+    @property
+    def key(self) -> QuarantineKey:
+        """Which object it is."""
+        return key_of(self.about)
+
+
+def key_of(about: ObjectReference) -> QuarantineKey:
+    """Which object is meant; one that is made anew under its name has the same key."""
+    return about.kind, about.namespace, about.name
+
 
 @dataclass(slots=True, eq=False)
 class Quarantine:
@@ -88,21 +98,10 @@ class Quarantine:
         content: Hashable = None,
     ) -> QuarantinedObject:
         """Set an object aside that has made our code raise; logged once, and when that changes."""
-        key, place, kind = (about.kind, about.namespace, about.name), place_of(error), type(error)
-        before = self._objects.get(key)
-        faults = before.faults + 1 if before is not None else 1
-        found = self._objects[key] = QuarantinedObject(
-            about=about,
-            error=f"{kind.__name__}: {error!s:.{_MAX_ERROR}}",
-            place=place,
-            message=f"an internal error set this object aside until it changes: "
-            f"{kind.__name__} at {place}",
-            faults=faults,
-            is_news=before is None or (before.about, before.place) != (about, place),
-            retry_at=now + min(FIRST_RETRY * 2 ** min(faults - 1, 16), LAST_RETRY),
-            retry=retry,
-            content=content,
-        )
+        place, kind = place_of(error), type(error).__name__
+        message = f"an internal error set this object aside until it changes: {kind} at {place}"
+        text = f"{kind}: {error!s:.{_MAX_ERROR}}"
+        found = self._set_aside(about, text, place, message, now, retry, content)
         if found.is_news:
             told = {**_names_of(about), "place": place, "error": found.error}
             if place not in self._places:
@@ -114,17 +113,32 @@ class Quarantine:
 
     def add_undecodable(self, about: ObjectReference, why: str, now: float) -> QuarantinedObject:
         """Set an object aside that cannot be decoded; whoever reads it has logged why."""
-        key = (about.kind, about.namespace, about.name)
-        before, place = self._objects.get(key), "decoding"
-        found = self._objects[key] = QuarantinedObject(
+        text = f"{why:.{_MAX_ERROR}}"
+        message = f"set aside until it changes, as it cannot be decoded: {text}"
+        return self._set_aside(about, text, "decoding", message, now)
+
+    def _set_aside(
+        self,
+        about: ObjectReference,
+        error: str,
+        place: str,
+        message: str,
+        now: float,
+        retry: Callable[[float], None] | None = None,
+        content: Hashable = None,
+    ) -> QuarantinedObject:
+        before = self._objects.get(key_of(about))
+        faults = before.faults + 1 if before is not None else 1
+        found = self._objects[key_of(about)] = QuarantinedObject(
             about=about,
-            error=f"{why:.{_MAX_ERROR}}",
+            error=error,
             place=place,
-            message=f"set aside until it changes, as it cannot be decoded: {why:.{_MAX_ERROR}}",
-            faults=before.faults + 1 if before is not None else 1,
+            message=message,
+            faults=faults,
             is_news=before is None or (before.about, before.place) != (about, place),
-            retry_at=now,
-            retry=None,
+            retry_at=now + min(FIRST_RETRY * 2 ** min(faults - 1, 16), LAST_RETRY),
+            retry=retry,
+            content=content,
         )
         return found
 
@@ -159,8 +173,7 @@ class Quarantine:
             return []
         due = [found for found in self._objects.values() if found.retry and found.retry_at <= now]
         for found in due:
-            about = found.about
-            self._objects[about.kind, about.namespace, about.name] = _without_retry(found)
+            self._objects[found.key] = _without_retry(found)
         return due
 
     def next_due(self) -> float | None:
@@ -182,14 +195,12 @@ def quarantined_event(found: QuarantinedObject, controller: str = "arranger") ->
 
 def place_of(error: BaseException) -> str:
     """The innermost frame of ours that an exception came through."""
-    place, frames = "unknown", error.__traceback__
-    while frames is not None:
-        path = Path(frames.tb_frame.f_code.co_filename)
-        if path.is_relative_to(_ROOT) and path.relative_to(_ROOT).parts[0] == "arranger":
-            where = f"{path.relative_to(_ROOT)}:{frames.tb_lineno}"
-            place = f"{where} in {frames.tb_frame.f_code.co_name}"
-        frames = frames.tb_next
-    return place
+    for each in frames_of(error):
+        code = each.tb_frame.f_code
+        path = Path(code.co_filename)
+        if path.is_relative_to(_PACKAGE):
+            return f"{path.relative_to(_PACKAGE.parent)}:{each.tb_lineno} in {code.co_name}"
+    return "unknown"
 
 
 def frames_of(error: BaseException) -> list[TracebackType]:

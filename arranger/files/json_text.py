@@ -9,10 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.files.limits import LIMITS, FileError, Limits
+from arranger.files.limits import LIMITS, TOO_DEEP, FileError, Limits
 
 _NUMBER: Final = re.compile(r"[0-9]{20,}")
-TOO_DEEP: Final = "nested too deeply"
 
 
 def parse_json(text: str, limits: Limits = LIMITS) -> Any:

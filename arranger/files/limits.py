@@ -40,3 +40,4 @@ class Limits:
 
 
 LIMITS: Final = Limits()
+TOO_DEEP: Final = "nested too deeply"

@@ -13,12 +13,11 @@ from typing import Any, Final
 
 import yaml
 
-from arranger.files.limits import LIMITS, FileError, Limits
+from arranger.files.limits import LIMITS, TOO_DEEP, FileError, Limits
 
 _TAG: Final = "tag:yaml.org,2002:"
 #: A text longer than this is no number.
 _MAX_PLAIN: Final = 1 << 20
-TOO_DEEP: Final = "nested too deeply"
 
 
 class _Word:

@@ -14,8 +14,8 @@ class ParseError(ValueError):
     """A text is not what it should be; the message is one line, and says what was expected."""
 
 
-def one_line(message: str) -> str:
-    """What a library says of a text: it may repeat all of it, as it is."""
+def cut_message(message: str) -> str:
+    """What a library says of a text, short and on one line: it may repeat all of it, as it is."""
     short = message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}..."
     return short if short.isprintable() else repr(short)[1:-1]
 

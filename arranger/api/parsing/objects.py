@@ -7,7 +7,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from arranger.api.parsing.errors import ParseError, one_line
+from arranger.api.parsing.errors import ParseError, cut_message
 from arranger.api.parsing.nesting import TOO_DEEP, cut_deep_parts
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def decode_object(body: bytes | msgspec.Raw, kind: Any = Any, *, cut: bool = Fal
     except RecursionError:
         raise ParseError(TOO_DEEP) from None
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise ParseError(one_line(str(error))) from None
+        raise ParseError(cut_message(str(error))) from None
 
 
 @overload
@@ -67,7 +67,7 @@ def convert_object(value: Any, kind: Any, *, strict: bool = True) -> Any:
     except RecursionError:
         raise ParseError(TOO_DEEP) from None
     except (msgspec.ValidationError, ValueError, OverflowError, TypeError) as error:
-        raise ParseError(one_line(str(error))) from None
+        raise ParseError(cut_message(str(error))) from None
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from arranger.api.parsing.errors import ParseError, one_line
+from arranger.api.parsing.errors import ParseError, cut_message
 from arranger.api.parsing.nesting import TOO_DEEP
 from arranger.api.parsing.objects import convert_object
 from arranger.api.quantity import RawQuantity
@@ -90,7 +90,7 @@ def template_problem(template: dict[str, Any]) -> str:
     except RecursionError:
         return TOO_DEEP
     except (OverflowError, ValueError, TypeError) as error:
-        return one_line(str(error))
+        return cut_message(str(error))
     if size > MAX_TEMPLATE_BYTES:
         return f"{size} bytes are more than {MAX_TEMPLATE_BYTES}"
     return _problem(template, PodTemplate)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic
 
-from arranger.api import event_reasons
 from arranger.api.effects import ObjectReference, PublishEvent
 from arranger.api.parsing.errors import ParseError
 from arranger.api.quarantine import Quarantine, QuarantinedObject, quarantined_event
@@ -94,18 +93,10 @@ class ObjectBarrier:
         self._count()
         if not found.is_news:
             return
-        event = quarantined_event(found, _CONTROLLER)
         if isinstance(error, UnreadableError):
-            note = f"it cannot be read, and what was known of it holds on: {error}"
-            event = PublishEvent(
-                found.about,
-                event_reasons.QUARANTINED,
-                "Quarantine",
-                note,
-                "Warning",
-                controller=_CONTROLLER,
-            )
-        self._publish(event)
+            message = f"it cannot be read, and what was known of it holds on: {error}"
+            found = replace(found, message=message)
+        self._publish(quarantined_event(found, _CONTROLLER))
 
     def _retry_due(self) -> None:
         now = asyncio.get_running_loop().time()

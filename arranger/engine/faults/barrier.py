@@ -359,7 +359,7 @@ class Barrier:
         about = kind.about(obj.metadata)
         content = content_of(obj)
         found = self.quarantine.add(about, error, now, retry, content)
-        self.suspects[about.kind, about.namespace, about.name] = content
+        self.suspects[found.key] = content
         if found.is_news:
             self._tell(found, obj)
 

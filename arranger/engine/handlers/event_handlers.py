@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class ObjectBarrier(Protocol):
+class EventBarrier(Protocol):
     """Does a step, and sets objects aside that make it raise."""
 
     def hand_on(
@@ -74,7 +74,7 @@ class EventHandlers:
     _gang_scheduler: GangScheduler
     _gang_objects: GangObjects
     _gangs: GangHandlers
-    _barrier: ObjectBarrier
+    _barrier: EventBarrier
     _tenants: TenantHandlers
     pods: PodHandlers
     kinds: Mapping[type[Any], WatchedKind[Any]] = field(init=False)

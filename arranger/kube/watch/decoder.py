@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from arranger.api.parsing.errors import ParseError, one_line
+from arranger.api.parsing.errors import ParseError, cut_message
 from arranger.api.parsing.nesting import CUT, TOO_DEEP, cut_deep_parts
 from arranger.api.parsing.objects import decode_object
 
@@ -120,7 +120,7 @@ class Decoder(Generic[T]):
         except RecursionError:
             wrong = TOO_DEEP
         except Exception as error:  # whatever it is, only this object suffers
-            wrong = one_line(str(error))
+            wrong = cut_message(str(error))
         try:
             raw = decode_object(cut_deep_parts(line), RawWatchEvent)
         except ParseError:
@@ -154,5 +154,5 @@ class Decoder(Generic[T]):
                     self._trim(decoded)
                 good.append(decoded)
             except Exception as error:
-                bad.append(UndecodableObject(decode_metadata(item), one_line(str(error))))
+                bad.append(UndecodableObject(decode_metadata(item), cut_message(str(error))))
         return raw.metadata, good, bad
