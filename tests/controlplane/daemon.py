@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ import yaml
 from tests.controlplane.admin import until
 from tests.controlplane.harness import ControlPlane
 from tests.paths import REPO
+from tests.processes import start_arranger
 
 
 def manifests(*files: str) -> Iterator[dict[str, Any]]:
@@ -71,18 +70,7 @@ class Daemon:
     async def launch(cls, plane: ControlPlane, name: str, *args: str) -> Daemon:
         """``arranger`` with these arguments; ``name`` is that of its log."""
         log = plane.folder / f"{name}.log"
-        with log.open("ab") as out:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "arranger.cli.main",
-                *args,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                cwd=REPO,
-                env={**os.environ, "PYTHONPATH": str(REPO)},
-            )
+        process = await start_arranger(*args, log=log, append=True)
         plane.clients.append(process)
         return cls(process, log)
 

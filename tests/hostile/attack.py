@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 Object = dict[str, Any]
@@ -21,14 +21,8 @@ class Attack:
         name: a sentence.
         objects: what is created, in this order.
         edits: what some of them are replaced by, while they are there.
-        room: whose code must hold it.
-        told: names of objects whose owner must hear of it, by an event or a condition.
-        alone: it is long or large, and played by itself.
     """
 
     name: str
     objects: Sequence[Object]
     edits: Sequence[Object] = ()
-    room: str = "barrier"
-    told: Sequence[str] = field(default=())
-    alone: bool = False

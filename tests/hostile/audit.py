@@ -86,34 +86,26 @@ def amounts() -> Iterator[Attack]:
     for number, (what, amount) in enumerate(AMOUNTS.items()):
         name = f"amount-{number}"
         asked = {"cpu": "1", "memory": amount, "example.com/thing": amount}
-        yield Attack(f"a pod requests {what}", [pod(name, requests=asked)], room="readers")
+        yield Attack(f"a pod requests {what}", [pod(name, requests=asked)])
         yield Attack(
             f"a bound pod requests {what}, twice",
             [
                 pod(f"{name}-bound-{n}", requests={"memory": amount}, nodeName="node-0")
                 for n in range(2)
             ],
-            room="readers",
         )
         two = pod(f"{name}-two", requests={"memory": amount}, nodeName="node-0")
         two["spec"]["containers"].append({**two["spec"]["containers"][0], "name": "other"})
-        yield Attack(f"both containers of a bound pod request {what}", [two], room="readers")
+        yield Attack(f"both containers of a bound pod request {what}", [two])
         template = a_template()
         template["spec"]["containers"][0]["resources"]["requests"]["memory"] = amount
         yield Attack(
-            f"a Volcano Job's pods request {what}",
-            [job(f"{name}-job", template=template)],
-            room="controllers",
+            f"a Volcano Job's pods request {what}", [job(f"{name}-job", template=template)]
         )
-        yield Attack(
-            f"a TYJob's workers request {what}",
-            [tyjob(f"{name}-tyjob", worker=template)],
-            room="controllers",
-        )
+        yield Attack(f"a TYJob's workers request {what}", [tyjob(f"{name}-tyjob", worker=template)])
         yield Attack(
             f"a PodGroup's minimum resources are {what}",
             [pod_group(f"{name}-group", minResources={"memory": amount, "cpu": amount})],
-            room="readers",
         )
         yield Attack(
             f"a pod's limits, overhead and its own resources are {what}",
@@ -124,7 +116,6 @@ def amounts() -> Iterator[Attack]:
                     resources={"requests": {"memory": amount}, "limits": {"cpu": amount}},
                 )
             ],
-            room="readers",
         )
         resized = pod(f"{name}-resized", nodeName="node-1")
         resized["status"] = {
@@ -139,9 +130,9 @@ def amounts() -> Iterator[Attack]:
                 }
             ],
         }
-        yield Attack(f"a resized pod's status says {what}", [resized], room="readers")
+        yield Attack(f"a resized pod's status says {what}", [resized])
         bad = a_node(f"culprit-node-{number}", memory=amount)
-        yield Attack(f"a node offers {what}", [bad], room="readers")
+        yield Attack(f"a node offers {what}", [bad])
 
 
 #: Whatever an annotation is read as.
@@ -199,9 +190,7 @@ def annotations() -> Iterator[Attack]:
             name = f"notes-{number}-{kind.lower().replace(' ', '-')}"
             notes = dict.fromkeys(keys, text)
             yield Attack(
-                f"all annotations of a {kind} say {what}",
-                [annotated(make(name), **notes)],
-                room="controllers",
+                f"all annotations of a {kind} say {what}", [annotated(make(name), **notes)]
             )
 
 
@@ -217,30 +206,16 @@ def deep() -> Iterator[Attack]:
             )
             template = a_template()
             template["spec"]["anything"] = value
-            yield Attack(
-                f"a Volcano Job's template is {text}",
-                [job(name, template=template)],
-                room="controllers",
-            )
-            yield Attack(
-                f"a TYJob's template is {text}", [tyjob(name, worker=template)], room="controllers"
-            )
+            yield Attack(f"a Volcano Job's template is {text}", [job(name, template=template)])
+            yield Attack(f"a TYJob's template is {text}", [tyjob(name, worker=template)])
             yield Attack(f"a pod's affinity is {text}", [pod(name, affinity=value)])
             yield Attack(f"a PodGroup's spec is {text}", [pod_group(name, spoiled=value)])
     for count in (5_000, 1_000_000):
         name = f"digits-{count}"
         text = f"a number of {count:,} digits"
         yield Attack(f"a pod's priority is {text}", [pod(name, priority=digits(count))])
-        yield Attack(
-            f"a TYJob's counts are {text}",
-            [tyjob(name, priority=digits(count))],
-            room="controllers",
-        )
-        yield Attack(
-            f"a Volcano Job's minimum is {text}",
-            [job(name, minAvailable=digits(count))],
-            room="controllers",
-        )
+        yield Attack(f"a TYJob's counts are {text}", [tyjob(name, priority=digits(count))])
+        yield Attack(f"a Volcano Job's minimum is {text}", [job(name, minAvailable=digits(count))])
 
 
 #: Templates that the definitions let pass.
@@ -271,40 +246,28 @@ def templates() -> Iterator[Attack]:
     for number, (what, spec) in enumerate(TEMPLATES.items()):
         template = {"spec": spec}
         name = f"template-{number}"
-        yield Attack(
-            f"a TYJob's leader has {what}", [tyjob(name, leader=template)], room="controllers"
-        )
-        yield Attack(
-            f"a TYJob's worker has {what}",
-            [tyjob(f"{name}-w", worker=template)],
-            room="controllers",
-        )
+        yield Attack(f"a TYJob's leader has {what}", [tyjob(name, leader=template)])
+        yield Attack(f"a TYJob's worker has {what}", [tyjob(f"{name}-w", worker=template)])
         yield Attack(
             f"a Volcano Job's template has {what}",
             [job(name, template=template, plugins={"env": [], "svc": [], "pytorch": []})],
-            room="controllers",
         )
     for number, odd in enumerate((None, 5, "x", [], [None], {"a": None})):
         template = {"metadata": odd, "spec": {"containers": [{"name": "c"}]}}
         yield Attack(
             f"a TYJob's template has the metadata {odd!r}",
             [tyjob(f"meta-{number}", worker=template)],
-            room="controllers",
         )
         yield Attack(
             f"a Volcano Job's template has the metadata {odd!r}",
             [job(f"meta-{number}", template=template)],
-            room="controllers",
         )
         yield Attack(
             f"a TYJob's template is {odd!r}",
             [tyjob(f"odd-{number}", worker={"": odd} if odd is None else odd)],
-            room="controllers",
         )
         yield Attack(
-            f"a Volcano Job's task is {odd!r}",
-            [{**job(f"odd-{number}"), "spec": {"tasks": [odd]}}],
-            room="controllers",
+            f"a Volcano Job's task is {odd!r}", [{**job(f"odd-{number}"), "spec": {"tasks": [odd]}}]
         )
 
 
@@ -316,23 +279,15 @@ def counts() -> Iterator[Attack]:
         name = f"count-{count}"
         made = tyjob(name.replace("--", "-m"))
         made["spec"]["workerSets"][0]["counts"] = count
-        yield Attack(f"a TYJob wants {count:,} workers", [made], room="controllers")
+        yield Attack(f"a TYJob wants {count:,} workers", [made])
         made = tyjob(f"least-{abs(count)}-{count < 0}".lower())
         made["spec"]["minWorkersNum"] = count
-        yield Attack(f"a TYJob wants {count:,} workers at least", [made], room="controllers")
+        yield Attack(f"a TYJob wants {count:,} workers at least", [made])
         made = job(f"replicas-{abs(count)}-{count < 0}".lower(), task={"replicas": count})
-        yield Attack(f"a Volcano Job wants {count:,} pods", [made], room="controllers")
+        yield Attack(f"a Volcano Job wants {count:,} pods", [made])
         made = job(f"min-{abs(count)}-{count < 0}".lower(), minAvailable=count)
-        yield Attack(f"a Volcano Job's minimum is {count:,}", [made], room="controllers")
+        yield Attack(f"a Volcano Job's minimum is {count:,}", [made])
     sets = [{"name": f"s{n}", "counts": 1000, "template": a_template()} for n in range(1000)]
-    yield Attack(
-        "a TYJob has 1,000 sets of 1,000 workers",
-        [tyjob("sets", workerSets=sets)],
-        room="controllers",
-    )
+    yield Attack("a TYJob has 1,000 sets of 1,000 workers", [tyjob("sets", workerSets=sets)])
     tasks = [{"name": f"t{n}", "replicas": 1000, "template": a_template()} for n in range(1000)]
-    yield Attack(
-        "a Volcano Job has 1,000 tasks of 1,000 pods",
-        [job("tasks", tasks=tasks)],
-        room="controllers",
-    )
+    yield Attack("a Volcano Job has 1,000 tasks of 1,000 pods", [job("tasks", tasks=tasks)])

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.paths import REPO
+from tests.processes import start_arranger
 
 #: Kilobytes that a page of the lines of ``/proc/*/status`` counts in.
 _KIB: Final = 1024
@@ -31,19 +29,7 @@ class ArrangerProcess:
     async def launch(cls, name: str, folder: Path, *args: str) -> ArrangerProcess:
         """Start ``arranger`` with these arguments; its log is overwritten."""
         log = folder / f"{name}.log"
-        with log.open("wb") as out:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "arranger.cli.main",
-                *args,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                cwd=REPO,
-                env={**os.environ, "PYTHONPATH": str(REPO)},
-            )
-        return cls(name, process, log)
+        return cls(name, await start_arranger(*args, log=log), log)
 
     @property
     def alive(self) -> bool:

@@ -16,7 +16,6 @@ import msgspec
 import pytest
 
 from arranger.api.effects import Applied
-from arranger.api.types.core import Pod
 from arranger.cluster import selector_counts
 from arranger.cluster.change_log import ChangeLog
 from arranger.engine.engine import Engine
@@ -134,24 +133,14 @@ def there(builder: AnyBuilder, n: int, **metadata: str) -> AnyBuilder:
 
 def live_through(engine: Engine, n: int, now: float) -> float:
     """The objects of a round come, are tried for a while, and go."""
-    handlers, objects = engine.handlers, [each.build() for each in a_round(n)]
+    kinds, objects = engine.handlers.kinds, [each.build() for each in a_round(n)]
     for obj in objects:
-        if isinstance(obj, Pod):
-            handlers.on_pod_updated(obj, now)
-        elif hasattr(obj.spec, "devices"):
-            handlers.on_object_updated(obj, now)
-        else:
-            handlers.on_pod_group_updated(obj, now)
+        kinds[type(obj)].updated(obj, now)
     for _ in range(4):
         settle(engine, now)
         now += 20
     for obj in objects:
-        if isinstance(obj, Pod):
-            handlers.on_pod_deleted(obj.key, now)
-        elif hasattr(obj.spec, "devices"):
-            handlers.on_object_deleted(obj, now)
-        else:
-            handlers.on_pod_group_deleted(obj, now)
+        kinds[type(obj)].deleted(obj, now)
     for _ in range(2):
         settle(engine, now)
         now += 400
