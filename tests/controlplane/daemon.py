@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from tests.controlplane.admin import until
+from tests.controlplane.admin import PATIENCE, until
 from tests.controlplane.harness import ControlPlane
 from tests.paths import REPO
 from tests.processes import start_arranger
@@ -106,4 +106,4 @@ class Daemon:
         """SIGTERM; the exit status."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGTERM)
-        return await asyncio.wait_for(self.process.wait(), 20)
+        return await asyncio.wait_for(self.process.wait(), PATIENCE)

@@ -23,11 +23,10 @@ import aiohttp
 import yaml
 
 from tests.controlplane import audit
-from tests.controlplane.admin import Admin, ControlPlaneError, until
+from tests.controlplane.admin import PATIENCE, Admin, ControlPlaneError, until
 from tests.controlplane.builds import build_folder
 
 HERE = Path(__file__).parent
-READY_WITHIN = 90.0
 
 
 def binary_path() -> Path:
@@ -274,7 +273,7 @@ class ControlPlane(Admin):
             self._all_alive()
             return (await self.request("GET", path))[0] == 200
 
-        await until(exists, within=READY_WITHIN, what=path)
+        await until(exists, within=PATIENCE, what=path)
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -299,7 +298,7 @@ class ControlPlane(Admin):
         self.components[name] = Component(name, process, log)
 
     async def _until_ready(self) -> None:
-        deadline = asyncio.get_running_loop().time() + READY_WITHIN
+        deadline = asyncio.get_running_loop().time() + PATIENCE
         while not await self._is_ready():
             self._all_alive()
             if asyncio.get_running_loop().time() > deadline:

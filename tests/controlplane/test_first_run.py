@@ -21,8 +21,6 @@ from tests.unit.kube.conftest import MAKE_CERTIFICATE
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
 
-#: A problem is told after two seconds; a process needs some more to start on a busy machine.
-TOLD_WITHIN = 60.0
 #: Seconds in which a second line would come.
 SILENCE = 6.0
 NO_RIGHT = " has no right to: "
@@ -168,7 +166,7 @@ async def test_each_thing_that_is_missing_is_said_in_one_line(
     async def all_told() -> bool:
         return all(process.problems() for process in started.values())
 
-    await until(all_told, within=TOLD_WITHIN, what="a line of each")
+    await until(all_told, what="a line of each")
     await asyncio.sleep(SILENCE)
     assert {case: process.problems() for case, process in started.items()} == {
         case: [line] for case, line in want.items()
@@ -193,7 +191,7 @@ async def test_what_is_mended_is_noticed_and_what_is_not_there_is_told_with_its_
         async def look() -> bool:
             return set(events) <= set(process.events())
 
-        return until(look, within=TOLD_WITHIN, what=f"{events} in {process.daemon.log}")
+        return until(look, what=f"{events} in {process.daemon.log}")
 
     await seen(leader, "api.namespace_missing")
     await install_rbac(plane)
@@ -250,7 +248,7 @@ async def test_a_scheduler_without_the_right_to_bind_is_not_ready_until_it_has_i
     async def told() -> bool:
         return bool(process.problems())
 
-    await until(told, within=TOLD_WITHIN, what="a line")
+    await until(told, what="a line")
     await asyncio.sleep(SILENCE)
     user = 'User "system:serviceaccount:arranger-system:arranger"'
     problem = f"forbidden (403): {user}{NO_RIGHT}create pods/binding"
@@ -274,6 +272,6 @@ async def test_a_scheduler_without_the_right_to_bind_is_not_ready_until_it_has_i
     async def bound() -> bool:
         return "pod.bound" in process.events()
 
-    await until(bound, within=TOLD_WITHIN, what="the binding")
+    await until(bound, what="the binding")
     assert (await process.ready())[0] == 200
     assert await process.daemon.stop() == 0

@@ -34,6 +34,7 @@ from arranger.kube.leader_election import LeaderElection, LeaseConfig
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.reflector import Reflector
 from arranger.kube.writes.dispatcher import ApiDispatcher
+from tests.controlplane.admin import PATIENCE
 from tests.controlplane.harness import ControlPlane, a_node, a_pod, until
 
 pytestmark = [
@@ -219,7 +220,7 @@ async def test_a_reflector_follows_a_hundred_bindings(
         reflector = Reflector(transport, path, Decoder(Pod), store, rng=rng)
         reflector._use_watch_list = streaming
         async with running(reflector.run()):
-            await asyncio.wait_for(reflector.synced.wait(), 30)
+            await asyncio.wait_for(reflector.synced.wait(), PATIENCE)
             assert len(store.pods) == 100
             for pod in pods:
                 writer.submit(Bind(pod, f"{ns}-node"), outcomes.append)
@@ -243,7 +244,7 @@ async def test_a_resource_not_served_is_absent(control_plane: ControlPlane) -> N
     async with connected(control_plane) as transport:
         reflector = Reflector(transport, path, Decoder(Pod), Store(), rng=random.Random(1))
         async with running(reflector.run()):
-            await asyncio.wait_for(reflector.synced.wait(), 30)
+            await asyncio.wait_for(reflector.synced.wait(), PATIENCE)
             assert reflector.not_served
 
 

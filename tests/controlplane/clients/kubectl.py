@@ -10,8 +10,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.controlplane.admin import PATIENCE
 from tests.controlplane.clients.terminal import kubectl_path
 from tests.controlplane.harness import ControlPlane
+
+#: How long ``kubectl wait`` waits.
+WITHIN = f"--timeout={PATIENCE:g}s"
 
 
 @dataclass

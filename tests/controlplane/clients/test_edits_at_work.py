@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 from kubernetes import client, watch
 
-from tests.controlplane.admin import until
-from tests.controlplane.clients.kubectl import Kubectl
+from tests.controlplane.admin import PATIENCE, until
+from tests.controlplane.clients.kubectl import WITHIN, Kubectl
 from tests.controlplane.clients.python import connect
 from tests.controlplane.clients.terminal import kubectl_path
 from tests.controlplane.cluster import ClusterHarness, ContainerEndingKubelets
@@ -33,7 +33,6 @@ SERVED = (
     "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
     "/apis/scheduling.volcano.sh/v1beta1/queues",
 )
-WITHIN = "--timeout=30s"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -203,7 +202,7 @@ def _follow(api: client.CustomObjectsApi) -> None:
     follow = changes.stream(
         api.list_namespaced_custom_object,
         *where,
-        timeout_seconds=30,
+        timeout_seconds=int(PATIENCE),
         field_selector="metadata.name=made",
     )
     for event in follow:

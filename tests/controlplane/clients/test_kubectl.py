@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from tests.api_conformance.objects import crd_path
 from tests.controlplane.clients.edits import EDITS, a_sample
-from tests.controlplane.clients.kubectl import Kubectl
+from tests.controlplane.clients.kubectl import WITHIN, Kubectl
 from tests.controlplane.clients.terminal import kubectl_path
 from tests.controlplane.harness import ControlPlane
 from tests.project.crds.samples import Sample, definitions, expected_spec
@@ -197,9 +197,9 @@ async def test_waiting_for_a_field_and_for_the_end(kind: Kind) -> None:
     reached = f"--for=jsonpath={{.spec.{field}}}={value}"
     assert "condition not met" in await kind.kubectl.refused(*wait, reached, "--timeout=0s")
     await kind.patch({"spec": {field: value}})
-    assert "condition met" in await kind.kubectl(*wait, reached, "--timeout=20s")
+    assert "condition met" in await kind.kubectl(*wait, reached, WITHIN)
     await kind.kubectl("delete", kind.resource, "sample", "--wait=false")
-    await kind.kubectl(*wait, "--for=delete", "--timeout=20s")
+    await kind.kubectl(*wait, "--for=delete", WITHIN)
 
 
 async def test_no_kind_of_ours_is_scaled_by_a_number(kind: Kind) -> None:

@@ -15,6 +15,7 @@ from kubernetes.dynamic import DynamicClient, Resource
 from kubernetes.dynamic.exceptions import ConflictError, DynamicApiError, NotFoundError
 
 from tests.api_conformance.objects import crd_path
+from tests.controlplane.admin import PATIENCE
 from tests.controlplane.clients.edits import EDITS, a_sample
 from tests.controlplane.clients.python import connect
 from tests.controlplane.harness import ControlPlane
@@ -158,7 +159,9 @@ def test_the_status_of_an_object_is_apart(objects: Objects) -> None:
 @in_a_thread
 def test_an_object_is_watched_until_it_is_deleted(objects: Objects) -> None:
     def follow() -> Iterator[tuple[str, int]]:
-        for event in objects.resource.watch(timeout=20, watcher=watch.Watch(), **objects.where):
+        watcher = watch.Watch()
+        given = {"timeout": int(PATIENCE), **objects.where}
+        for event in objects.resource.watch(watcher=watcher, **given):
             yield event["type"], event["raw_object"]["spec"].get(objects.field)
 
     objects.create()

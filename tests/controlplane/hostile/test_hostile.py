@@ -34,10 +34,7 @@ pytestmark = [
 JOBS = "/apis/arranger.io/v1alpha1/namespaces/default/tyjobs"
 VOLCANO_JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
-PATIENCE = aiohttp.ClientTimeout(total=10)
-#: Seconds for a pod on a server that shares two cores with all of this.
-BOUND_WITHIN = 40.0
-
+REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=10)
 
 #: The neighbour has a node of its own: nobody keeps the culprit from filling all others.
 HOME = {"key": "tenant", "value": NEIGHBOUR, "effect": "NoSchedule"}
@@ -65,7 +62,7 @@ class HostileHarness(ClusterHarness):
             body = io.BytesIO(expanded(json.dumps(obj).encode()))
             headers = {"Content-Type": "application/json"}
             async with session.post(
-                self.plane.url + path, data=body, headers=headers, timeout=PATIENCE
+                self.plane.url + path, data=body, headers=headers, timeout=REQUEST_TIMEOUT
             ) as answer:
                 await answer.read()
                 return answer.status
@@ -108,7 +105,7 @@ class HostileHarness(ClusterHarness):
             return "nodeName" in (await self.plane.get(f"{pods}/{name}"))["spec"]
 
         try:
-            await until(bound, within=BOUND_WITHIN, what=f"the binding of {name}")
+            await until(bound, what=f"the binding of {name}")
         except TimeoutError:
             pod = await self.plane.get(f"{pods}/{name}")
             raise AssertionError(f"{pod['status']}\n{self.scheduler.log_lines()[-2000:]}") from None
