@@ -120,12 +120,17 @@ class WatchDelay:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchRepeat:
+    """The next line of a watch comes twice."""
+
+
+@dataclass(frozen=True, slots=True)
 class WatchExpiry:
     """A watch says that its version is gone (410) and ends."""
 
 
 RequestFault = DropConnection | Delay | Reply | ConcurrentAction
-WatchFault = WatchCut | WatchStall | WatchDelay | WatchExpiry
+WatchFault = WatchCut | WatchStall | WatchDelay | WatchRepeat | WatchExpiry
 
 
 @dataclass(slots=True, eq=False)
@@ -220,7 +225,7 @@ class FaultInjector:
             probability: that the fault affects a matching request or line.
         """
         rule = FaultRule(matcher, fault, times, skip, probability, self._rng)
-        self._rules.append(rule)
+        self._rules = [*(each for each in self._rules if each.times != 0), rule]
         return rule
 
     def clear(self) -> None:
@@ -287,6 +292,8 @@ class FaultInjector:
                     match rule.fault:
                         case WatchDelay(seconds):
                             await asyncio.sleep(seconds)
+                        case WatchRepeat():
+                            yield line + b"\n"
                         case WatchStall():
                             async for _ in lines:
                                 pass  # the server believes that they arrive
@@ -391,6 +398,7 @@ __all__ = [
     "WatchDelay",
     "WatchExpiry",
     "WatchFault",
+    "WatchRepeat",
     "WatchStall",
     "for_object",
     "for_resource",
