@@ -74,11 +74,11 @@ def with_devices(status: Object) -> Trace:
     return one_node(claim, a_pod("p", resourceClaims=claims)).passes(60).binds("p", "n1")
 
 
-def promised(priority: int, *, leaving: bool = False) -> Trace:
+def promised(priority: int) -> Trace:
     """A node of 4 with 2 that were freed for one of priority 5, and one that takes them."""
     pods = (a_pod("old", cpu=2), a_pod("taker", cpu=2, priority=5))
     trace = one_node(*pods).binds("old", "n1").nominates("taker", "n1").passes(60)
-    trace.has(a_pod("thief", cpu=1 if leaving else 2, priority=priority))
+    trace.has(a_pod("thief", cpu=2, priority=priority))
     return trace.binds("thief", "n1").passes(60)
 
 
@@ -159,8 +159,7 @@ def two_that_start_together(*bound: str) -> Trace:
 def led(by: str, writer: str) -> Trace:
     """Somebody writes while a scheduler holds the Lease."""
     trace = one_node(a_pod("p")).has(a_lease("")).edits("Lease", "arranger", held("one"), by="one")
-    if by != "one":
-        trace.edits("Lease", "arranger", held(by), by=by)
+    trace.edits("Lease", "arranger", held(by), by=by)
     return trace.binds("p", "n1", by=writer)
 
 
