@@ -40,5 +40,5 @@ async def judge(player: Player) -> None:
         if scheduler.core_restarts:
             text = f"{name} has begun its core anew {scheduler.core_restarts} times"
             found.append(Violation("core", text))
-        for each in scheduler._quarantine.objects() if "hostile" not in player.world.features else ():
+        for each in scheduler._quarantine._objects.values() if "hostile" not in player.world.features else ():
             found.append(Violation("quarantine", f"{name}: {each.about} for {each.error}"))
