@@ -20,6 +20,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from contextvars import Context
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Self, TypeVar
@@ -373,7 +374,8 @@ class FaultInjector:
             else:
                 arrived.set_result(result)
 
-        loop.call_later(seconds, arrive)
+        # The network goes on while the sender stands still.
+        loop.call_later(seconds, arrive, context=Context())
         return await arrived
 
 

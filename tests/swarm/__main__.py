@@ -7,16 +7,13 @@ eight hours on two cores would be at this rate.
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from pathlib import Path
 from time import perf_counter
 
-import structlog
-
 from tests.swarm.coverage import Coverage
 from tests.swarm.generate import generate
-from tests.swarm.play import Outcome, play
+from tests.swarm.play import Outcome, be_quiet, play
 from tests.swarm.world import World, dump, load
 
 NIGHT, CORES = 8 * 3600, 2
@@ -25,7 +22,7 @@ YEAR = 365.25 * 86400
 
 def main() -> int:
     options = _options()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    be_quiet()
     if options.world:
         outcome = play(load(options.world.read_text()))
         print(*(outcome.trace if options.trace else ()), *outcome.violations, sep="\n")

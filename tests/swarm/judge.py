@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from arranger.embedded.virtual_time import virtual_now
@@ -24,8 +25,14 @@ class Violation(NamedTuple):
 async def judge(player: Player) -> None:
     """Add to the outcome of a world what is wrong, once it has come to rest."""
     found = player.outcome.violations
+    specification = player.sim.trace.specification
     if not await player.rest():
         found.append(Violation("rest", "something is written for ever"))
+    else:
+        now = asyncio.get_running_loop().time()
+        found += map(_of_rest, specification.at_rest(now))
+    specification.settle(specification.world.now)
+    found += (Violation(each.rule, str(each)) for each in specification.violations)
     found += (Violation("end of a process", text) for text in player.processes.failures)
     if player.processes.leader() is None:
         found.append(Violation("leader", "nobody leads at rest"))
@@ -40,5 +47,11 @@ async def judge(player: Player) -> None:
         if scheduler.core_restarts:
             text = f"{name} has begun its core anew {scheduler.core_restarts} times"
             found.append(Violation("core", text))
-        for each in scheduler._quarantine._objects.values() if "hostile" not in player.world.features else ():
-            found.append(Violation("quarantine", f"{name}: {each.about} for {each.error}"))
+        if "hostile" not in player.world.features:
+            for each in scheduler._quarantine._objects.values():
+                found.append(Violation("quarantine", f"{name}: {each.about} for {each.error}"))
+
+
+def _of_rest(text: str) -> Violation:
+    """From a sentence that ends in its rule."""
+    return Violation(text.rpartition("[")[2].rstrip("]"), text)

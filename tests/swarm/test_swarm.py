@@ -10,20 +10,22 @@ import pytest
 
 from tests.paths import REPO
 from tests.swarm.generate import generate
-from tests.swarm.play import play
+from tests.swarm.play import be_quiet, play
 from tests.swarm.world import dump, load
 
-SEEDS = (0, 2, 4, 6, 9)
+#: Small worlds in which much is entered.
+SEEDS = (0, 9)
 #: One with many features, and faults of several kinds.
 EVENTFUL = 6
 _SHOW = f"""
 from tests.swarm.generate import generate
-from tests.swarm.play import play
+from tests.swarm.play import be_quiet, play
+be_quiet()
 print(*play(generate({EVENTFUL})).trace, sep="\\n")
 """
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_world_is_the_same_after_it_was_written_and_read(seed: int) -> None:
     world = generate(seed)
     assert load(dump(world)) == world
@@ -32,13 +34,14 @@ def test_a_world_is_the_same_after_it_was_written_and_read(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_violated(seed: int) -> None:
-    assert not play(generate(seed)).violations
+    be_quiet()
+    assert not [str(each) for each in play(generate(seed)).violations]
 
 
 def test_a_world_has_the_same_trace_in_another_process_with_other_hashes() -> None:
-    traces = {_trace(hash_seed) for hash_seed in ("1", "2")}
-    assert len(traces) == 1
-    assert "ADDED /pods" in traces.pop()
+    traces = [_trace(hash_seed) for hash_seed in ("1", "2")]
+    assert "ADDED /pods" in traces[0]
+    assert traces[0] == traces[1]
 
 
 def _trace(hash_seed: str) -> str:
@@ -50,4 +53,4 @@ def _trace(hash_seed: str) -> str:
         text=True,
         check=True,
     )
-    return "\n".join(line for line in done.stdout.splitlines() if line[:1].isdigit())
+    return done.stdout
