@@ -12,7 +12,7 @@ import itertools
 import json
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -170,13 +170,11 @@ class HostileCluster:
         """Delete an object, at once."""
         resource = self.cluster.registry.by_kind(manifest["apiVersion"], manifest["kind"])
         assert resource is not None
-        meta = manifest["metadata"]
-        namespace = meta.get("namespace", "") if resource.namespaced else ""
-        key = (namespace, meta["name"])
-        before = self.cluster.store.get(resource.storage_key, key)
-        if before is not None:
+        if self.stored(manifest) is not None:
+            meta = manifest["metadata"]
+            namespace = meta.get("namespace", "") if resource.namespaced else ""
             with suppress(KeyError):
-                self.cluster.store.remove(resource.storage_key, key)
+                self.cluster.store.remove(resource.storage_key, (namespace, meta["name"]))
 
     def clear(self) -> None:
         """Delete all that the culprit has, and what became of it."""
@@ -185,6 +183,18 @@ class HostileCluster:
             resource = self.cluster.registry.by_name(plural, group)
             for obj in self.cluster.store.items(name, CULPRIT):
                 self.delete({**obj, "apiVersion": resource.api_version, "kind": resource.kind})
+
+    def stored(self, manifest: Object) -> Object | None:
+        """An object as it is now."""
+        resource = self.cluster.registry.by_kind(manifest["apiVersion"], manifest["kind"])
+        assert resource is not None
+        meta = manifest["metadata"]
+        namespace = meta.get("namespace", "") if resource.namespaced else ""
+        return self.cluster.store.get(resource.storage_key, (namespace, meta["name"]))
+
+    def events(self) -> Iterable[Object]:
+        """All Events."""
+        return self.cluster.store.items("events.k8s.io/events")
 
     # --- the neighbour ---------------------------------------------------------------------
 

@@ -75,8 +75,9 @@ class Expansions:
         try:
             answer = respond()
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-            # It has objects that it would have refused, and stumbles over them.
-            return ApiResponse(500, {"kind": "Status", "code": 500, "message": repr(error)[:200]})
+            # It stumbles over what it would have refused, and refuses what is made of it.
+            code = 500 if request.method == "GET" else 422
+            return ApiResponse(code, {"kind": "Status", "code": code, "message": repr(error)[:200]})
         if not isinstance(answer, ApiResponse) or isinstance(answer.body, str):
             return answer
         text = expanded(msgspec.json.encode(answer.body)).decode()
