@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from tests.hostile.attack import Attack
-from tests.hostile.cluster import BOUND_WITHIN, HostileCluster
+from tests.hostile.cluster import BOUND_WITHIN, HostileCluster, slowness
 from tests.hostile.told import untold
 
 #: Bytes by which a process may grow with one batch.
@@ -82,7 +82,8 @@ async def _play(cluster: HostileCluster, attacks: Sequence[Attack]) -> str | lis
 
 async def _silent(cluster: HostileCluster, attacks: Sequence[Attack]) -> list[Harm]:
     """The attacks whose owners are not told."""
-    deadline, left = time.monotonic() + TOLD_WITHIN, untold(cluster, attacks)
+    deadline = time.monotonic() + TOLD_WITHIN * slowness()
+    left = untold(cluster, attacks)
     while left and time.monotonic() < deadline:
         await asyncio.sleep(0.1)
         left = untold(cluster, left)
