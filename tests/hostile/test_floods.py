@@ -27,7 +27,7 @@ CONNECTIONS: Final = 1100
 ANSWERED_WITHIN: Final = 1.0
 
 
-@pytest.mark.parametrize("flood", floods(COUNT), ids=lambda flood: flood.name)
+@pytest.mark.parametrize("flood", list(floods(COUNT)), ids=lambda flood: flood.name)
 async def test_a_flood_is_paid_by_whoever_makes_it(cluster: HostileCluster, flood: Attack) -> None:
     await assert_harmless(cluster, [flood])
 
