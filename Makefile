@@ -8,7 +8,7 @@ LOCK := $(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe \
 	--no-emit-index-url --no-emit-find-links
 # Status 5 is pytest's "no test selected": no failure in a tier that is still empty.
 NONE_IS_FINE := || [ $$? -eq 5 ]
-FAST := tests/unit tests/project tests/conformance tests/differential tests/simulation tests/api_conformance tests/hostile tests/fuzz tests/seeded_bugs tests/mutants
+FAST := tests/unit tests/project tests/conformance tests/differential tests/specification tests/simulation tests/api_conformance tests/hostile tests/fuzz tests/seeded_bugs tests/mutants
 # What our service accounts ask a real API server for, while its tests run.
 ASKED := $(CURDIR)/build/rights-asked.txt
 REAL := tests/controlplane tests/api_conformance tests/differential
