@@ -29,7 +29,9 @@ from arranger.kube.client.transport import Request
 from tests.controlplane.harness import a_node, a_pod, free_ports
 from tests.hostile.attack import CULPRIT, NEIGHBOUR, Object
 from tests.hostile.expansion import Expansions
+from tests.hostile.overheard import SECRET, Overheard
 from tests.hostile.processes import ArrangerProcess
+from tests.hostile.slowness import slowness
 from tests.tyjobs import a_template, a_tyjob
 
 #: Seconds within which another tenant's pod must be bound.
@@ -41,9 +43,6 @@ RUNNING_WITHIN: Final = 10.0
 #: Seconds within which a batch of attacks must have been taken in.
 SETTLED_WITHIN: Final = 30.0
 NODES: Final = 4
-#: Seconds of work by which is measured how slow the machine is, and the most that counts.
-_SPIN: Final = 0.01
-_SLOWEST: Final = 20.0
 
 
 class HostileCluster:
@@ -51,10 +50,13 @@ class HostileCluster:
 
     Attributes:
         refused: objects that the server refused, and that were written all the same.
+        overheard: what both processes have written.
     """
 
-    def __init__(self, cluster: EmbeddedCluster, url: str, folder: Path) -> None:
-        self.cluster = cluster
+    def __init__(
+        self, cluster: EmbeddedCluster, url: str, folder: Path, overheard: Overheard
+    ) -> None:
+        self.cluster, self.overheard = cluster, overheard
         self.refused = 0
         self.scheduler: ArrangerProcess
         self.controllers: ArrangerProcess
@@ -67,10 +69,10 @@ class HostileCluster:
     @asynccontextmanager
     async def running(cls, folder: Path, *, nodes: int = NODES) -> AsyncIterator[HostileCluster]:
         """Everything at work while the context lasts."""
-        cluster = EmbeddedCluster()
-        async with serve(cluster, hook=Expansions()) as url:
-            hostile = cls(cluster, url, folder)
-            hostile._furnish(nodes)
+        cluster, overheard = EmbeddedCluster(), Overheard()
+        async with serve(cluster, hook=Expansions(overheard.note)) as url:
+            hostile = cls(cluster, url, folder, overheard)
+            hostile.furnish(nodes)
             kubelet = asyncio.create_task(hostile._run_pods())
             try:
                 await hostile.start()
@@ -233,7 +235,7 @@ class HostileCluster:
 
     async def why_jobs_wait(self, *, within: float = RUNNING_WITHIN) -> str | None:
         """Why a Volcano Job and a TYJob of the neighbour do not come to run; None if they do."""
-        name = f"job-{next(self._numbers)}"
+        name = f"{SECRET}-{next(self._numbers)}"
         jobs = [_a_volcano_job(name), a_tyjob(name, workers=1)]
         for job in jobs:
             job["metadata"]["namespace"] = NEIGHBOUR
@@ -264,7 +266,7 @@ class HostileCluster:
         return why
 
     def _new_pod(self) -> str:
-        name = f"pod-{next(self._numbers)}"
+        name = f"{SECRET}-{next(self._numbers)}"
         self.cluster.create(a_pod(name, namespace=NEIGHBOUR, cpu="10m", memory="10Mi"))
         return name
 
@@ -290,7 +292,8 @@ class HostileCluster:
 
     # --- the rest of a cluster -------------------------------------------------------------
 
-    def _furnish(self, nodes: int) -> None:
+    def furnish(self, nodes: int = NODES) -> None:
+        """Definitions, namespaces, nodes and queues."""
         for manifest in bundled_crds():
             self.cluster.create(manifest)
         for name in (CULPRIT, NEIGHBOUR, "arranger-system"):
@@ -330,14 +333,6 @@ class HostileCluster:
             ran = {**status, "conditions": conditions, "containerStatuses": statuses}
             after = {**pod, "metadata": {**meta}, "status": {**pod["status"], **ran}}
             self.cluster.store.put("/pods", after)
-
-
-def slowness() -> float:
-    """How many times longer than by itself a process takes here now: others run, too."""
-    began, used = time.monotonic(), time.thread_time()
-    while time.thread_time() - used < _SPIN:
-        pass
-    return min(max(1.0, (time.monotonic() - began) / _SPIN), _SLOWEST)
 
 
 def _now() -> str:

@@ -67,11 +67,19 @@ def expanded(encoded: bytes) -> bytes:
 
 
 class Expansions:
-    """A hook of the embedded server that expands marks in all it sends."""
+    """A hook of the embedded server that expands marks in all it sends.
+
+    Args:
+        heard: told of every request.
+    """
+
+    def __init__(self, heard: Callable[[Request], None] = lambda _: None) -> None:
+        self._heard = heard
 
     async def around_request(
         self, request: Request, user: str, respond: Callable[[], T]
     ) -> T | ApiResponse:
+        self._heard(request)
         try:
             answer = respond()
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:

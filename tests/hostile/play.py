@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Final
 
 from tests.hostile.attack import Attack
-from tests.hostile.cluster import BOUND_WITHIN, HostileCluster, slowness
+from tests.hostile.cluster import BOUND_WITHIN, HostileCluster
+from tests.hostile.slowness import slowness
 from tests.hostile.told import untold
 
 #: Bytes by which a process may grow with one batch.
@@ -106,6 +107,8 @@ async def damage(
         return f"another tenant's pod waits for {wait:.1f} s"
     if why is not None:
         return f"another tenant's jobs do not run: {why[:600]}\n{cluster.controllers.complaints(4)}"
+    if leaks := cluster.overheard.take():
+        return f"another's objects are named: {leaks[0]}"
     after = cluster.resident_bytes()
     grown = {name: after[name] - before.get(name, 0) for name in after}
     if large := {name: size >> 20 for name, size in grown.items() if size > GROWTH}:

@@ -14,9 +14,10 @@ from typing import Final
 import pytest
 
 from tests.hostile.attack import Attack
-from tests.hostile.cluster import HostileCluster, slowness
-from tests.hostile.floods import floods
+from tests.hostile.cluster import HostileCluster
 from tests.hostile.play import assert_harmless
+from tests.hostile.slowness import slowness
+from tests.hostile.tables.floods import floods
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -19,7 +19,7 @@ from arranger.kube.watch.decoder import Decoder, UndecodableObject
 from tests.hostile.attack import Attack, Object
 from tests.hostile.cluster import HostileCluster
 from tests.hostile.expansion import expanded
-from tests.hostile.generated import ADMINS, TENANTS
+from tests.hostile.tables.generated import ADMINS, TENANTS
 
 _KINDS: Final = {**TENANTS, **ADMINS}
 #: Where a job shows what has become of it.

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from tests.hostile.attack import Attack, Object
-from tests.hostile.audit import annotated, pod, pod_group, tyjob
 from tests.hostile.expansion import long_text
+from tests.hostile.tables.audit import annotated, pod, pod_group, tyjob
 
 _ANTI: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
