@@ -8,7 +8,7 @@ LOCK := $(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe \
 	--no-emit-index-url --no-emit-find-links
 # Status 5 is pytest's "no test selected": no failure in a tier that is still empty.
 NONE_IS_FINE := || [ $$? -eq 5 ]
-FAST := tests/unit tests/project tests/conformance tests/differential tests/specification tests/simulation tests/api_conformance tests/hostile tests/fuzz tests/seeded_bugs tests/mutants
+FAST := tests/unit tests/project tests/conformance tests/differential tests/specification tests/simulation tests/api_conformance tests/hostile tests/fuzz tests/swarm tests/seeded_bugs tests/mutants
 # What our service accounts ask a real API server for, while its tests run.
 ASKED := $(CURDIR)/build/rights-asked.txt
 REAL := tests/controlplane tests/api_conformance tests/differential
@@ -102,6 +102,13 @@ differential: $(STAMP) oracle celjudge worlds ## Compare N=1000 fresh random sna
 worlds: $(STAMP) ## Put gang preemption beside brute force in WORLDS=100000 worlds, in JOBS processes (half an hour of CPU)
 	$(BIN)/python -m tests.differential.gang_preemption $(WORLDS) --jobs $(JOBS)
 	$(BIN)/python -m tests.differential.gang_preemption $$(($(WORLDS) / 20)) --jobs $(JOBS) --many
+
+SECONDS ?= 600
+SEED ?= 1
+
+.PHONY: swarm
+swarm: $(STAMP) ## Play random whole worlds with faults for SECONDS=600, from SEED=1 on; keeps those that violate anything in build/swarm
+	$(BIN)/python -m tests.swarm --seconds $(SECONDS) --seed $(SEED) --keep build/swarm
 
 RUNS ?= 1000000
 
