@@ -3,7 +3,7 @@
 ::
 
     objects = ClusterObjects.from_manifests(manifests)  # or: await list_objects(…)
-    told = forecast(objects, config, unix_now=time.time())
+    told = forecast(objects, config, now=datetime.now(UTC))
     told.nodes["default/web-0"]  # where it would go
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -40,7 +41,7 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def compare(
-    objects: ClusterObjects, changes: Sequence[ClusterChange], config: Config, *, unix_now: float
+    objects: ClusterObjects, changes: Sequence[ClusterChange], config: Config, *, now: datetime
 ) -> Difference:
     """Forecast twice and tell the difference.
 
@@ -49,11 +50,11 @@ def compare(
         ObjectError: an object that it creates cannot be read.
         ConfigError: the configured plugins cannot be used.
     """
-    before = forecast(objects, config, unix_now=unix_now)
+    before = forecast(objects, config, now=now)
     changed = objects.copy()
     for change in changes:
         change.apply(changed)
-    after = forecast(changed, config, unix_now=unix_now)
+    after = forecast(changed, config, now=now)
     there = {pod.key for pod in changed.of(Pod)}
     was, becomes = _nodes(objects, before), _nodes(changed, after)
     return Difference(

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final
 
 from arranger.api.effects import Eviction
+from arranger.api.timestamps import after
 from arranger.api.types.core import Pod
 from arranger.daemon.config.profiles import build_profiles
 from arranger.daemon.config.schema import Config
@@ -57,12 +59,12 @@ class Forecast:
 
 
 def forecast(
-    objects: ClusterObjects, config: Config, *, unix_now: float, seconds: float = 3600.0
+    objects: ClusterObjects, config: Config, *, now: datetime, seconds: float = 3600.0
 ) -> Forecast:
     """What the scheduler would do with these objects; they are not changed.
 
     Args:
-        unix_now: seconds since 1970 at the beginning.
+        now: the time at the beginning, with a zone.
         seconds: of its own time, after which it ends.
 
     Extenders are not asked, and nobody provisions volumes: a pod that waits for its volumes on a
@@ -71,7 +73,7 @@ def forecast(
     Raises:
         ConfigError: the configured plugins cannot be used.
     """
-    return _Driver(objects.copy(), config, unix_now).run(seconds)
+    return _Driver(objects.copy(), config, now).run(seconds)
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +82,7 @@ class _Driver:
 
     objects: ClusterObjects
     config: Config
-    unix_start: float
+    began: datetime
     now: float = field(default=0.0, init=False)
     engine: Engine = field(init=False)
     writes: ImmediateWrites = field(init=False)
@@ -88,7 +90,7 @@ class _Driver:
     moved_at: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
-        config = self.config
+        config, began = self.config, self.began.timestamp()
         queue = replace(config.scheduling_queue_config(), flush_after=float("inf"))
         self.engine = Engine(
             build_profiles(config),
@@ -96,9 +98,9 @@ class _Driver:
             gang_policy=config.gang_policy(),
             quota_config=config.quota_config(),
             workload_kinds=config.workload_kinds(),
-            to_unix_time=lambda now: self.unix_start + now,
+            to_unix_time=lambda now: began + now,
         )
-        self.writes = ImmediateWrites(self.objects, lambda: self.unix_start + self.now)
+        self.writes = ImmediateWrites(self.objects, lambda: after(self.began, self.now))
 
     def run(self, seconds: float) -> Forecast:
         self._feed()
@@ -155,15 +157,15 @@ class _Driver:
 
     def _show(self, change: Change) -> None:
         """Tell the engine what a watch would."""
-        before, after = change.before, change.after
+        before, shown = change.before, change.after
         if isinstance(change.kind, str):
             return
         kind = self.engine.handlers.kinds[change.kind]
-        if after is None:
+        if shown is None:
             kind.deleted(before, self.now)
         else:
-            self.engine.barrier.hand_on(kind, after, self.now)
-        if isinstance(before, Pod) and (after is None or after.spec != before.spec):
+            self.engine.barrier.hand_on(kind, shown, self.now)
+        if isinstance(before, Pod) and (shown is None or shown.spec != before.spec):
             self.moves += 1
             self.moved_at = self.now
 

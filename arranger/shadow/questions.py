@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -26,7 +27,7 @@ def ask(
     *,
     namespace: str,
     config: Config,
-    unix_now: float,
+    now: datetime,
     suggest: bool = True,
 ) -> list[Answer]:
     """Why something waits: ``NAME``, ``pod/NAME``, ``gang/NAME``, ``queue/NAME`` or the
@@ -42,9 +43,9 @@ def ask(
     """
     kind, _, name = what.partition("/") if "/" in what else ("pod", "", what)
     key = name if "/" in name else f"{namespace}/{name}"
-    told = forecast(objects, config, unix_now=unix_now)
+    told = forecast(objects, config, now=now)
     answers = WhyAnswers(told)
-    suggester = Suggester(told, config, unix_now) if suggest else None
+    suggester = Suggester(told, config, now) if suggest else None
 
     def finish(found: Iterable[Answer]) -> list[Answer]:
         return [_with_suggestions(each, answers, suggester) for each in found][:MAX_ANSWERS]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from arranger.api.resource_requests import format_resource_list
@@ -42,12 +43,12 @@ class Suggester:
 
     Args:
         told: the forecast.
-        unix_now: seconds since 1970.
+        now: the time, with a zone.
     """
 
     told: Forecast
     config: Config
-    unix_now: float
+    now: datetime
 
     def suggest(self, entity: QueuedEntity, member: QueuedPod) -> list[Suggestion]:
         """The first changes with which all members that wait are placed."""
@@ -67,7 +68,7 @@ class Suggester:
     def _try(self, change: ClusterChange, pods: Sequence[str]) -> Suggestion | None:
         objects = self.told.objects.copy()
         change.apply(objects)
-        after = forecast(objects, self.config, unix_now=self.unix_now)
+        after = forecast(objects, self.config, now=self.now)
         nodes = {key: after.nodes[key] for key in pods if key in after.nodes}
         return (
             Suggestion(change.text, nodes, sorted(after.evicted))

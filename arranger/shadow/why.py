@@ -56,7 +56,8 @@ class QueuePlace(msgspec.Struct, frozen=True):
 
     Attributes:
         name: of the queue; "" where there are none.
-        position: 1 is tried next, of the ``waiting`` ones in that queue.
+        position: its place among all that wait there; 1 is tried next.
+        waiting: how much waits there: lone pods and gangs.
         before: the first that are tried before it.
         limits: resource or card → (used, limit), of the queue and those that it is part of, by
             queue; cpu in thousandths, memory in bytes.
@@ -73,6 +74,7 @@ class GangState(msgspec.Struct, frozen=True):
     """How far a gang is.
 
     Attributes:
+        name: of the gang, or of the gangs of its group.
         arrived: in words, ``2 of 5 arrived``.
         missing: how many members the minimum still needs.
         blocked_by: the members that cannot be placed, one a class.

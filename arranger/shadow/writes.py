@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -58,7 +58,7 @@ class ImmediateWrites:
 
     Args:
         objects: are changed.
-        unix_now: seconds since 1970.
+        now: the time, with a zone.
 
     Attributes:
         evicted: pod (``namespace/name``) → why, of each pod that was deleted to make room.
@@ -67,7 +67,7 @@ class ImmediateWrites:
     """
 
     objects: ClusterObjects
-    unix_now: Callable[[], float]
+    now: Callable[[], datetime]
     evicted: dict[str, Eviction] = field(default_factory=dict, init=False)
     remade: set[str] = field(default_factory=set, init=False)
     notes: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict, init=False)
@@ -110,7 +110,7 @@ class ImmediateWrites:
         return Applied(), [self._put(Pod, pod, change(pod))]
 
     def _bound(self, pod: Pod, bind: Bind) -> Pod:
-        now = datetime.fromtimestamp(self.unix_now(), UTC)
+        now = self.now()
         conditions = [c for c in pod.status.conditions if c.type != "PodScheduled"]
         scheduled = StatusCondition("PodScheduled", "True", last_transition_time=now)
         status = msgspec.structs.replace(
@@ -141,7 +141,7 @@ class ImmediateWrites:
             self.evicted[pod.key] = effect.eviction
         if pod.metadata.deletion_timestamp is not None:
             return Applied(), []
-        now = datetime.fromtimestamp(self.unix_now(), UTC)
+        now = self.now()
         metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=now)
         return Applied(), [self._put(Pod, pod, msgspec.structs.replace(pod, metadata=metadata))]
 
@@ -170,7 +170,7 @@ class ImmediateWrites:
             name=name,
             namespace=meta.namespace,
             uid=f"{meta.uid}-{self._version}",
-            creation_timestamp=datetime.fromtimestamp(self.unix_now(), UTC),
+            creation_timestamp=self.now(),
             labels=meta.labels,
             annotations=meta.annotations,
             owner_references=meta.owner_references,

@@ -42,14 +42,13 @@ def whatif(
     config_file: Path | None,
     output: str,
 ) -> None:
-    """Tell what changes would do: who is placed where, who is evicted, who waits. It writes nothing.
+    """Tell what changes would do: who is placed where, evicted, or waits. Nothing is written.
 
     All changes are made at once, in the order files, --delete, --cordon, --add-nodes, --queue.
     """
-    import time
-
     import msgspec
 
+    from arranger.api.timestamps import utc_now
     from arranger.cli.output.errors import CommandError
     from arranger.cli.output.screen import say, say_json
     from arranger.cli.output.why_answers import print_difference
@@ -65,7 +64,7 @@ def whatif(
         config = load_config(config_file)
         source = load_source(snapshots, kubeconfig, context, config)
         changes = read_changes(source, config, namespace, files, deleted, cordoned, added, queues)
-        told = compare(source.objects, changes, config, unix_now=time.time())
+        told = compare(source.objects, changes, config, now=utc_now())
     except SHADOW_ERRORS as error:
         raise CommandError(error) from error
     for line in source.objects.unread:

@@ -33,10 +33,9 @@ def why(
     The scheduler's own core decides in memory with the objects of the cluster, or of --snapshot
     files, and tries what it suggests. Nothing is written.
     """
-    import time
-
     import msgspec
 
+    from arranger.api.timestamps import utc_now
     from arranger.cli.output.errors import CommandError
     from arranger.cli.output.screen import say, say_json
     from arranger.cli.output.why_answers import print_answers
@@ -54,7 +53,7 @@ def why(
             what,
             namespace=namespace,
             config=config,
-            unix_now=time.time(),
+            now=utc_now(),
             suggest=not no_suggestions,
         )
     except SHADOW_ERRORS as error:

@@ -13,6 +13,7 @@ import random
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -52,13 +53,13 @@ class Played:
 
     Attributes:
         start: all objects at the start, as the server had them.
-        began: when that was, in seconds since 1970.
+        began: when that was.
         nodes: pod → node, of all that have one in the end.
         gone: the pods that were evicted.
     """
 
     start: Sequence[Manifest]
-    began: float
+    began: datetime
     nodes: dict[str, str]
     gone: set[str]
 
@@ -80,7 +81,7 @@ def _load(cluster: EmbeddedCluster, objects: Sequence[Manifest]) -> list[Manifes
 
 async def _play(objects: Sequence[Manifest], later: Sequence[Manifest]) -> Played:
     cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(1))
-    start, began = _load(cluster, objects), virtual_now().timestamp()
+    start, began = _load(cluster, objects), virtual_now()
     store = cluster.store
     await asyncio.sleep(1.0)
     for each in later:
@@ -132,7 +133,7 @@ def test_the_shadow_foretells_nodes_and_victims(first: int) -> None:
             continue
         truth = play(objects)
         known = ClusterObjects.from_manifests(truth.start, CONFIG.workload_kinds())
-        told = forecast(known, CONFIG, unix_now=truth.began)
+        told = forecast(known, CONFIG, now=truth.began)
         told.engine.check_consistent()
         waited = {key for key in truth.nodes if key in told.nodes or key in told.waiting}
         assert dict(told.nodes) == {k: truth.nodes[k] for k in waited}, f"world {seed}"
@@ -155,7 +156,7 @@ def test_the_shadow_foretells_what_a_change_does(first: int) -> None:
         else:
             change, more = add_nodes(1, name), [_alike(node, f"{name}-like-1")]
         truth = play(objects, more)
-        told = compare(known, [change], CONFIG, unix_now=began)
+        told = compare(known, [change], CONFIG, now=began)
         moved = {key: new for key, (_, new) in told.moved.items()}
         foretold = {**told.placed, **moved}
         assert foretold == {key: truth.nodes.get(key) for key in foretold}, f"world {seed}"
@@ -164,12 +165,12 @@ def test_the_shadow_foretells_what_a_change_does(first: int) -> None:
         assert not {*told.waiting, *told.still_waiting} & truth.nodes.keys(), f"world {seed}"
 
 
-def _as_read(objects: Sequence[Manifest]) -> tuple[ClusterObjects, float]:
+def _as_read(objects: Sequence[Manifest]) -> tuple[ClusterObjects, datetime]:
     """The objects as the server would show them before the scheduler starts, and when."""
 
-    async def load() -> tuple[list[Manifest], float]:
+    async def load() -> tuple[list[Manifest], datetime]:
         cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(1))
-        return _load(cluster, objects), virtual_now().timestamp()
+        return _load(cluster, objects), virtual_now()
 
     start, began = run_virtual(load())
     return ClusterObjects.from_manifests(start, CONFIG.workload_kinds()), began

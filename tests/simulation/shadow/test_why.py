@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.builders import Manifest, a_node, a_pod, a_pod_group
 from tests.builders.base import ManifestBuilder
 from tests.queueing import a_queue_manifest
 
-NOW = 1_800_000_000.0
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 Given = ManifestBuilder | Manifest
 
 
@@ -22,7 +23,7 @@ def why(what: str, *given: Given) -> list[Answer]:
     """The answers of a cluster of these objects."""
     manifests = [each.manifest() if isinstance(each, ManifestBuilder) else each for each in given]
     objects = ClusterObjects.from_manifests(manifests)
-    return ask(objects, what, namespace="default", config=Config(), unix_now=NOW)
+    return ask(objects, what, namespace="default", config=Config(), now=NOW)
 
 
 def node(name: str = "n1", cpu: int = 4) -> ManifestBuilder:

@@ -175,11 +175,11 @@ class Forbidding(InProcessTransport):
 
     forbidden: Sequence[str] = ()
 
-    async def send(self, request: Request, timeout: float = 30.0) -> Response:
+    async def send(self, request: Request) -> Response:
         if any(request.path.endswith(each) for each in self.forbidden):
             body = {"kind": "Status", "message": "you may not", "code": 403, "reason": "Forbidden"}
             return Response(403, json.dumps(body).encode())
-        return await super().send(request, timeout)
+        return await super().send(request)
 
 
 def read(*forbidden: str) -> ClusterObjects:
