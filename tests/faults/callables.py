@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from arranger.api.effects import AnnotatePod, Bind, DeletePod, PatchPodStatus
-from arranger.cluster.node_view import NodeInfo
+from arranger.cluster.node_view import NodeInfo, NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.holds import GangHold
@@ -75,6 +75,9 @@ def _names(value: Any, name: str) -> bool:
             return _names(value.pod, name)
         case NodeInfo():
             return _names(value.table.nodes[value.row], name)
+        case NodeView():
+            row, rows = value.table.index.get(name, -1), value.rows
+            return row in (range(rows.start, rows.stop) if isinstance(rows, slice) else rows)
         case QueueQuota():
             return value.name == name
         case Gang() if value.pod_group is not None:

@@ -233,8 +233,10 @@ class Barrier:
                 self._on_plugin_failures(now)
             elif self.quarantine or self._trials:
                 for member in self._rollback.pods_of(entity):
-                    self.release(self.pod_kind, member.pod.pod)
-                    self._trials.on_passed(_key(member.pod.pod))
+                    pod, node = member.pod.pod, member.node
+                    self.release(self.pod_kind, pod)
+                    placed = bool(node) or member.uid in self._nominator
+                    self._trials.on_passed(_key(pod), node, now, placed=placed)
 
     def _on_plugin_failures(self, now: float) -> None:
         failures, self._context.plugin_failures = self._context.plugin_failures, []

@@ -15,6 +15,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.engine.handlers.watched_kinds import WatchedKind, WatchedKinds
+from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
@@ -62,13 +63,16 @@ class KnownObjects:
             errors.append(each)
             each = each.__cause__
         for one in reversed(errors):
+            if isinstance(one, PluginFailureError):
+                found |= dict.fromkeys(self._keys(self._if_known([(Node, "", one.node)])))
             for frame in frames_of(one):
-                values = frame.tb_frame.f_locals
-                for of, namespace, name in self._in_frame(values):
-                    found[self.kinds[of].kind, namespace, name] = None
-                    if len(found) >= _MAX_OBJECTS:
-                        return list(found)
+                found |= dict.fromkeys(self._keys(self._in_frame(frame.tb_frame.f_locals)))
+                if len(found) >= _MAX_OBJECTS:
+                    break
         return list(found)
+
+    def _keys(self, found: Iterable[_Found]) -> Iterator[QuarantineKey]:
+        return ((self.kinds[of].kind, namespace, name) for of, namespace, name in found)
 
     def _in_frame(self, values: Mapping[str, Any]) -> Iterator[_Found]:
         parts = list(_flat(values.values()))

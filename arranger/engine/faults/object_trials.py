@@ -7,6 +7,7 @@ for as long.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -58,10 +59,7 @@ class ObjectTrials:
         if verdict.convicted is not None and self._set_aside(verdict.convicted, error, now):
             for key in verdict.released:
                 self._try_again(key, now)
-        for key in verdict.acquitted:
-            self._watched.pop(key, None)
-            self._try_again(key, now)
-            self._notes.quarantine.release(*key)
+        self._acquit(verdict.acquitted, now)
 
     def on_update_fault(
         self,
@@ -82,9 +80,11 @@ class ObjectTrials:
         meta = obj.metadata  # type: ignore[attr-defined]
         self.on_fault([(kind.kind, meta.namespace, meta.name)], error, now)
 
-    def on_passed(self, accuser: QuarantineKey) -> None:
-        """An attempt went well."""
-        self._suspicions.on_passed(accuser)
+    def on_passed(self, accuser: QuarantineKey, node: str, now: float, *, placed: bool) -> None:
+        """An attempt for a pod did not raise; perhaps the pod got this node, or another place."""
+        self._acquit(self._suspicions.on_passed(accuser, placed=placed), now)
+        if node:
+            self._clear(("Node", "", node))
 
     def convict(self, error: Exception, now: float) -> bool:
         """Set the innermost object aside that our code was busy with; whether there is one."""
@@ -92,13 +92,10 @@ class ObjectTrials:
 
     def advance(self, now: float) -> None:
         """Clear those that have been watched for long enough, and those that have changed."""
-        if not self._watched:
-            return
-        for key, until in list(self._watched.items()):
-            if until <= now or self._notes.quarantine.get(*key) is None:
-                del self._watched[key]
-                self._suspicions.forget(key)
-                self._notes.quarantine.release(*key)
+        for key in self._suspicions.convicted():
+            due = self._watched.get(key, math.inf) <= now
+            if due or self._notes.quarantine.get(*key) is None:
+                self._clear(key)
 
     def next_due(self) -> float | None:
         """When :meth:`advance` will have something to do."""
@@ -111,12 +108,29 @@ class ObjectTrials:
             return MAX_CONVICTED
         return max(_FEW_NODES, self._table.count // _NODES_PER_CONVICTED)
 
+    def _clear(self, key: QuarantineKey) -> None:
+        """An object that counts has done no harm."""
+        self._suspicions.forget(key)
+        if self._watched.pop(key, None) is not None:
+            self._notes.quarantine.release(*key)
+
+    def _acquit(self, keys: Sequence[QuarantineKey], now: float) -> None:
+        for key in keys:
+            found = self._notes.quarantine.get(*key)
+            if found is not None and found.retry is not None:
+                self._notes.quarantine.release(*key)
+                found.retry(now)
+            self._clear(key)
+
     def _set_aside(self, key: QuarantineKey, error: Exception, now: float) -> bool:
         found = self._known.find(key)
         if found is None:
             self._suspicions.forget(key)
             return False
         kind, obj = found
+        noted = self._notes.quarantine.get(*key)
+        if noted is not None and noted.retry is not None:  # this is only what stands in for it
+            return succeeds(kind.deleted, obj, now)
         self._watched.pop(key, None)
         self._notes.note(kind, obj, error, now, partial(self._count_again, kind, obj, now))
         succeeds(kind.deleted, obj, now)

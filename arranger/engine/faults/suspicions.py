@@ -5,9 +5,10 @@ held against, such as a node, all pods would be taken out like that, one after a
 our code was busy with beside the pod is noted as a suspect. A suspect that enough others accuse is
 convicted: it is set aside in their place, and they are tried again.
 
-That is an experiment. Whoever raises all the same, with another object, accuses that one at once;
-but whoever raises whatever is set aside is to blame itself: what it accused is acquitted, and it
-accuses nobody any more. So an accuser of ill will costs others a few objects for a moment.
+That is an experiment. If one of them finds its place then, the object was to blame. Whoever raises
+all the same, with another object, accuses that one at once. But whoever raises whatever is set
+aside, or has no place without it, proves nothing: what only such pods accuse is acquitted, and they
+are believed no more. So an accuser of ill will costs others a few objects for a moment.
 """
 
 from __future__ import annotations
@@ -67,16 +68,18 @@ class Suspicions:
     _suspects: dict[QuarantineKey, _Suspect] = field(default_factory=dict, init=False)
     #: Convicted object → the accusers that its conviction is to help.
     _convicted: dict[QuarantineKey, set[QuarantineKey]] = field(default_factory=dict, init=False)
-    #: Accusers that have raised whatever was set aside.
+    #: Those of them without which an accuser has found its place.
+    _proven: set[QuarantineKey] = field(default_factory=set, init=False)
+    #: Accusers that have proved nothing.
     _unreliable: set[QuarantineKey] = field(default_factory=set, init=False)
     _passed: int = field(default=0, init=False)
 
     def __bool__(self) -> bool:
         return bool(self._suspects or self._convicted or self._unreliable)
 
-    def is_convicted(self, key: QuarantineKey) -> bool:
-        """Whether an object has been convicted, and not been cleared since."""
-        return key in self._convicted
+    def convicted(self) -> list[QuarantineKey]:
+        """The objects that have been convicted, and not been cleared since."""
+        return list(self._convicted)
 
     def on_fault(
         self, accusers: Sequence[QuarantineKey], objects: Sequence[QuarantineKey]
@@ -98,16 +101,22 @@ class Suspicions:
                 return self._convict(key)
         return Verdict()
 
-    def on_passed(self, accuser: QuarantineKey) -> None:
-        """An attempt went well: for this one, whatever was convicted for it stays so."""
+    def on_passed(self, accuser: QuarantineKey, *, placed: bool) -> tuple[QuarantineKey, ...]:
+        """An attempt for it did not raise, and perhaps found a place; returns who is acquitted."""
+        tried = self._convicted_by([accuser])
+        if not placed:
+            return self._give_up([accuser], tried) if tried else ()
         self._passed += 1
         self._unreliable.discard(accuser)
-        for helped in self._convicted.values():
-            helped.discard(accuser)
+        self._proven.update(tried)
+        for key in tried:
+            self._convicted[key].discard(accuser)
+        return ()
 
     def forget(self, key: QuarantineKey) -> None:
         """An object counts again, or is gone."""
         self._convicted.pop(key, None)
+        self._proven.discard(key)
         self._suspects.pop(key, None)
 
     def _convicted_by(self, accusers: Iterable[QuarantineKey]) -> list[QuarantineKey]:
@@ -127,16 +136,20 @@ class Suspicions:
             if again or self._has_room(key):
                 self._suspects.setdefault(key, _Suspect(self._passed)).accusers.update(accusers)
                 return self._convict(key)
+        return Verdict(acquitted=self._give_up(accusers, tried))
+
+    def _give_up(
+        self, accusers: Sequence[QuarantineKey], tried: Sequence[QuarantineKey]
+    ) -> tuple[QuarantineKey, ...]:
         if len(self._unreliable) > _MAX_NOTED:
             self._unreliable.clear()
         self._unreliable.update(accusers)
-        acquitted = []
         for key in tried:
             self._convicted[key].difference_update(accusers)
-            if not self._convicted[key]:
-                self.forget(key)
-                acquitted.append(key)
-        return Verdict(acquitted=tuple(acquitted))
+        acquitted = [key for key in tried if not self._convicted[key] and key not in self._proven]
+        for key in acquitted:
+            self.forget(key)
+        return tuple(acquitted)
 
     def _suffices(self, key: QuarantineKey) -> bool:
         if key in self._convicted:

@@ -11,6 +11,7 @@ from arranger.engine.faults.suspicions import FAULTS_OF_ONE, Suspicions, Verdict
 
 NODES = [("Node", "", f"n{n}") for n in range(20)]
 NODE = NODES[0]
+THEIRS = ("PersistentVolumeClaim", "a", "data")
 
 
 def pod(name: str, namespace: str = "a") -> QuarantineKey:
@@ -29,14 +30,18 @@ def test_what_pods_of_two_tenants_raise_with_is_convicted_and_both_are_tried_aga
     them = suspicions()
     one, two = pod("one"), pod("two", "b")
     assert them.on_fault([one], [NODE, NODES[1]]) == Verdict()
-    them.on_passed(pod("three", "c"))
+    them.on_passed(pod("three", "c"), placed=True)
     verdict = them.on_fault([two], [NODES[2], NODE])
     assert verdict == Verdict(convicted=NODE, released=(one, two))
 
 
 @pytest.mark.parametrize(
     ("key", "others_pass", "guilty"),
-    [(NODE, True, False), (NODE, False, True), (("PersistentVolumeClaim", "a", "data"), True, True)],
+    [
+        (NODE, True, False),
+        (NODE, False, True),
+        (THEIRS, True, True),
+    ],
     ids=["a node, and others are placed on it", "a node, and nobody is placed", "their own claim"],
 )
 def test_two_pods_of_one_tenant_convict(
@@ -45,7 +50,7 @@ def test_two_pods_of_one_tenant_convict(
     them = suspicions()
     them.on_fault([pod("one")], [key])
     if others_pass:
-        them.on_passed(pod("other", "b"))
+        them.on_passed(pod("other", "b"), placed=True)
     assert (them.on_fault([pod("two")], [key]).convicted == key) is guilty
 
 
@@ -63,9 +68,9 @@ def test_several_that_are_to_blame_are_convicted_one_after_the_other() -> None:
     found = [them.on_fault([two], [NODE])]
     found += [them.on_fault([one], [node]) for node in NODES[1:3]]
     assert convicted(found) == NODES[:3]
-    them.on_passed(one)
-    them.on_passed(two)
-    assert all(map(them.is_convicted, NODES[:3]))
+    them.on_passed(one, placed=True)
+    them.on_passed(two, placed=True)
+    assert them.convicted() == NODES[:3]
 
 
 def test_who_raises_with_whatever_is_left_is_to_blame_itself_and_believed_no_more() -> None:
@@ -77,9 +82,9 @@ def test_who_raises_with_whatever_is_left_is_to_blame_itself_and_believed_no_mor
     assert convicted(found) == NODES[:3]
     found += [them.on_fault([two], [node]) for node in NODES[10:]]
     assert {key for each in found for key in each.acquitted} == set(convicted(found))
-    assert not any(map(them.is_convicted, NODES))
+    assert them.convicted() == []
     assert not convicted(them.on_fault([who], [NODE]) for _ in range(9) for who in (one, two))
-    them.on_passed(one)
+    them.on_passed(one, placed=True)
     assert convicted(them.on_fault([one], [NODE]) for _ in range(FAULTS_OF_ONE)) == [NODE]
 
 
@@ -89,14 +94,33 @@ def test_who_is_to_blame_itself_does_not_acquit_what_has_helped_another() -> Non
     them.on_fault([one], [NODE])
     assert them.on_fault([bad], [NODE]).convicted == NODE
     assert them.on_fault([bad], []).acquitted == ()
-    assert them.is_convicted(NODE)
+    assert them.convicted() == [NODE]
+
+
+def test_who_has_no_place_without_an_object_proves_nothing_against_it() -> None:
+    them = suspicions()
+    one, two = pod("one"), pod("two", "b")
+    them.on_fault([one], [NODE])
+    assert them.on_fault([two], [NODE]).convicted == NODE
+    assert them.on_passed(one, placed=False) == ()
+    assert them.on_passed(two, placed=False) == (NODE,)
+    assert not convicted(them.on_fault([who], [NODE]) for _ in range(9) for who in (one, two))
+
+
+def test_what_one_has_found_a_place_without_stays_convicted_for_all() -> None:
+    them = suspicions()
+    one, two = pod("one"), pod("two", "b")
+    them.on_fault([one], [NODE])
+    them.on_fault([two], [NODE])
+    assert them.on_passed(one, placed=True) == them.on_passed(two, placed=False) == ()
+    assert them.convicted() == [NODE]
 
 
 def test_an_object_that_counts_again_is_convicted_by_the_first_that_raises_with_it() -> None:
     them = suspicions()
     for who in (pod("one"), pod("two", "b")):
         them.on_fault([who], [NODE])
-        them.on_passed(who)
+        them.on_passed(who, placed=True)
     assert them.on_fault([pod("new", "c")], [NODES[1], NODE]).convicted == NODE
     them.forget(NODE)
     assert them.on_fault([pod("newer", "c")], [NODE]).convicted is None
