@@ -32,6 +32,25 @@ def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView)
         raise PluginFailureError(error_text(plugin.name, "Filter", error), node) from error
 
 
+def explain_filter(
+    plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView
+) -> GroupedRejections:
+    """The reasons of the plugin's Filter, and which of them each node is rejected for.
+
+    Raises:
+        PluginFailureError: it raised.
+    """
+
+    def explain(view: NodeView, _: object = None) -> GroupedRejections:
+        return _filter(plugin, state, pod, view).rejections()
+
+    try:
+        return explain(nodes)
+    except Exception as error:
+        node = _node_at_fault(nodes, explain)
+        raise PluginFailureError(error_text(plugin.name, "Filter", error), node) from error
+
+
 def _filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
     if overrides(plugin, "filter"):
         return plugin.filter(state, pod, nodes)

@@ -148,6 +148,7 @@ class World:
         )
         for name in ("one", "two"):
             sim.create(storage.a_volume(name, of="hand"), storage.a_claim(name, of="hand"))
+            sim.create(storage.a_volume(f"spare-{name}", of="hand"))
             sim.create(devices.a_claim(f"cards-{name}").asks())
         sim.cluster.create(a_queue_manifest("q", weight=1))
         sim.cluster.create(self.victim.manifest())
