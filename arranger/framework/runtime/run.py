@@ -26,6 +26,8 @@ def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView)
         PluginFailureError: it raised.
     """
     try:
+        if overrides(plugin, "filter"):
+            return plugin.filter(state, pod, nodes)
         return _filter(plugin, state, pod, nodes)
     except Exception as error:
         node = _node_at_fault(nodes, lambda view, _: _filter(plugin, state, pod, view))
@@ -92,6 +94,8 @@ def run_score(
         PluginFailureError: it raised.
     """
     try:
+        if overrides(plugin, "score"):
+            return plugin.score(state, pod, nodes, feasible)
         return _score(plugin, state, pod, nodes, feasible)
     except Exception as error:
 
