@@ -8,7 +8,7 @@ LOCK := $(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe \
 	--no-emit-index-url --no-emit-find-links
 # Status 5 is pytest's "no test selected": no failure in a tier that is still empty.
 NONE_IS_FINE := || [ $$? -eq 5 ]
-FAST := tests/unit tests/project tests/conformance tests/differential tests/simulation tests/api_conformance tests/hostile tests/fuzz
+FAST := tests/unit tests/project tests/conformance tests/differential tests/specification tests/simulation tests/api_conformance tests/hostile tests/fuzz tests/seeded_bugs tests/mutants
 # What our service accounts ask a real API server for, while its tests run.
 ASKED := $(CURDIR)/build/rights-asked.txt
 REAL := tests/controlplane tests/api_conformance tests/differential
@@ -53,6 +53,7 @@ lock: $(STAMP) ## Pin the dependencies again after an edit of pyproject.toml
 	$(LOCK) -o requirements.lock pyproject.toml
 	$(LOCK) --extra dev --extra docs -o requirements-dev.lock pyproject.toml
 	$(LOCK) -o requirements-fuzz.lock requirements-fuzz.in
+	$(LOCK) -o requirements-mutants.lock requirements-mutants.in
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## The tiers that need no Go, in parallel
@@ -107,6 +108,19 @@ RUNS ?= 1000000
 fuzz: $(STAMP) ## Fuzz readers, decoders and whole objects with RUNS=1000000 inputs, guided by coverage (an hour)
 	$(BIN)/pip install -q --require-hashes -r requirements-fuzz.lock
 	$(BIN)/python -m tests.fuzz --runs $(RUNS)
+
+PACKAGES ?=
+
+.PHONY: mutants
+mutants: $(STAMP) ## Change the source in small ways, and see whether tests notice (PACKAGES="readers quota"; hours)
+	$(BIN)/pip install -q --require-hashes -r requirements-mutants.lock
+	$(BIN)/python -m tests.mutants $(PACKAGES)
+
+BUGS ?=
+
+.PHONY: seeded-bugs
+seeded-bugs: $(STAMP) ## Put bugs back, one at a time, and see whether tests notice (BUGS="name name"; half an hour)
+	$(BIN)/python -m tests.seeded_bugs $(BUGS)
 
 .PHONY: corpus
 corpus: $(STAMP) oracle ## Ask kube-scheduler's plugins again about the conformance corpora

@@ -196,6 +196,10 @@ class FaultInjector:
     def __init__(self, *, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random(0)
         self._rules: list[FaultRule] = []
+        #: Whose request the server is answering at this moment; "" while it is nobody's.
+        self.answering = ""
+        #: Whether anything has ever gone wrong, or was to.
+        self.harmful = False
         #: Every write that reached the server, in its order.
         self.log: list[ReceivedWrite] = []
         #: Who has asked for what, by method and path, and whether it was a watch.
@@ -221,6 +225,7 @@ class FaultInjector:
         """
         rule = FaultRule(matcher, fault, times, skip, probability, self._rng)
         self._rules.append(rule)
+        self.harmful |= fault is not None
         return rule
 
     def clear(self) -> None:
@@ -228,6 +233,11 @@ class FaultInjector:
         for rule in self._rules:
             rule.stop()
         self._rules.clear()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing goes wrong any more."""
+        return not any(rule.fault is not None and rule.times != 0 for rule in self._rules)
 
     def received(self, matcher: Callable[[ClientRequest], bool] = ALL) -> list[ReceivedWrite]:
         """Writes that reached the server."""
@@ -325,7 +335,11 @@ class FaultInjector:
                     return fault.answer()
                 case ConcurrentAction(after=False):
                     fault.action()
-        result = respond()
+        self.answering = request.user
+        try:
+            result = respond()
+        finally:
+            self.answering = ""
         if WRITES(request) and isinstance(result, ApiResponse):
             self.log.append(
                 ReceivedWrite(request, asyncio.get_running_loop().time(), result.status)

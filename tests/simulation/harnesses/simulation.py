@@ -40,7 +40,9 @@ from tests.faults.injector import (
     FaultInjector,
     from_user,
 )
+from tests.judged import JudgedTrace, loop_time
 from tests.rights import granted, right_of
+from tests.specification.premises import Premises
 
 Object = dict[str, Any]
 
@@ -60,6 +62,7 @@ class SimulationHarness:
             itself does with :meth:`create`, :meth:`delete` and :meth:`patch` does not.
         may_exceed_capacity: nodes that changed after pods were bound to them.
         history: every change of the cluster, whether or not the server still remembers it.
+        trace: has the specification judge each of these changes.
         writes_per_pod: how many status patches, and how many event writes, a pod may cost an hour.
     """
 
@@ -71,6 +74,9 @@ class SimulationHarness:
         self.writes_per_pod = 12
         self.history: list[Change] = []
         self.cluster.store.subscribe(self.history.append)
+        premises = Premises(changing_nodes=self.may_exceed_capacity)
+        self.trace = JudgedTrace(self.faults, now=loop_time, premises=premises)
+        self.trace.follow(self.cluster.store)
         self.schedulers: dict[str, Scheduler] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._starts: Counter[str] = Counter()
@@ -148,6 +154,7 @@ class SimulationHarness:
             perf_counter=lambda: next(self._ticks) * 1e-6,
             extender_transport=port,
         )
+        self.trace.premises.schedulers.add(name)
         task = asyncio.create_task(scheduler.run(), name=name)
         self.schedulers[name], self._tasks[name] = scheduler, task
         self._starts[name] += 1
@@ -155,6 +162,7 @@ class SimulationHarness:
         try:
             yield scheduler
             if name in self._tasks:
+                self.trace.judge_rest()
                 scheduler.stop()
                 await task
         finally:
@@ -187,6 +195,7 @@ class SimulationHarness:
         self.cluster = to
         self.history = [c for c in self.history if c.version <= to.store.version]
         to.store.subscribe(self.history.append)
+        self.trace.follow(to.store)
         for transport in self._transports.values():
             transport.switch_to(to)
             await transport.close()
@@ -225,6 +234,7 @@ class SimulationHarness:
         """The invariants of the whole, by the server's own history and the log of writes."""
         for scheduler in self.schedulers.values():
             scheduler.engine.check_consistent()
+        self.trace.check()
         self._check_bindings()
         self._check_capacity()
         self._check_leaders()
