@@ -110,6 +110,11 @@ class EngineContext:
         if len(self.plugin_failures) < MAX_FAILURES:
             self.plugin_failures.append((pod, error))
 
+    def take_failures(self) -> list[tuple[Pod, Exception]]:
+        """What plugins have raised, since the last call."""
+        failures, self.plugin_failures = self.plugin_failures, []
+        return failures
+
     def record_gang_plan(self, *, found: bool, proven: bool) -> None:
         """Victims were sought for a gang; ``proven``: no others would do, or cost less."""
         self.stats.gang_plans["bounded" if not proven else "best" if found else "none"] += 1

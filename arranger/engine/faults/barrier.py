@@ -6,8 +6,8 @@ object is taken out of all books, is told so, and is tried again when it changes
 (:mod:`~arranger.api.quarantine`). Meanwhile a pod that waits does not exist for us, one on a node
 takes there what it requests and is nothing else, and of any other object the last known state
 holds. A pod that was only being looked at when it made the code raise is taken out in place of the
-object that we were busy with (:mod:`~arranger.engine.faults.accused`); and something else in place
-of the pods that are held against it (:mod:`~arranger.engine.faults.object_trials`).
+object that we were busy with (:mod:`~arranger.engine.faults.accused`), and what pods are held
+against in place of these (:mod:`~arranger.engine.faults.object_trials`).
 
 The books are checked afterwards. What cannot be put right that way is not ours to mend: whoever
 drives the engine begins anew, with those objects left out (:attr:`Barrier.suspects`).
@@ -27,7 +27,7 @@ from arranger.api.quarantine import LAST_RETRY, Quarantine, QuarantineKey, quara
 from arranger.api.types.core import Pod
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity
-from arranger.engine.faults.accused import accused_pods
+from arranger.engine.faults.accused import accused_pods, pods_of_named_queue
 from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.object_trials import ObjectTrials
 from arranger.engine.faults.rollback import Rollback
@@ -239,8 +239,7 @@ class Barrier:
                     self._trials.on_passed(_key(pod), node, now, placed=placed)
 
     def _on_plugin_failures(self, now: float) -> None:
-        failures, self._context.plugin_failures = self._context.plugin_failures, []
-        for pod, error in failures:
+        for pod, error in self._context.take_failures():
             self._trials.on_fault([_key(pod)], error, now)
 
     def run(self, now: float, step: Callable[[], R]) -> R:
@@ -255,10 +254,12 @@ class Barrier:
             except Exception as error:
                 self._ledger.mark_stale()
                 accused = self._accused(error)
-                if accused:
-                    self._set_aside_all(accused, error, now)
-                elif not self._trials.convict(error, now):
+                if not accused and self._trials.convict(error, now):
+                    continue
+                accused = accused or pods_of_named_queue(error, self._context.pods, self._ledger)
+                if not accused:
                     raise
+                self._set_aside_all(accused, error, now)
         return step()
 
     def on_outcome_fault(
@@ -341,9 +342,8 @@ class Barrier:
     def _set_aside_pod(self, pod: Pod, before: Pod | None, error: Exception, now: float) -> None:
         node = pod.spec.node_name or self._promised_node(pod.metadata.uid)
         self._notes.note(self.pod_kind, pod, error, now, partial(self._retry_pod, pod))
-        if (member := self._context.pods.get(pod.metadata.uid)) is not None:
-            with suppress(Exception):
-                self._rollback.unreserve(member)
+        with suppress(Exception):
+            self._rollback.unreserve(pod.metadata.uid)
         self._forget(pod, now)
         if not node or pod.terminal:
             return

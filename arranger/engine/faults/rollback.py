@@ -53,7 +53,7 @@ class Rollback:
                 if not self._release.release_node(member, now):
                     continue
             else:
-                self.unreserve(member)
+                self.unreserve(uid)
             if member.phase is Phase.QUEUED:
                 waiting.append(member)
         entities = [self._requeuer.entity_for(member, now) for member in waiting]
@@ -62,11 +62,12 @@ class Rollback:
             entity.last_attempt = now
             self._requeuer.enqueue(entity, now)
 
-    def unreserve(self, member: QueuedPod) -> None:
-        """Take back what an attempt has reserved for a pod, and not yet noted."""
-        uid = member.uid
+    def unreserve(self, uid: str) -> None:
+        """Take back what an attempt has reserved for a pod of ours, and not yet noted."""
+        member = self._context.pods.get(uid)
         if (
-            member.phase is Phase.QUEUED
+            member is not None
+            and member.phase is Phase.QUEUED
             and uid in self._context.cluster
             and uid not in self._nominator
         ):

@@ -121,9 +121,11 @@ def _score(
 def _node_at_fault(nodes: NodeView, again: Callable[[NodeView, IntArray], object]) -> str:
     """The name of a node that is enough for what has raised to raise; "" if none is, or all are."""
 
+    rows: IntArray = np.arange(nodes.table.size, dtype=np.int64)[nodes.rows]
+
     def raises(places: IntArray) -> bool:
         try:
-            again(NodeView(nodes.table, nodes.row_numbers()[places]), places)
+            again(NodeView(nodes.table, rows[places]), places)
         except Exception:
             return True
         return False
@@ -134,8 +136,7 @@ def _node_at_fault(nodes: NodeView, again: Callable[[NodeView, IntArray], object
     while len(places) > 1:
         half = len(places) // 2
         places = places[:half] if raises(places[:half]) else places[half:]
-    row = int(nodes.row_numbers()[places[0]])
-    return nodes.table.name(row) if raises(places) else ""
+    return nodes.table.name(int(rows[places[0]])) if raises(places) else ""
 
 
 def _group_statuses(answers: dict[int, Status], length: int) -> GroupedRejections:

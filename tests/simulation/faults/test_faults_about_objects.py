@@ -248,3 +248,26 @@ async def inject_one(name: str, fault: Fault) -> World:
         error.add_note(f"{name}: {fault}; not bound: {world._unbound()}")
         raise
     return world
+
+
+#: Faults that hurt others once.
+FOUND: list[tuple[str, Callee, bool, int | None]] = [
+    ("a node", Callee("arranger.plugins.nodes.taint_toleration", "TaintToleration", "filter"), *f)
+    for f in ((False, None), (True, None))
+] + [
+    (name, Callee(module, owner, method), after, None)
+    for name, module, owner, method, after in (
+        ("a node", "arranger.plugins.resources.node_resources_fit", "", "_lack", False),
+        ("a node", "arranger.engine.pod.scheduling_cycle", "SchedulingCycle", "_reserve", True),
+        ("a queue", "arranger.engine.queue.queue_order", "FairShareOrder", "queue_rank", False),
+    )
+]
+
+
+@pytest.mark.parametrize(("name", "callee", "after", "times"), FOUND, ids=str)
+async def test_so_it_is_where_others_suffered_once(
+    name: str, callee: Callee, after: bool, times: int | None
+) -> None:
+    fault = Fault(callee, "victim", after, times)
+    await inject_one(name, fault)
+    assert fault.met
