@@ -136,7 +136,7 @@ def _node_at_fault(nodes: NodeView, again: Callable[[NodeView, IntArray], object
     while len(places) > 1:
         half = len(places) // 2
         places = places[:half] if raises(places[:half]) else places[half:]
-    return nodes.table.name(int(rows[places[0]])) if raises(places) else ""
+    return nodes.table.name(rows[places[0]].item()) if raises(places) else ""
 
 
 def _group_statuses(answers: dict[int, Status], length: int) -> GroupedRejections:
