@@ -183,3 +183,18 @@ _SERVING: Final = (
         help="How long it is remembered that somebody may not.",
     ),
 )
+
+
+def shadow(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds where a shadow gets its objects from: a cluster, or ``--snapshot`` files."""
+    namespace = click.option(
+        "-n", "--namespace", default="default", show_default=True, help="Of what is named."
+    )
+    snapshots = click.option(
+        "--snapshot",
+        "snapshots",
+        type=InputPath(),
+        multiple=True,
+        help="Instead of a cluster: files or folders of API objects. May be repeated.",
+    )
+    return namespace(cluster(snapshots(config()(command))))
