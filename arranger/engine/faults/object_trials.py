@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from arranger.api.quarantine import FIRST_RETRY, QuarantineKey
+from arranger.api.quarantine import FIRST_RETRY, QuarantineKey, UnreadableError
 from arranger.cluster.node_table import NodeTable
 from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.known_objects import KnownObjects
@@ -54,6 +54,8 @@ class ObjectTrials:
 
     def on_fault(self, accusers: Sequence[QuarantineKey], error: Exception, now: float) -> None:
         """Our code has raised about these; perhaps it is something else that is to blame."""
+        if isinstance(error, UnreadableError):
+            return
         objects = [key for key in self._known.accused(error) if key not in accusers]
         verdict = self._suspicions.on_fault(accusers, objects)
         if verdict.convicted is not None and self._set_aside(verdict.convicted, error, now):

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from arranger.api.types.core import Container, LabelSelector, Pod, PodSpec
+from arranger.api.types.core import Container, LabelSelector, Node, Pod, PodSpec
 from arranger.api.types.disruption_budgets import PodDisruptionBudget, PodDisruptionBudgetSpec
 from arranger.api.types.resource_claims import ResourceClaim
 
@@ -66,6 +66,8 @@ def content_of(obj: Any) -> Hashable:
     state = msgspec.to_builtins(obj)
     state["metadata"].pop("resourceVersion", None)
     state["metadata"].pop("resource_version", None)
+    if isinstance(obj, Node):
+        return msgspec.json.encode(state)  # its status is its kubelet's, and no write of ours
     status = state.pop("status", None)
     if isinstance(obj, Pod):
         state["phase"] = status.get("phase", "")
