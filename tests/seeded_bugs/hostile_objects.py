@@ -95,7 +95,7 @@ BUGS = (
         """            (hear or kind.updated)(obj, now)
         except ValueError as error:
 """,
-        ("tests/simulation/faults/test_injected_faults.py",),
+        ("tests/unit/daemon/test_set_aside.py",),
     ),
     # What made room that is not there.
     SeededBug(
@@ -122,7 +122,7 @@ BUGS = (
         "arranger/engine/faults/barrier.py",
         "        if not node or pod.terminal:\n            return\n",
         "        return\n",
-        ("tests/simulation/faults/test_injected_faults.py",),
+        ("tests/unit/daemon/test_set_aside.py",),
     ),
     # What took others' room, or kept them from it.
     SeededBug(
