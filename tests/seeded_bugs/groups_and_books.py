@@ -145,11 +145,11 @@ BUGS = (
     ),
     # The Lease.
     SeededBug(
-        "leads-after-its-deadline",
-        "a leader that could not renew its Lease goes on writing",
+        "writes-after-its-deadline",
+        "a leader that could not renew its Lease in time may go on writing",
         "arranger/kube/leader_election.py",
-        "return not self._stalled and now < self._renewed_at + self.config.renew_deadline",
-        "return not self._stalled",
+        "return self._leading and not self._stalled and in_time and renewed",
+        "return self._leading and not self._stalled and in_time",
         ("tests/unit/kube/test_leader_election.py",),
     ),
     SeededBug(

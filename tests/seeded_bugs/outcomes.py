@@ -200,12 +200,4 @@ def""",
         "",
         ("tests/unit/kube/writes/test_dispatcher.py",),
     ),
-    SeededBug(
-        "evicted-again",
-        "a pod that is leaving already is evicted again for the next one",
-        "arranger/engine/pod/preemption_executor.py",
-        "        if leaving or victim.uid in self._nominator.terminating_victims:\n",
-        "        if leaving:\n",
-        ("tests/unit/engine/pod/test_preemption_by_gangs.py",),
-    ),
 )
