@@ -179,14 +179,12 @@ BUGS = (
     ),
     SeededBug(
         "selectors-run-for-ever",
-        "a CEL selector may take as many steps as it likes",
-        "arranger/plugins/dynamicresources/cel_evaluator.py",
-        """        self.left -= steps
-        if self.left < 0:
-            raise CostLimitError
+        "a CEL selector may cost as much as it likes",
+        "arranger/cel/machine.py",
+        """                if self.cost > self.limit or self.work + work - left > MAX_WORK * self.limit:
+                    raise CostLimitError
 """,
-        """        self.left -= steps
-""",
+        "",
         ("tests/unit/plugins/dynamicresources/test_budgets.py",),
     ),
     SeededBug(
