@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tests.seeded_bugs.bug import SeededBug
 
-_FAULTS = ("tests/simulation/faults/test_injected_faults.py",)
-
 BUGS = (
     # Gangs.
     SeededBug(
@@ -178,7 +176,7 @@ BUGS = (
         "arranger/engine/faults/barrier.py",
         "        rest = [member for uid, member in members.items() if uid not in accused]\n",
         "        rest: list[QueuedPod] = []\n",
-        _FAULTS,
+        ("tests/simulation/faults/test_injected_faults.py",),
     ),
     SeededBug(
         "never-tried-again",
