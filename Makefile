@@ -68,7 +68,6 @@ test-controlplane: $(STAMP) controlplane oracle celjudge ## The tier on the real
 	@$(MAKE) --no-print-directory -k programs || echo "SKIPPED: tests with the programs that are not built"
 	@rm -f $(ASKED)
 	ARRANGER_RIGHTS_RECORD=$(ASKED) $(BIN)/pytest -q -m "controlplane and not benchmark" $(REAL) $(NONE_IS_FINE)
-	@[ ! -f $(ASKED) ] || $(BIN)/python -m tests.controlplane.audit $(ASKED)
 
 # What is left out is said before the tests, so that the output ends with pytest's closing line.
 .PHONY: test

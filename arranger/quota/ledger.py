@@ -109,6 +109,7 @@ class QuotaLedger:
     def set_queue(self, queue: Queue) -> bool:
         """A queue was added or edited; returns whether anything but its status has changed."""
         state = read_queue(queue)
+        state.stated = queue
         if self.queues.get(queue.name) == state:
             return False
         self.remove_queue(queue.name)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from arranger.api.quantity import QuantityError
+from arranger.api.quarantine import UnreadableError
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import POD_GROUPS, AnyPodGroup, GangObject
@@ -22,7 +22,7 @@ from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects, key_of
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.tenant_handlers import TenantHandlers
-from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
+from arranger.engine.handlers.watched_kinds import WatchedKind, WatchedKinds, watched_kind
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.cluster_events import node_change, object_change, quota_change
@@ -30,8 +30,6 @@ from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.quota.ledger import QuotaLedger
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -66,7 +64,7 @@ class EventHandlers:
 
     Attributes:
         pods: takes in what concerns pods.
-        kinds: who hears of objects of each kind.
+        kinds: who hears of objects of each kind; empty when given, for others to look them up.
     """
 
     _initial: InitialObjects
@@ -82,10 +80,10 @@ class EventHandlers:
     _barrier: EventBarrier
     _tenants: TenantHandlers
     pods: PodHandlers
-    kinds: Mapping[type[Any], WatchedKind[Any]] = field(init=False)
+    kinds: WatchedKinds
 
     def __post_init__(self) -> None:
-        self.kinds = self._watched_kinds()
+        self.kinds.update(self._watched_kinds())
 
     @property
     def started(self) -> bool:
@@ -132,15 +130,18 @@ class EventHandlers:
         return {kind: watched_kind(kind, *pair) for kind, pair in handlers.items()}
 
     def on_node_updated(self, node: Node, now: float) -> None:
-        """A node appeared or was edited."""
+        """A node appeared or was edited.
+
+        Raises:
+            UnreadableError: what it offers is not an amount.
+        """
         if self._initial.keep(node):
             return
         try:
             before = self._context.cluster.set_node(node)
         except QuantityError as error:
             # Its last good state stays; a node never seen in a good state stays unknown.
-            log.warning("node %s ignored: allocatable: %s", node.metadata.name, error)
-            return
+            raise UnreadableError(f"allocatable: {error}") from None
         event = node_change(before, node)
         if event is not None:
             self._ledger.mark_stale()
