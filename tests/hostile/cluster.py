@@ -30,6 +30,8 @@ from tests.controlplane.harness import a_node, a_pod, free_ports
 from tests.hostile.attack import CULPRIT, NEIGHBOUR, Object
 from tests.hostile.expansion import Expansions
 from tests.hostile.processes import ArrangerProcess
+from tests.judged import JudgedTrace
+from tests.specification.premises import Premises
 from tests.tyjobs import a_template, a_tyjob
 
 #: Seconds within which another tenant's pod must be bound.
@@ -41,6 +43,9 @@ RUNNING_WITHIN: Final = 10.0
 #: Seconds within which a batch of attacks must have been taken in.
 SETTLED_WITHIN: Final = 30.0
 NODES: Final = 4
+#: Seconds that news may take, and that a gang may take to be bound, on a busy machine.
+NOTICE: Final = 30.0
+BIND_SECONDS: Final = 60.0
 
 
 class HostileCluster:
@@ -48,11 +53,16 @@ class HostileCluster:
 
     Attributes:
         refused: objects that the server refused, and that were written all the same.
+        trace: has the specification judge whatever is readable of what happens.
     """
 
     def __init__(self, cluster: EmbeddedCluster, url: str, folder: Path) -> None:
         self.cluster = cluster
         self.refused = 0
+        premises = Premises(notice=NOTICE, bind_seconds=BIND_SECONDS)
+        self.trace = JudgedTrace(now=time.monotonic, premises=premises)
+        self.trace.may_be_unreadable = True
+        self.trace.follow(cluster.store)
         self.scheduler: ArrangerProcess
         self.controllers: ArrangerProcess
         self.ports: dict[str, int] = {}
@@ -73,6 +83,7 @@ class HostileCluster:
                 await hostile.start()
                 await hostile.until_served()
                 yield hostile
+                hostile.trace.check()
             finally:
                 kubelet.cancel()
                 await asyncio.wait({kubelet})

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from tests.specification.bindings import AT_ONCE, WITH_OTHERS, Binding, Rule
+from tests.specification.bindings import AT_ONCE, BESIDE_PROMISES, WITH_OTHERS, Binding, Rule
 from tests.specification.gangs import GangBook
 from tests.specification.liveness import wrong_at_rest
 from tests.specification.manifests import (
@@ -36,7 +36,15 @@ EVENTS = "events.k8s.io/events"
 #: What a step by one of our schedulers is called where the trace does not say which.
 ONE_OF_OURS = "(a scheduler)"
 #: What a rule raises about an object that is not as Kubernetes would have it.
-_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+_UNREADABLE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +220,12 @@ class Specification:
                     self._object(step.version, step.at, rule.__name__, f"{about} {text}")
             except _UNREADABLE as error:
                 self.unreadable.append(f"step {step.version}, {rule.__name__}: {error!r}")
-        if not self.premises.writes_may_fail:
-            until = step.at + max(self.premises.notice, self.premises.bind_seconds)
-            self._doubts += [_Doubt(rule, binding, step.version, until) for rule in WITH_OTHERS]
+        soon = step.at + self.premises.notice
+        later = max(soon, step.at + self.premises.bind_seconds)
+        for rule in BESIDE_PROMISES:
+            self._doubts.append(_Doubt(rule, binding, step.version, soon))
+        for rule in WITH_OTHERS if not self.premises.writes_may_fail else ():
+            self._doubts.append(_Doubt(rule, binding, step.version, later))
 
     def settle(self, now: float) -> None:
         """It is so late: forget the doubts that are cleared, object to those that stay."""
