@@ -8,7 +8,7 @@ LOCK := $(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe \
 	--no-emit-index-url --no-emit-find-links
 # Status 5 is pytest's "no test selected": no failure in a tier that is still empty.
 NONE_IS_FINE := || [ $$? -eq 5 ]
-FAST := tests/unit tests/project tests/conformance tests/differential tests/specification tests/simulation tests/api_conformance tests/hostile tests/fuzz tests/seeded_bugs tests/mutants
+FAST := tests/unit tests/project tests/conformance tests/differential tests/specification tests/simulation tests/api_conformance tests/hostile tests/fuzz tests/swarm tests/seeded_bugs tests/mutants
 # What our service accounts ask a real API server for, while its tests run.
 ASKED := $(CURDIR)/build/rights-asked.txt
 REAL := tests/controlplane tests/api_conformance tests/differential
@@ -64,11 +64,10 @@ coverage: $(STAMP) ## Show which lines the tiers that need no Go leave out
 	$(BIN)/pytest -q -n2 -m "not controlplane and not benchmark" --cov --cov-report=term $(FAST)
 
 .PHONY: test-controlplane
-test-controlplane: $(STAMP) controlplane oracle ## The tier on the real control plane
+test-controlplane: $(STAMP) controlplane oracle celjudge ## The tier on the real control plane
 	@$(MAKE) --no-print-directory -k programs || echo "SKIPPED: tests with the programs that are not built"
 	@rm -f $(ASKED)
 	ARRANGER_RIGHTS_RECORD=$(ASKED) $(BIN)/pytest -q -m "controlplane and not benchmark" $(REAL) $(NONE_IS_FINE)
-	@[ ! -f $(ASKED) ] || $(BIN)/python -m tests.controlplane.audit $(ASKED)
 
 # What is left out is said before the tests, so that the output ends with pytest's closing line.
 .PHONY: test
@@ -94,13 +93,21 @@ WORLDS ?= 100000
 JOBS ?= $(shell nproc)
 
 .PHONY: differential
-differential: $(STAMP) oracle worlds ## Compare N=1000 fresh random snapshots with kube-scheduler's plugins, and worlds with brute force
+differential: $(STAMP) oracle celjudge worlds ## Compare N=1000 fresh random snapshots, and ten times as many selectors, with kube-scheduler's plugins, and worlds with brute force
 	$(BIN)/python -m tests.differential -n $(N)
+	$(BIN)/python -m tests.differential.cel $(N)0
 
 .PHONY: worlds
 worlds: $(STAMP) ## Put gang preemption beside brute force in WORLDS=100000 worlds, in JOBS processes (half an hour of CPU)
 	$(BIN)/python -m tests.differential.gang_preemption $(WORLDS) --jobs $(JOBS)
 	$(BIN)/python -m tests.differential.gang_preemption $$(($(WORLDS) / 20)) --jobs $(JOBS) --many
+
+SECONDS ?= 600
+SEED ?= 1
+
+.PHONY: swarm
+swarm: $(STAMP) ## Play random whole worlds with faults for SECONDS=600, from SEED=1 on; keeps those that violate anything in build/swarm
+	$(BIN)/python -m tests.swarm --seconds $(SECONDS) --seed $(SEED) --keep build/swarm
 
 RUNS ?= 1000000
 
@@ -123,8 +130,9 @@ seeded-bugs: $(STAMP) ## Put bugs back, one at a time, and see whether tests not
 	$(BIN)/python -m tests.seeded_bugs $(BUGS)
 
 .PHONY: corpus
-corpus: $(STAMP) oracle ## Ask kube-scheduler's plugins again about the conformance corpora
+corpus: $(STAMP) oracle celjudge ## Ask kube-scheduler's plugins again about the conformance corpora and the recorded selectors
 	$(BIN)/python -m tests.differential.corpus
+	$(BIN)/python -m tests.differential.cel.recorded
 
 .PHONY: bench
 bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real control plane (10 minutes)

@@ -99,12 +99,12 @@ class ControlPlane(Admin):
         if self.recorder is not None and error is None:
             self.recorder.check()
 
-    def record(self, config: Mapping[str, Any]) -> None:
+    async def record(self, config: Mapping[str, Any]) -> None:
         """One of our schedulers is about to start, with this configuration."""
         if self.recorder is None:
             assert self._session is not None, "not started"
             self.recorder = Recorder(self.url, self._session)
-            self.recorder.start()
+            await self.recorder.start()
         self.recorder.configure(config)
 
     async def start(self) -> None:

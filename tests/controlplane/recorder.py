@@ -59,6 +59,7 @@ class Recorder:
         self._tasks: list[asyncio.Task[None]] = []
         #: (time, resource, line) as they came.
         self._lines: list[tuple[float, str, bytes]] = []
+        self._pods_are_watched = asyncio.Event()
 
     def configure(self, config: Mapping[str, Any]) -> None:
         """A scheduler with this configuration is at work."""
@@ -70,13 +71,14 @@ class Recorder:
         for profile in config.get("profiles") or ():
             premises.scheduler_names.add(profile.get("schedulerName", "arranger"))
 
-    def start(self) -> None:
-        """Begin to watch; idempotent."""
+    async def start(self) -> None:
+        """Begin to watch, and return when pods are; idempotent."""
         if not self._tasks:
             self._tasks = [
                 asyncio.create_task(self._watch(resource, path))
                 for resource, path in WATCHED.items()
             ]
+        await self._pods_are_watched.wait()
 
     async def stop(self) -> None:
         """No more news."""
@@ -97,6 +99,8 @@ class Recorder:
                 async with self._session.get(
                     self._url + path, params=query, timeout=timeout, read_bufsize=2**22
                 ) as answer:
+                    if resource == "/pods" and answer.status == 200:
+                        self._pods_are_watched.set()
                     while answer.status == 200 and (line := await answer.content.readline()):
                         self._lines.append((now(), resource, line))
                 if self._lines and self._lines[-1][1] == resource:

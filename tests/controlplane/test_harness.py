@@ -61,7 +61,7 @@ async def test_what_the_server_shows_is_judged(control_plane: ControlPlane) -> N
     assert control_plane._session is not None
     await control_plane.post("/api/v1/nodes", a_node("judged", cpu="1"))
     recorder = Recorder(control_plane.url, control_plane._session)
-    recorder.start()
+    await recorder.start()
     for name in ("judged-1", "judged-2"):
         pods = "/api/v1/namespaces/default/pods"
         await control_plane.post(pods, a_pod(name, cpu="1"))

@@ -20,6 +20,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from contextvars import Context
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Self, TypeVar
@@ -120,12 +121,17 @@ class WatchDelay:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchRepeat:
+    """The next line of a watch comes twice."""
+
+
+@dataclass(frozen=True, slots=True)
 class WatchExpiry:
     """A watch says that its version is gone (410) and ends."""
 
 
 RequestFault = DropConnection | Delay | Reply | ConcurrentAction
-WatchFault = WatchCut | WatchStall | WatchDelay | WatchExpiry
+WatchFault = WatchCut | WatchStall | WatchDelay | WatchRepeat | WatchExpiry
 
 
 @dataclass(slots=True, eq=False)
@@ -224,7 +230,7 @@ class FaultInjector:
             probability: that the fault affects a matching request or line.
         """
         rule = FaultRule(matcher, fault, times, skip, probability, self._rng)
-        self._rules.append(rule)
+        self._rules = [*(each for each in self._rules if each.times != 0), rule]
         self.harmful |= fault is not None
         return rule
 
@@ -297,6 +303,8 @@ class FaultInjector:
                     match rule.fault:
                         case WatchDelay(seconds):
                             await asyncio.sleep(seconds)
+                        case WatchRepeat():
+                            yield line + b"\n"
                         case WatchStall():
                             async for _ in lines:
                                 pass  # the server believes that they arrive
@@ -366,7 +374,8 @@ class FaultInjector:
             else:
                 arrived.set_result(result)
 
-        loop.call_later(seconds, arrive)
+        # The network goes on while the sender stands still.
+        loop.call_later(seconds, arrive, context=Context())
         return await arrived
 
 
@@ -405,6 +414,7 @@ __all__ = [
     "WatchDelay",
     "WatchExpiry",
     "WatchFault",
+    "WatchRepeat",
     "WatchStall",
     "for_object",
     "for_resource",

@@ -28,15 +28,22 @@ _RESULT = re.compile(r"^\s*(\S+__mutmut_\d+): (.+)$", re.MULTILINE)
 _NOT_MUTATED = (r"^\s*log\.", r"^\s*assert .*, f?\"")
 #: mutmut's words for mutants that the tests have found.
 _KILLED = frozenset({"killed", "timeout", "suspicious", "segfault"})
+_UNTRIED = frozenset({"not checked", "check was interrupted by user"})
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How many mutants of a package there are, are killed, and are harmless."""
+    """How many mutants of a package were tried, are killed, and are harmless.
+
+    Attributes:
+        untried: how many there are beside these.
+        survivors: diffs of those that are neither.
+    """
 
     mutants: int
     killed: int
     harmless: int
+    untried: int
     survivors: tuple[str, ...]
 
     @property
@@ -50,23 +57,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=", ".join(PACKAGES))
     parser.add_argument("--fresh", action="store_true", help="begin anew")
+    parser.add_argument("--score", action="store_true", help="tell of earlier runs, and try none")
     options = parser.parse_args()
     if unknown := set(options.packages) - PACKAGES.keys():
         parser.error(f"there is no package {', '.join(sorted(unknown))}")
     scores: dict[str, Score] = {}
     for name in options.packages or PACKAGES:
         folder = REPO / "build" / "mutants" / name
-        if options.fresh:
-            shutil.rmtree(folder, ignore_errors=True)
-        prepare(folder, PACKAGES[name])
-        mutmut(folder, "run", "--max-children", "1", quiet=False)
+        if not options.score:
+            if options.fresh:
+                shutil.rmtree(folder, ignore_errors=True)
+            prepare(folder, PACKAGES[name])
+            mutmut(folder, "run", "--max-children", "1", quiet=False)
         scores[name] = score(folder)
         for diff in scores[name].survivors:
             sys.stdout.write(f"{diff}\n")
-    sys.stdout.write("| package | mutants | killed | harmless | score |\n|---|---|---|---|---|\n")
+    sys.stdout.write(
+        "| package | tried | killed | harmless | score | untried |\n|---|" + "---|" * 5
+    )
     for name, found in scores.items():
         numbers = f"{found.mutants} | {found.killed} | {found.harmless} | {found.percent:.0f} %"
-        sys.stdout.write(f"| {name} | {numbers} |\n")
+        sys.stdout.write(f"\n| {name} | {numbers} | {found.untried} |")
+    sys.stdout.write("\n")
     return int(any(found.survivors for found in scores.values()))
 
 
@@ -106,7 +118,8 @@ def indented(values: Iterable[str]) -> list[str]:
 
 def score(folder: Path) -> Score:
     """What came of all mutants of a package."""
-    results = _RESULT.findall(mutmut(folder, "results", "--all", "true"))
+    known = _RESULT.findall(mutmut(folder, "results", "--all", "true"))
+    results = [(name, result) for name, result in known if result not in _UNTRIED]
     killed = sum(result in _KILLED for _, result in results)
     harmless, survivors = 0, []
     for name, result in results:
@@ -117,7 +130,8 @@ def score(folder: Path) -> Score:
             harmless += 1
         else:
             survivors.append(diff)
-    return Score(len(results), killed, harmless, tuple(survivors))
+    untried = len(known) - len(results)
+    return Score(len(results), killed, harmless, untried, tuple(survivors))
 
 
 def is_harmless(mutant: str, diff: str) -> bool:

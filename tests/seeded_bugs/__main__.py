@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.paths import REPO
 from tests.seeded_bugs.bug import SeededBug
 from tests.seeded_bugs.catalogue import ALL
-from tests.seeded_bugs.judges import NearbyTests, UnfitError, Verdict
+from tests.seeded_bugs.judges import Judge, NearbyTests, Swarm, UnfitError, Verdict
 
 _LEFT_OUT = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis", "build", "dist")
 
@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="keys of bugs; default: all")
     parser.add_argument("--list", action="store_true", help="show the bugs, and run nothing")
     parser.add_argument("--seconds", type=float, default=300, help="for one bug at most")
+    parser.add_argument("--swarm", type=int, metavar="SEEDS", help="ask so many worlds, no tests")
     options = parser.parse_args()
     known = {bug.key: bug for bug in ALL}
     if unknown := [name for name in options.names if name not in known]:
@@ -37,15 +38,18 @@ def main() -> int:
             sys.stdout.write(f"{bug.key}: {bug.name} ({bug.file})\n")
         return 0
     with copy_of_repository() as root:
-        return _judge_all(bugs, root, NearbyTests(root, options.seconds))
+        judge: Judge = NearbyTests(root, options.seconds)
+        if options.swarm:
+            judge = Swarm(root, options.seconds, options.swarm)
+        return _judge_all(bugs, root, judge)
 
 
-def _judge_all(bugs: Sequence[SeededBug], root: Path, tests: NearbyTests) -> int:
+def _judge_all(bugs: Sequence[SeededBug], root: Path, judge: Judge) -> int:
     missed = 0
-    sys.stdout.write("| bug | noticed | by | tests until then | seconds |\n|---|---|---|---|---|\n")
+    sys.stdout.write("| bug | noticed | by | tries | seconds |\n|---|---|---|---|---|\n")
     for bug in bugs:
         try:
-            verdict = judge(bug, root, tests)
+            verdict = judge_one(bug, root, judge)
         except UnfitError as error:
             missed += 1
             sys.stdout.write(f"| {bug.key} | cannot be told | {error} | | |\n")
@@ -59,19 +63,19 @@ def _judge_all(bugs: Sequence[SeededBug], root: Path, tests: NearbyTests) -> int
     return int(bool(missed))
 
 
-def judge(bug: SeededBug, root: Path, tests: NearbyTests) -> Verdict:
+def judge_one(bug: SeededBug, root: Path, judge: Judge) -> Verdict:
     """Put one bug into the copy, have it looked for, and take it out again.
 
     Raises:
-        UnfitError: the tests cannot tell.
+        UnfitError: the judge cannot tell.
     """
     before = bug.put_into(root)
     try:
-        verdict = tests.judge(bug)
+        verdict = judge.judge(bug)
     finally:
         (root / bug.file).write_text(before)
     if verdict.found:
-        tests.confirm(verdict)
+        judge.confirm(verdict)
     return verdict
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.paths import REPO
-from tests.seeded_bugs.__main__ import judge
+from tests.seeded_bugs.__main__ import judge_one
 from tests.seeded_bugs.bug import SeededBug, StaleBugError
 from tests.seeded_bugs.catalogue import ALL
-from tests.seeded_bugs.judges import NearbyTests, UnfitError
+from tests.seeded_bugs.judges import NearbyTests, Swarm, UnfitError
 
 
 @pytest.mark.parametrize("bug", ALL, ids=lambda bug: bug.key)
@@ -51,13 +51,13 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_a_bug_that_tests_notice_is_told_with_the_test(repository: Path) -> None:
-    verdict = judge(WRONG_SUM, repository, NearbyTests(repository, 60))
+    verdict = judge_one(WRONG_SUM, repository, NearbyTests(repository, 60))
     assert (verdict.found, verdict.by, verdict.tries) == (True, "test_sums.py::test_sum", 2)
     assert (repository / "sums.py").read_text() == SOURCE
 
 
 def test_a_bug_that_nobody_notices_is_told(repository: Path) -> None:
-    verdict = judge(HARMLESS, repository, NearbyTests(repository, 60))
+    verdict = judge_one(HARMLESS, repository, NearbyTests(repository, 60))
     assert (verdict.found, verdict.tries) == (False, 2)
     assert (repository / "sums.py").read_text() == SOURCE
 
@@ -65,13 +65,13 @@ def test_a_bug_that_nobody_notices_is_told(repository: Path) -> None:
 def test_a_test_that_fails_in_any_case_notices_nothing(repository: Path) -> None:
     (repository / "test_sums.py").write_text(TESTS.replace("== 5", "== 6"))
     with pytest.raises(UnfitError, match="fails without the bug"):
-        judge(WRONG_SUM, repository, NearbyTests(repository, 60))
+        judge_one(WRONG_SUM, repository, NearbyTests(repository, 60))
 
 
 def test_tests_that_do_not_run_notice_nothing(repository: Path) -> None:
     (repository / "test_sums.py").write_text("import nothing_of_that_name")
     with pytest.raises(UnfitError, match="nothing_of_that_name"):
-        judge(WRONG_SUM, repository, NearbyTests(repository, 60))
+        judge_one(WRONG_SUM, repository, NearbyTests(repository, 60))
 
 
 @pytest.mark.parametrize(
@@ -84,5 +84,47 @@ def test_tests_that_do_not_run_notice_nothing(repository: Path) -> None:
 def test_a_bug_that_fits_no_more_is_not_put_in(repository: Path, source: str) -> None:
     (repository / "sums.py").write_text(source)
     with pytest.raises(StaleBugError, match=r"sum: its text is \d times in sums.py"):
-        judge(WRONG_SUM, repository, NearbyTests(repository, 60))
+        judge_one(WRONG_SUM, repository, NearbyTests(repository, 60))
     assert (repository / "sums.py").read_text() == source
+
+
+# --- the swarm as a judge -------------------------------------------------------------------------
+
+PLAYS = """
+import argparse
+from sums import add
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int)
+parser.add_argument("--seeds", type=int)
+parser.add_argument("--first", action="store_true")
+options = parser.parse_args()
+for seed in range(options.seed, options.seed + options.seeds):
+    if add(seed, seed - 3) != 2 * seed - 3:
+        print(f"seed {seed}:\\n  sum: it is {add(seed, seed - 3)}")
+        raise SystemExit(1)
+"""
+
+
+@pytest.fixture
+def swarm(repository: Path) -> Path:
+    folder = repository / "tests" / "swarm"
+    folder.mkdir(parents=True)
+    (folder / "__main__.py").write_text(PLAYS)
+    return repository
+
+
+def test_a_bug_that_the_swarm_finds_is_told_with_its_seed(swarm: Path) -> None:
+    verdict = judge_one(WRONG_SUM, swarm, Swarm(swarm, 60, seeds=9, first=3))
+    assert (verdict.found, verdict.by, verdict.tries) == (True, "seed 4: sum: it is 3", 2)
+
+
+def test_a_bug_that_the_swarm_does_not_find_is_told(swarm: Path) -> None:
+    verdict = judge_one(HARMLESS, swarm, Swarm(swarm, 60, seeds=9))
+    assert (verdict.found, verdict.tries) == (False, 9)
+
+
+def test_a_swarm_that_finds_the_same_without_the_bug_has_found_nothing(swarm: Path) -> None:
+    (swarm / "tests/swarm/__main__.py").write_text(PLAYS.replace("2 * seed", "seed"))
+    with pytest.raises(UnfitError, match="without the bug"):
+        judge_one(WRONG_SUM, swarm, Swarm(swarm, 60, seeds=9, first=4))

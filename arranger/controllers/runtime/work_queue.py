@@ -124,8 +124,11 @@ class WorkQueue:
                 timer.cancel()
 
     def enqueue(self, keys: Iterable[str]) -> None:
-        """Reconcile these keys soon; one that is failing waits for its next try."""
-        for key in keys:
+        """Reconcile these keys soon; one that is failing waits for its next try.
+
+        In the order of their names: equal events have equal consequences in every process.
+        """
+        for key in sorted(keys):
             if key not in self._backoffs:
                 self._enqueue_after(self._debounce, key)
 
@@ -160,6 +163,8 @@ class WorkQueue:
                 own = isinstance(error, StatusError) and not error.unauthorized
                 write = log.info if own and key not in self._backoffs else log.debug
                 write(f"{self._name}.write_failed", key=key, error=str(error))
+                if isinstance(error, StatusError) and error.invalid:
+                    self._barrier.on_refused(self._about(key), error.message)
                 result = Result.BACKOFF
             except Exception as error:
                 self._on_panic(key, error)

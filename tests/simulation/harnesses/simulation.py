@@ -38,6 +38,7 @@ from tests.faults.injector import (
     ClientRequest,
     DropConnection,
     FaultInjector,
+    FaultRule,
     from_user,
 )
 from tests.judged import JudgedTrace, loop_time
@@ -141,7 +142,12 @@ class SimulationHarness:
 
     @asynccontextmanager
     async def scheduler(
-        self, name: str = "one", config: Config = CONFIG, *, port: ExtenderTransport | None = None
+        self,
+        name: str = "one",
+        config: Config = CONFIG,
+        *,
+        port: ExtenderTransport | None = None,
+        clock: Callable[[], float] = lambda: _now().timestamp(),
     ) -> AsyncIterator[Scheduler]:
         """A scheduler at work; stopped in good order at the end, unless it is dead by then."""
         transport = InProcessTransport(self.cluster, hook=self.faults, user=name)
@@ -150,7 +156,7 @@ class SimulationHarness:
             config,
             identity=name,
             rng=random.Random(1),
-            clock=lambda: _now().timestamp(),
+            clock=clock,
             perf_counter=lambda: next(self._ticks) * 1e-6,
             extender_transport=port,
         )
@@ -177,10 +183,10 @@ class SimulationHarness:
         """The schedulers that have ended by themselves and were not awaited yet."""
         return [name for name, task in self._tasks.items() if task.done()]
 
-    def kill(self, name: str = "one") -> None:
+    def kill(self, name: str = "one") -> FaultRule:
         """As ``kill -9``: from this moment on, no request of it reaches the server."""
-        self.faults.inject(from_user(name), DropConnection.BEFORE)
         self._tasks.pop(name).cancel()
+        return self.faults.inject(from_user(name), DropConnection.BEFORE)
 
     def copy_server(self) -> EmbeddedCluster:
         """A copy of the cluster without its watches; it will give other uids."""

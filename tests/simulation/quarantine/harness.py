@@ -25,6 +25,7 @@ from arranger.kube.client.metrics import NullMetricsRecorder
 from arranger.kube.client.transport import Request, Response, Stream
 from tests.judged import JudgedTrace, loop_time
 from tests.paths import REPO
+from tests.specification.premises import Premises
 from tests.tyjobs import a_tyjob
 
 Object = dict[str, Any]
@@ -73,7 +74,7 @@ class TwoTenants:
     def __init__(self, seed: int = 1) -> None:
         self.cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(seed))
         #: Judged as far as it can be: no scheduler is here, and the culprit's objects are spoilt.
-        self.trace = JudgedTrace(now=loop_time)
+        self.trace = JudgedTrace(now=loop_time, premises=Premises(scheduler_names=set()))
         self.trace.may_be_unreadable = True
         self.trace.follow(self.cluster.store)
         self.gauges = Gauges()

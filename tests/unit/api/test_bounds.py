@@ -29,6 +29,17 @@ class Thing(msgspec.Struct):
     number: int = 0
 
 
+class Deep(msgspec.Struct):
+    a: Deep | None = None
+
+
+def deep_value(levels: int) -> Any:
+    found: Any = None
+    for _ in range(levels):
+        found = {"a": found}
+    return found
+
+
 def nested(levels: int, inside: str = "") -> str:
     return "[" * levels + inside + "]" * levels
 
@@ -48,8 +59,13 @@ TAKEN: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "a duration of as many parts as may be": (parse_duration, "1s" * 500, 500.0),
     "the longest duration": (parse_duration, str(int(MAX_DURATION)), MAX_DURATION),
     "an exponent with zeros before it": (value, "1e" + "2".zfill(40), 100),
-    "the largest exponent, of an amount that is cut": (value, f"1e{MAX_INT64}", MAX_INT64),
-    "the largest exponent below zero": (value, f"1e-{MAX_INT64}", 1),
+    "the largest exponent, of an amount that is cut": (
+        value,
+        f"1e{str(MAX_INT64).zfill(40)}",
+        MAX_INT64,
+    ),
+    "the largest exponent below zero": (value, f"1e-{str(MAX_INT64).zfill(40)}", 1),
+    "an exponent of minus zero": (value, f"7e-{'0' * 40}", 7),
     "less than a billionth, rounded up": (parse_quantity, "0.0000000001", Decimal("1e-9")),
     "less than nothing, rounded up": (parse_quantity, "-0.0000000019", Decimal("-1e-9")),
     "JSON as long as may be": (
@@ -99,6 +115,11 @@ SAYS: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
         f"[[], {nested(16)}]",
         f"'[[], {nested(16)}]' is nested more than 16 deep",
     ),
+    "a deep list after a flat one within others": (
+        parse_json,
+        nested(9, f"[], {nested(8)}"),
+        f"'{nested(9, f'[], {nested(8)}')}' is nested more than 16 deep",
+    ),
     "too many elements": (
         lambda text: parse_json(text, max_elements=2),
         "[1,2,3]",
@@ -112,6 +133,7 @@ SAYS: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
         '{"name": 5}',
         "Expected `str`, got `int` - at `$.name`",
     ),
+    "a value that is too deep": (reads(Deep), deep_value(5000), "it is nested too deeply"),
     "an object that is too deep": (
         lambda text: decode_object(text.encode()),
         nested(5000),
@@ -131,6 +153,7 @@ def test_it_says_of(what: str) -> None:
 def test_a_message_of_a_library_is_short_and_on_one_line() -> None:
     assert cut_message("a" * 200) == "a" * 200
     assert cut_message("a" * 201) == "a" * 200 + "..."
+    assert cut_message("C:\\new") == "C:\\new"
     assert cut_message("it's \x1b[2J") == r"it's \x1b[2J"
 
 
