@@ -108,7 +108,12 @@ class Specification:
 
     def take(self, step: Step) -> None:
         """Judge a step by the state that it meets, and do it."""
-        step = self._with_writer(step)
+        try:
+            self._take(self._with_writer(step))
+        except _UNREADABLE as error:
+            self.unreadable.append(f"step {step.version}, {step.resource}: {error!r}")
+
+    def _take(self, step: Step) -> None:
         ours = self._is_ours(step)
         self.settle(step.at)
         for rule in (self.it_writes_as_the_leader, self.a_pod_is_bound_once):
@@ -122,12 +127,9 @@ class Specification:
         if step.resource == EVENTS and step.kind == "ADDED":
             self._ask(step, self.the_event_is_true)
         self._note(step, ours=ours)
-        try:
-            self.world.take(step)
-            for text in self.gangs.take(self.world, step, ours=ours):
-                self._object(step.version, step.at, "gangs_are_whole", text)
-        except _UNREADABLE as error:
-            self.unreadable.append(f"{step.resource} {step.after['metadata']['name']}: {error!r}")
+        self.world.take(step)
+        for text in self.gangs.take(self.world, step, ours=ours):
+            self._object(step.version, step.at, "gangs_are_whole", text)
         if step.resource == PODS and self._doubts:
             self.settle(step.at)
 
@@ -149,6 +151,8 @@ class Specification:
             self._told.setdefault(step.after["metadata"]["uid"], step.at)
         if step.writer is not None:
             return step
+        if step.resource != PODS:
+            return replace(step, writer=SOMEBODY)
         told = self._told.get(step.after["metadata"].get("uid", ""), float("-inf"))
         evicts = step.begins_to_leave and step.at - told < self.premises.notice
         mine = self._is_for_us(step.after) and (step.is_bind or evicts)
