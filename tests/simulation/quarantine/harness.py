@@ -95,8 +95,10 @@ class TwoTenants:
         )
 
     def create(self, manifest: Object) -> None:
-        """Somebody creates an object."""
+        """Somebody creates an object, and writes its status if it has one."""
         self.cluster.create(manifest)
+        if "status" in manifest:
+            self._send("PATCH", f"{self._path(manifest)}/status", {"status": manifest["status"]})
 
     def replace(self, manifest: Object) -> None:
         """Somebody edits all of an object."""
