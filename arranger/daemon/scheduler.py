@@ -329,8 +329,9 @@ class Scheduler:
         effects = self.engine.run(loop_time(), limit=ENTITIES_PER_STEP, seconds=SECONDS_PER_STEP)
         self.metrics.collect(self.engine)
         for effect in effects:
-            on_outcome = self._outcome_callback(effect)
+            on_outcome: OutcomeCallback = partial(self._report_outcome, effect)
             try:
+                on_outcome = self._outcome_callback(effect)
                 self._dispatch(effect, on_outcome)
             except Exception as error:
                 log.error("scheduler.effect_failed", place=place_of(error), effect=type(effect))

@@ -366,10 +366,10 @@ class Barrier:
     def _tell(self, found: QuarantinedObject, obj: Any) -> None:
         waits = isinstance(obj, Pod) and not obj.spec.node_name
         if waits and obj.spec.scheduler_name in self._schedulers:
-            with suppress(Exception):  # it is in the log and counted, whatever can be made of it
+            with suppress(Exception):  # a condition is more than an event, where one can be made
                 self._context.outbox.extend(pod_events.set_aside(obj, found.message))
-        else:
-            self._context.outbox.append(quarantined_event(found))
+                return
+        self._context.outbox.append(quarantined_event(found))
 
     def _retry(self, kind: WatchedKind[T], obj: T, before: T | None, now: float) -> None:
         try:

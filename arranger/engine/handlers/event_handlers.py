@@ -48,6 +48,11 @@ class EventBarrier(Protocol):
     ) -> None:
         """Have an object heard of by ``hear``, or by whoever hears of updates of its kind."""
 
+    def on_update_fault(
+        self, kind: WatchedKind[T], obj: T, before: T | None, error: Exception, now: float
+    ) -> None:
+        """What concerns an object has raised."""
+
     def run(self, now: float, step: Callable[[], None]) -> None:
         """Do a step, again without those that make it raise."""
 
@@ -89,14 +94,17 @@ class EventHandlers:
 
     def start(self, now: float) -> None:
         """All kinds have been read: take in what there is, as a whole. Later calls do nothing."""
-        if (initial := self._initial.take()) is None:
+        if (taken := self._initial.take()) is None:
             return
+        initial, failed = taken
         restore: dict[type[Any], Callable[[Any, float], None]] = {
             GangObject: self._gangs.restore_gang,
             **dict.fromkeys(POD_GROUPS, self._gangs.restore_pod_group),
         }
         for obj in initial:
             self._barrier.hand_on(self.kinds[type(obj)], obj, now, restore.get(type(obj)))
+        for obj, error in failed:
+            self._barrier.on_update_fault(self.kinds[type(obj)], obj, None, error, now)
         self._gang_objects.start()
         self._initial.end_handing_on()
         self._barrier.run(now, partial(self.pods.enqueue_initial, now))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any, Final
 
 from arranger.api.types.core import Node, Pod
@@ -55,17 +56,25 @@ class InitialObjects:
         self._objects.pop((kind, key), None)
         return True
 
-    def take(self) -> list[WatchedObject] | None:
+    def take(self) -> tuple[list[WatchedObject], list[tuple[WatchedObject, Exception]]] | None:
         """All objects, those first that others depend on; None at later calls.
 
         Nodes; what plugins look up; budgets, Queues, PodGroups and Gangs; pods that have a node,
-        those that are nominated for one, and the others; each the oldest first.
+        those that are nominated for one, and the others; each the oldest first. Then those that
+        have no place in this order, as working it out raised.
         """
         if self._objects is None:
             return None
         objects, self._objects = self._objects, None
         self.being_handed_on = True
-        return sorted(objects.values(), key=_place)
+        placed, failed = [], []
+        for obj in objects.values():
+            try:
+                placed.append((_place(obj), obj))
+            except Exception as error:
+                failed.append((obj, error))
+        placed.sort(key=itemgetter(0))
+        return [obj for _, obj in placed], failed
 
     def end_handing_on(self) -> None:
         """Each of the objects has been looked at."""

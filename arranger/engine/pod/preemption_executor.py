@@ -138,9 +138,13 @@ class PreemptionExecutor:
         eviction = Eviction(node, reason, by.key, group, queue)
         delete = DeletePod(pod_events.pod_key(victim.pod), condition, eviction=eviction)
         self._nominator.terminating_victims.add(victim.uid)
+        try:
+            self._effects.send(delete, self, member)
+        except Exception:
+            self._nominator.terminating_victims.discard(victim.uid)  # nobody makes it leave
+            raise
         self._protection.record_eviction(victim)
         self._gangs.on_evicted(victim)
-        self._effects.send(delete, self, member)
 
     def _foreign_queue(self, victim: PodInfo, preemptor: QueuedPod) -> str:
         """The preemptor's queue where that is not the victim's, and queues count; else ""."""

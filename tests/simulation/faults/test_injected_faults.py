@@ -173,6 +173,33 @@ class FaultyWorld:
         return isinstance(about, dict) and about["name"] == "victim"
 
 
+#: Faults that hurt others once.
+FOUND: list[tuple[str, Callee, bool, int | None]] = [
+    *(
+        ("a lone pod", Callee("arranger.engine.pending_effects", "PendingEffects", "awaits"), *when)
+        for when in ((False, None), (True, 1))
+    ),
+    *(
+        ("a pod on a node", Callee("arranger.engine.handlers.initial_objects", "", name), *when)
+        for name in ("_place", "_rank")
+        for when in ((False, None), (True, 1))
+    ),
+    *(
+        (
+            "a pod that evicts another",
+            Callee("arranger.engine.pending_effects", "PendingEffects", "send"),
+            False,
+            times,
+        )
+        for times in (None, 1)
+    ),
+    *(
+        ("a pod that evicts another", Callee("arranger.engine.pod_events", "", name), False, None)
+        for name in ("object_ref", "pod_key")
+    ),
+]
+
+
 def sample(found: set[Callee], rng: random.Random) -> list[tuple[Callee, bool, int | None]]:
     """Some of the faults that there can be."""
     all_of_them = [
@@ -196,6 +223,15 @@ async def test_so_it_is_after_a_crash_at_any_moment(name: str) -> None:
     await inject(name, crashes=True)
 
 
+@pytest.mark.parametrize(("name", "callee", "after", "times"), FOUND, ids=str)
+async def test_so_it_is_where_others_suffered_once(
+    name: str, callee: Callee, after: bool, times: int | None
+) -> None:
+    fault = Fault(callee, "victim", after, times)
+    await _inject_one(name, fault, None)
+    assert fault.met
+
+
 async def inject(name: str, *, crashes: bool) -> None:
     """Run the world of a victim again and again, each time with another fault."""
     with recorded("victim") as found:
@@ -203,11 +239,15 @@ async def inject(name: str, *, crashes: bool) -> None:
     assert len(found) > 20, "the victim was hardly looked at"
     rng = random.Random(zlib.crc32(name.encode()) + crashes)
     for callee, after, times in sample(found, rng):
-        world, fault = FaultyWorld(VICTIMS[name]), Fault(callee, "victim", after, times)
         crash_after = rng.uniform(0.5, 8) if crashes else None
-        try:
-            await world.run(fault, crash_after=crash_after)
-            world.sim.check()
-        except BaseException as error:
-            error.add_note(f"{callee} raised {fault.met} times, {after=}, {times=}, {crash_after=}")
-            raise
+        await _inject_one(name, Fault(callee, "victim", after, times), crash_after)
+
+
+async def _inject_one(name: str, fault: Fault, crash_after: float | None) -> None:
+    world = FaultyWorld(VICTIMS[name])
+    try:
+        await world.run(fault, crash_after=crash_after)
+        world.sim.check()
+    except BaseException as error:
+        error.add_note(f"{fault}, {crash_after=}")
+        raise
