@@ -8,7 +8,7 @@ LOCK := $(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe \
 	--no-emit-index-url --no-emit-find-links
 # Status 5 is pytest's "no test selected": no failure in a tier that is still empty.
 NONE_IS_FINE := || [ $$? -eq 5 ]
-FAST := tests/unit tests/project tests/conformance tests/differential tests/simulation tests/api_conformance tests/hostile tests/fuzz
+FAST := tests/unit tests/project tests/conformance tests/differential tests/specification tests/simulation tests/api_conformance tests/hostile tests/fuzz tests/swarm tests/seeded_bugs tests/mutants
 # What our service accounts ask a real API server for, while its tests run.
 ASKED := $(CURDIR)/build/rights-asked.txt
 REAL := tests/controlplane tests/api_conformance tests/differential
@@ -53,6 +53,7 @@ lock: $(STAMP) ## Pin the dependencies again after an edit of pyproject.toml
 	$(LOCK) -o requirements.lock pyproject.toml
 	$(LOCK) --extra dev --extra docs -o requirements-dev.lock pyproject.toml
 	$(LOCK) -o requirements-fuzz.lock requirements-fuzz.in
+	$(LOCK) -o requirements-mutants.lock requirements-mutants.in
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## The tiers that need no Go, in parallel
@@ -101,12 +102,32 @@ worlds: $(STAMP) ## Put gang preemption beside brute force in WORLDS=100000 worl
 	$(BIN)/python -m tests.differential.gang_preemption $(WORLDS) --jobs $(JOBS)
 	$(BIN)/python -m tests.differential.gang_preemption $$(($(WORLDS) / 20)) --jobs $(JOBS) --many
 
+SECONDS ?= 600
+SEED ?= 1
+
+.PHONY: swarm
+swarm: $(STAMP) ## Play random whole worlds with faults for SECONDS=600, from SEED=1 on; keeps those that violate anything in build/swarm
+	$(BIN)/python -m tests.swarm --seconds $(SECONDS) --seed $(SEED) --keep build/swarm
+
 RUNS ?= 1000000
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## Fuzz readers, decoders and whole objects with RUNS=1000000 inputs, guided by coverage (an hour)
 	$(BIN)/pip install -q --require-hashes -r requirements-fuzz.lock
 	$(BIN)/python -m tests.fuzz --runs $(RUNS)
+
+PACKAGES ?=
+
+.PHONY: mutants
+mutants: $(STAMP) ## Change the source in small ways, and see whether tests notice (PACKAGES="readers quota"; hours)
+	$(BIN)/pip install -q --require-hashes -r requirements-mutants.lock
+	$(BIN)/python -m tests.mutants $(PACKAGES)
+
+BUGS ?=
+
+.PHONY: seeded-bugs
+seeded-bugs: $(STAMP) ## Put bugs back, one at a time, and see whether tests notice (BUGS="name name"; half an hour)
+	$(BIN)/python -m tests.seeded_bugs $(BUGS)
 
 .PHONY: corpus
 corpus: $(STAMP) oracle ## Ask kube-scheduler's plugins again about the conformance corpora

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 ODD: list[Any] = [None, 5, -1, 0.5, True, "", "x", [], [5], ["x"], [[]], {}, {"a": 1}, {"name": 5}]
@@ -19,3 +19,14 @@ def spoil(value: Any, rng: random.Random, odd: Sequence[Any] = ODD) -> Any:
     copy: Any = value.copy()
     copy[key] = spoil(value[key], rng, odd)
     return copy
+
+
+def spoilt_everywhere(value: Any, odd: Any) -> Iterator[Any]:
+    """The value with each of its parts in turn, itself included, replaced by something odd."""
+    yield odd
+    if isinstance(value, dict | list):
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            for part in spoilt_everywhere(value[key], odd):
+                copy: Any = value.copy()
+                copy[key] = part
+                yield copy

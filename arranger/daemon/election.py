@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 from arranger.daemon.config.schema import LeaderElectionConfig
@@ -25,6 +26,7 @@ class ElectionListener:
     Attributes:
         on_started: called with the epoch once we lead.
         on_recovered: called when we may write again after a stall.
+        clock: the calendar, for the time stamps of the lease.
     """
 
     on_started: Callable[[int], None]
@@ -32,6 +34,7 @@ class ElectionListener:
     metrics: Metrics
     rng: random.Random
     problems: ProblemReporter
+    clock: Callable[[], datetime]
 
 
 def make_election(
@@ -57,6 +60,7 @@ def make_election(
             on_started=wrap(listener.on_started),
             on_stopped=wrap(partial(metrics.set_leading, name, False)),
             on_recovered=wrap(listener.on_recovered),
+            clock=listener.clock,
             metrics=metrics,
             problems=MainLoopProblems(listener.problems, wrap),
         )

@@ -119,7 +119,12 @@ class Scheduler:
             identity,
             open_lease or transport,
             ElectionListener(
-                self._on_started_leading, self._wake.set, self.metrics, self._rng, problems
+                self._on_started_leading,
+                self._wake.set,
+                self.metrics,
+                self._rng,
+                problems,
+                self._calendar,
             ),
         )
         self._build_core()
@@ -150,7 +155,7 @@ class Scheduler:
             may_write=self.may_write,
             host=self._identity,
             rng=self._rng,
-            clock=lambda: datetime.fromtimestamp(clock(), UTC),
+            clock=self._calendar,
             metrics=self.metrics,
         )
         #: The nodes as JSON; read only if an extender needs them.
@@ -163,6 +168,9 @@ class Scheduler:
             rng=self._rng,
             metrics=self.metrics,
         )
+
+    def _calendar(self) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC)
 
     # --- what others may ask ---------------------------------------------------------------
 

@@ -23,6 +23,7 @@ out. Events are best effort: the queue is bounded and the oldest are dropped.
 from __future__ import annotations
 
 import heapq
+import itertools
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -101,9 +102,11 @@ class EventRecorder:
     def __post_init__(self) -> None:
         self._aggregates: OrderedDict[tuple[object, ...], EventAggregate] = OrderedDict()
         self._queue: deque[EventSeries] = deque()
+        #: (when, …, series) of those to be sent again; who is due together, in their order.
         self._retries: list[tuple[float, int, EventSeries]] = []
         #: (when, …, aggregate) of those whose note is to change.
         self._changes: list[tuple[float, int, EventAggregate]] = []
+        self._pushes = itertools.count()
         self._last_name = 0
         self._sweep_due = float("inf")
         self.dropped = 0
@@ -153,7 +156,7 @@ class EventRecorder:
         if due > now:
             if due < aggregate.due_at:
                 aggregate.due_at = due
-                heapq.heappush(self._changes, (due, id(aggregate), aggregate))
+                heapq.heappush(self._changes, (due, next(self._pushes), aggregate))
             return
         if change is not NoteChange.BACK:
             aggregate.last_news = now
@@ -219,7 +222,7 @@ class EventRecorder:
                 return
             series.is_pending = True
             due = now + RETRY_DELAY * self.rng.uniform(1.0, 1.25)
-            heapq.heappush(self._retries, (due, id(series), series))
+            heapq.heappush(self._retries, (due, next(self._pushes), series))
         else:
             self._drop(series, "refused")
 

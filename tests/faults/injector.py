@@ -20,6 +20,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from contextvars import Context
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Self, TypeVar
@@ -120,12 +121,17 @@ class WatchDelay:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchRepeat:
+    """The next line of a watch comes twice."""
+
+
+@dataclass(frozen=True, slots=True)
 class WatchExpiry:
     """A watch says that its version is gone (410) and ends."""
 
 
 RequestFault = DropConnection | Delay | Reply | ConcurrentAction
-WatchFault = WatchCut | WatchStall | WatchDelay | WatchExpiry
+WatchFault = WatchCut | WatchStall | WatchDelay | WatchRepeat | WatchExpiry
 
 
 @dataclass(slots=True, eq=False)
@@ -196,6 +202,10 @@ class FaultInjector:
     def __init__(self, *, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random(0)
         self._rules: list[FaultRule] = []
+        #: Whose request the server is answering at this moment; "" while it is nobody's.
+        self.answering = ""
+        #: Whether anything has ever gone wrong, or was to.
+        self.harmful = False
         #: Every write that reached the server, in its order.
         self.log: list[ReceivedWrite] = []
         #: Who has asked for what, by method and path, and whether it was a watch.
@@ -220,7 +230,8 @@ class FaultInjector:
             probability: that the fault affects a matching request or line.
         """
         rule = FaultRule(matcher, fault, times, skip, probability, self._rng)
-        self._rules.append(rule)
+        self._rules = [*(each for each in self._rules if each.times != 0), rule]
+        self.harmful |= fault is not None
         return rule
 
     def clear(self) -> None:
@@ -228,6 +239,11 @@ class FaultInjector:
         for rule in self._rules:
             rule.stop()
         self._rules.clear()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing goes wrong any more."""
+        return not any(rule.fault is not None and rule.times != 0 for rule in self._rules)
 
     def received(self, matcher: Callable[[ClientRequest], bool] = ALL) -> list[ReceivedWrite]:
         """Writes that reached the server."""
@@ -287,6 +303,8 @@ class FaultInjector:
                     match rule.fault:
                         case WatchDelay(seconds):
                             await asyncio.sleep(seconds)
+                        case WatchRepeat():
+                            yield line + b"\n"
                         case WatchStall():
                             async for _ in lines:
                                 pass  # the server believes that they arrive
@@ -325,7 +343,11 @@ class FaultInjector:
                     return fault.answer()
                 case ConcurrentAction(after=False):
                     fault.action()
-        result = respond()
+        self.answering = request.user
+        try:
+            result = respond()
+        finally:
+            self.answering = ""
         if WRITES(request) and isinstance(result, ApiResponse):
             self.log.append(
                 ReceivedWrite(request, asyncio.get_running_loop().time(), result.status)
@@ -352,7 +374,8 @@ class FaultInjector:
             else:
                 arrived.set_result(result)
 
-        loop.call_later(seconds, arrive)
+        # The network goes on while the sender stands still.
+        loop.call_later(seconds, arrive, context=Context())
         return await arrived
 
 
@@ -391,6 +414,7 @@ __all__ = [
     "WatchDelay",
     "WatchExpiry",
     "WatchFault",
+    "WatchRepeat",
     "WatchStall",
     "for_object",
     "for_resource",

@@ -124,8 +124,11 @@ class WorkQueue:
                 timer.cancel()
 
     def enqueue(self, keys: Iterable[str]) -> None:
-        """Reconcile these keys soon; one that is failing waits for its next try."""
-        for key in keys:
+        """Reconcile these keys soon; one that is failing waits for its next try.
+
+        In the order of their names: equal events have equal consequences in every process.
+        """
+        for key in sorted(keys):
             if key not in self._backoffs:
                 self._enqueue_after(self._debounce, key)
 

@@ -180,7 +180,7 @@ class GangObjects:
     def mark(self, names: Iterable[str]) -> None:
         """Something about these gangs may have to be written."""
         due = self._context.clock.now + SETTLE_DELAY
-        for name in names if self._running else ():
+        for name in sorted(names) if self._running else ():
             if self._is_outdated(name):
                 self._urgent[name] = None
             else:

@@ -79,6 +79,7 @@ class FaultyWorld:
 
     def __init__(self, victim: Victim, seed: int = 1) -> None:
         self.sim = SimulationHarness(seed)
+        self.sim.trace.expect_faults()
         head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
         for value in (0, 9):
             self.sim.cluster.create({**head, "metadata": {"name": f"p{value}"}, "value": value})

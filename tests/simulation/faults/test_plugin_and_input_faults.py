@@ -139,6 +139,7 @@ ODD: dict[str, Callable[[SimulationHarness], None]] = {
 async def test_f15_what_cannot_be_understood_is_left_alone(
     sim: SimulationHarness, make: Callable[[SimulationHarness], None], early: bool
 ) -> None:
+    sim.trace.may_be_unreadable = True
     sim.create_nodes_and_pods(nodes=1, pods=2)
     if early:
         make(sim)

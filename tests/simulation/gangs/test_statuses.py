@@ -33,7 +33,7 @@ class RandomWorld:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.sim = GangHarness(seed)
-        self.sim.may_be_partial = {f"default/g{n}" for n in range(4)}
+        self.sim.may_be_partial |= {f"default/g{n}" for n in range(4)}
         self.sim.create(*(a_node(f"n{n}").offers(cpu=2) for n in range(3)))
         self.least = {f"g{n}": self.rng.randint(2, 3) for n in range(4)}
         self.mode = {gang: self.rng.choice(["Strict", "NonStrict"]) for gang in self.least}

@@ -218,7 +218,7 @@ async def test_a_scheduler_that_dies_between_two_bindings_leaves_no_half_of_it(
     writes: int, sim: WorkloadHarness
 ) -> None:
     room(sim, "n0", 4)
-    sim.max_bind_seconds = 60.0
+    sim.max_bind_seconds = sim.trace.premises.bind_seconds = 60.0
     async with sim.scheduler():
         sim.submit(TRAIN)
         sim.faults.inject(BINDINGS & from_user("one"), DropConnection.BEFORE, skip=writes)

@@ -91,7 +91,8 @@ class GangHarness(SimulationHarness):
     def __init__(self, seed: int = 1, *, max_bind_seconds: float = 1.0) -> None:
         super().__init__(seed)
         self.max_bind_seconds = max_bind_seconds
-        self.may_be_partial: set[str] = set()
+        self.may_be_partial = self.trace.premises.torn_gangs
+        self.trace.premises.bind_seconds = max_bind_seconds
         for definition in DEFINITIONS:
             self.cluster.create(definition)
 

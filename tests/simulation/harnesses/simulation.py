@@ -38,9 +38,12 @@ from tests.faults.injector import (
     ClientRequest,
     DropConnection,
     FaultInjector,
+    FaultRule,
     from_user,
 )
+from tests.judged import JudgedTrace, loop_time
 from tests.rights import granted, right_of
+from tests.specification.premises import Premises
 
 Object = dict[str, Any]
 
@@ -60,6 +63,7 @@ class SimulationHarness:
             itself does with :meth:`create`, :meth:`delete` and :meth:`patch` does not.
         may_exceed_capacity: nodes that changed after pods were bound to them.
         history: every change of the cluster, whether or not the server still remembers it.
+        trace: has the specification judge each of these changes.
         writes_per_pod: how many status patches, and how many event writes, a pod may cost an hour.
     """
 
@@ -71,6 +75,9 @@ class SimulationHarness:
         self.writes_per_pod = 12
         self.history: list[Change] = []
         self.cluster.store.subscribe(self.history.append)
+        premises = Premises(changing_nodes=self.may_exceed_capacity)
+        self.trace = JudgedTrace(self.faults, now=loop_time, premises=premises)
+        self.trace.follow(self.cluster.store)
         self.schedulers: dict[str, Scheduler] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._starts: Counter[str] = Counter()
@@ -135,7 +142,12 @@ class SimulationHarness:
 
     @asynccontextmanager
     async def scheduler(
-        self, name: str = "one", config: Config = CONFIG, *, port: ExtenderTransport | None = None
+        self,
+        name: str = "one",
+        config: Config = CONFIG,
+        *,
+        port: ExtenderTransport | None = None,
+        clock: Callable[[], float] = lambda: _now().timestamp(),
     ) -> AsyncIterator[Scheduler]:
         """A scheduler at work; stopped in good order at the end, unless it is dead by then."""
         transport = InProcessTransport(self.cluster, hook=self.faults, user=name)
@@ -144,10 +156,11 @@ class SimulationHarness:
             config,
             identity=name,
             rng=random.Random(1),
-            clock=lambda: _now().timestamp(),
+            clock=clock,
             perf_counter=lambda: next(self._ticks) * 1e-6,
             extender_transport=port,
         )
+        self.trace.premises.schedulers.add(name)
         task = asyncio.create_task(scheduler.run(), name=name)
         self.schedulers[name], self._tasks[name] = scheduler, task
         self._starts[name] += 1
@@ -155,6 +168,7 @@ class SimulationHarness:
         try:
             yield scheduler
             if name in self._tasks:
+                self.trace.judge_rest()
                 scheduler.stop()
                 await task
         finally:
@@ -169,10 +183,10 @@ class SimulationHarness:
         """The schedulers that have ended by themselves and were not awaited yet."""
         return [name for name, task in self._tasks.items() if task.done()]
 
-    def kill(self, name: str = "one") -> None:
+    def kill(self, name: str = "one") -> FaultRule:
         """As ``kill -9``: from this moment on, no request of it reaches the server."""
-        self.faults.inject(from_user(name), DropConnection.BEFORE)
         self._tasks.pop(name).cancel()
+        return self.faults.inject(from_user(name), DropConnection.BEFORE)
 
     def copy_server(self) -> EmbeddedCluster:
         """A copy of the cluster without its watches; it will give other uids."""
@@ -187,6 +201,7 @@ class SimulationHarness:
         self.cluster = to
         self.history = [c for c in self.history if c.version <= to.store.version]
         to.store.subscribe(self.history.append)
+        self.trace.follow(to.store)
         for transport in self._transports.values():
             transport.switch_to(to)
             await transport.close()
@@ -225,6 +240,7 @@ class SimulationHarness:
         """The invariants of the whole, by the server's own history and the log of writes."""
         for scheduler in self.schedulers.values():
             scheduler.engine.check_consistent()
+        self.trace.check()
         self._check_bindings()
         self._check_capacity()
         self._check_leaders()

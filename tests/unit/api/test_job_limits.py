@@ -68,6 +68,13 @@ def _template(**container: Any) -> Object:
     return {"spec": {"containers": [{"name": "c", **container}]}}
 
 
+def _nested(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 #: What is said of a template → it.
 TEMPLATES: dict[str, Object] = {
     "": _template(),
@@ -78,6 +85,7 @@ TEMPLATES: dict[str, Object] = {
         }
     },
     "300049 bytes are more than 262144": _template(image="x" * 300_000),
+    "it is nested too deeply": _template(env=_nested(5000)),
 }
 
 

@@ -9,20 +9,26 @@ import pytest
 
 from arranger.api.types.tyjob import parse_tyjob, validate_tyjob
 from arranger.controllers.tyjob.state_machine import plan
-from tests.odd_values import spoil
+from arranger.controllers.tyjob.writes import Create
+from tests.odd_values import ODD, spoil, spoilt_everywhere
 from tests.tyjobs import a_template, a_tyjob
 from tests.unit.controllers.tyjob.observed import NOW, observed_pod, observed_state
 
 
-def _body() -> dict[str, Any]:
+def _template() -> dict[str, Any]:
     template = a_template()
     container = template["spec"]["containers"][0]
     container["env"] = [{"name": "A", "value": "b"}]
     container["ports"] = [{"name": "master", "containerPort": 1}]
     template["spec"] |= {"initContainers": [dict(container)], "volumes": [{"name": "v"}]}
     template["metadata"]["labels"] = {"app": "a"}
+    return template
+
+
+def _body() -> dict[str, Any]:
     body = a_tyjob(
-        leader=template,
+        leader=_template(),
+        worker=_template(),
         volumes=[{"name": "data", "emptyDir": {}}],
         schedulerPolicy={"basicPolicy": ["Gang"], "jobQueuePolicy": "DRF"},
         schedulingTimeoutSeconds=60,
@@ -37,14 +43,29 @@ def _body() -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_spoilt_spec_is_planned_or_told(seed: int) -> None:
-    rng, good = random.Random(seed), parse_tyjob(_body())
-    pods = [observed_pod(good, replica.pod) for replica in good.replicas]
+    rng = random.Random(seed)
     for _ in range(100):
-        body = _body()
-        body["spec"] = spoil(body["spec"], rng)
-        job = parse_tyjob(body)
-        problems = validate_tyjob(job)
-        for there in (observed_state(), observed_state(*pods)):
-            planned = plan(job, there, NOW)
-            if problems and not job.terminating:
-                assert (planned.status["reason"], planned.writes) == ("Invalid", ())
+        check_spec(spoil(_body()["spec"], rng))
+
+
+@pytest.mark.parametrize("whose", ["leader", "worker"])
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_a_template_with_anything_odd_anywhere_is_planned_or_told(whose: str, odd: Any) -> None:
+    for template in spoilt_everywhere(_template(), odd):
+        spec = _body()["spec"]
+        part = spec["leader"] if whose == "leader" else spec["workerSets"][0]
+        part["template"] = template
+        check_spec(spec)
+
+
+def check_spec(spec: Any) -> None:
+    body, good = {**_body(), "spec": spec}, parse_tyjob(_body())
+    pods = [observed_pod(good, replica.pod) for replica in good.replicas]
+    job = parse_tyjob(body)
+    problems = validate_tyjob(job)
+    for there in (observed_state(), observed_state(*pods[:1]), observed_state(*pods)):
+        planned = plan(job, there, NOW)
+        for write in planned.writes:
+            assert not isinstance(write, Create) or write.manifest["metadata"]["name"]
+        if problems and not job.terminating:
+            assert (planned.status["reason"], planned.writes) == ("Invalid", ())

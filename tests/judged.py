@@ -1,0 +1,108 @@
+"""Has the specification judge whatever happens to a cluster in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from arranger.embedded.storage.store import Change, Store
+from tests.faults.injector import FaultInjector
+from tests.specification.legal import Specification
+from tests.specification.premises import Premises
+from tests.specification.trace import SOMEBODY, Step
+
+#: Seconds within which a scheduler hears of everything in a world in which things go wrong. How
+#: long a gang takes to be bound is not said there, only that it is not in pieces at rest.
+NOTICE_AMONG_FAULTS = 120.0
+#: Seconds after which a world in which nobody changes anything has come to rest.
+REST = 60.0
+
+
+class JudgedTrace:
+    """Hands every write of a store to a :class:`Specification`.
+
+    Args:
+        faults: say who writes, and whether single writes may fail.
+        now: the time of a write.
+
+    Attributes:
+        premises: what holds in this world; a test may say so at any time.
+        may_be_unreadable: whether objects are such as no API server lets in.
+        specification: of the store that is followed now.
+    """
+
+    def __init__(
+        self, *faults: FaultInjector, now: Callable[[], float], premises: Premises | None = None
+    ) -> None:
+        self.faults = list(faults)
+        self.premises = premises or Premises()
+        self.specification = Specification(self.premises)
+        self.may_be_unreadable = False
+        self._now = now
+        self._before: list[Specification] = []
+        self._at_rest: list[str] = []
+
+    def follow(self, store: Store) -> None:
+        """From now on this is the cluster; what it has already was always there."""
+        if self.specification.world.objects:
+            self._before.append(self.specification)
+            self.specification = Specification(self.premises)
+        for resource in store.resources():
+            for obj in store.items(resource):
+                version = int(obj["metadata"]["resourceVersion"])
+                self._take(Step(version, float("-inf"), resource, "ADDED", None, obj, SOMEBODY))
+        spec = self.specification
+        store.subscribe(lambda change: self._on_change(spec, change))
+
+    def expect_faults(self) -> None:
+        """Things go wrong here; known by itself where a :class:`FaultInjector` does it."""
+        self.premises.writes_may_fail, self.premises.bind_seconds = True, float("inf")
+        self.premises.notice = max(self.premises.notice, NOTICE_AMONG_FAULTS)
+
+    def _on_change(self, spec: Specification, change: Change) -> None:
+        if spec is not self.specification:
+            return
+        if any(each.harmful for each in self.faults) and not self.premises.writes_may_fail:
+            self.expect_faults()
+        writer = next((each.answering for each in self.faults if each.answering), SOMEBODY)
+        self._take(
+            Step(
+                change.version,
+                self._now(),
+                change.resource,
+                change.type,
+                change.before,
+                change.after,
+                writer,
+            )
+        )
+
+    def _take(self, step: Step) -> None:
+        self.specification.take(step)
+
+    def violations(self) -> Sequence[str]:
+        """What was wrong so far."""
+        self.specification.settle(self.specification.world.now)
+        return [str(v) for spec in (*self._before, self.specification) for v in spec.violations]
+
+    def judge_rest(self) -> None:
+        """A scheduler is at work: if all has been quiet for long, what should be so must be."""
+        now, spec = self._now(), self.specification
+        last = spec.upheavals[-1][0] if spec.upheavals else float("-inf")
+        if now - last >= REST and all(each.is_quiet for each in self.faults):
+            self._at_rest += spec.at_rest(now)
+
+    def check(self) -> None:
+        """Nothing was wrong, and everything could be judged."""
+        found = [*self.violations(), *self._at_rest]
+        assert not found, "\n".join(found[:20])
+        unreadable = [text for s in (*self._before, self.specification) for text in s.unreadable]
+        assert self.may_be_unreadable or not unreadable, unreadable[:20]
+
+
+def loop_time() -> float:
+    """The time of the running loop; before there is one, the beginning."""
+    try:
+        return asyncio.get_running_loop().time()
+    except RuntimeError:
+        return 0.0

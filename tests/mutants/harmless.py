@@ -1,0 +1,44 @@
+"""Mutants that no test can tell from the source, each with the reason."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_NO_SUCH_TEXT = "the pattern lets no text in that has this letter"
+_SAID_ANEW = "it is caught below, where the message is another"
+
+#: (function, line that the mutant puts in) → why it does no harm.
+HARMLESS: Final[dict[tuple[str, str], str]] = {
+    (
+        "arranger.api.quantity.parse_quantity",
+        "if abs(amount) > _MAX:",
+    ): "the largest amount is the same, cut or not",
+    (
+        "arranger.api.quantity.read_exponent",
+        'digits = text.lstrip("XX+-XX").lstrip("0")',
+    ): _NO_SUCH_TEXT,
+    (
+        "arranger.api.quantity.read_exponent",
+        'digits = text.lstrip("+-").lstrip("XX0XX")',
+    ): _NO_SUCH_TEXT,
+    (
+        "arranger.api.parsing.json_text.parse_json",
+        'if first in "XX[{XX":',
+    ): _NO_SUCH_TEXT,
+    (
+        "arranger.api.parsing.json_text.parse_json",
+        'elif first in "XX]}XX":',
+    ): _NO_SUCH_TEXT,
+    (
+        "arranger.api.parsing.timestamps.parse_time",
+        "raise ParseError(None)",
+    ): _SAID_ANEW,
+    (
+        "arranger.api.parsing.timestamps.parse_time",
+        'raise ParseError("XXtoo longXX")',
+    ): _SAID_ANEW,
+    (
+        "arranger.api.parsing.timestamps.parse_time",
+        'raise ParseError("TOO LONG")',
+    ): _SAID_ANEW,
+}

@@ -1,0 +1,56 @@
+"""What is mutated is there, and so are the tests that judge it."""
+
+from __future__ import annotations
+
+import configparser
+
+import pytest
+
+from tests.mutants.__main__ import as_section, function_of, is_harmless
+from tests.mutants.harmless import HARMLESS
+from tests.mutants.packages import PACKAGES
+from tests.paths import REPO
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_has_sources_and_tests(name: str) -> None:
+    for pattern in PACKAGES[name].sources:
+        assert list(REPO.glob(pattern)), pattern
+    for path in PACKAGES[name].tests:
+        assert (REPO / path).exists(), path
+
+
+@pytest.mark.parametrize(
+    ("mutant", "function"),
+    [
+        ("arranger.api.quantity.x_value__mutmut_3", "arranger.api.quantity.value"),
+        ("arranger.api.quantity.x__read__mutmut_12", "arranger.api.quantity.read"),
+        ("arranger.gangs.gang.xǁGangǁreset__mutmut_1", "arranger.gangs.gang.Gang.reset"),
+        ("arranger.gangs.gang.xǁGangǁ_drop__mutmut_1", "arranger.gangs.gang.Gang._drop"),
+    ],
+)
+def test_a_mutant_names_its_function(mutant: str, function: str) -> None:
+    assert function_of(mutant) == function
+
+
+def diff_of(*lines: str) -> str:
+    return "\n".join(
+        ["--- a.py", "+++ a.py", "@@ -1 +1 @@", " x", "-y", *(f"+  {x}" for x in lines)]
+    )
+
+
+def test_a_survivor_is_explained_by_its_function_and_all_its_lines() -> None:
+    (place, line), *_ = HARMLESS
+    module, _, function = place.rpartition(".")
+    mutant = f"{module}.x_{function}__mutmut_1"
+    assert is_harmless(mutant, diff_of(line))
+    assert not is_harmless(mutant, diff_of(line, "another()"))
+    assert not is_harmless(f"{module}.x_another__mutmut_1", diff_of(line))
+    assert not is_harmless(mutant, diff_of())
+
+
+def test_settings_are_read_as_they_were_written() -> None:
+    config = configparser.ConfigParser()
+    config.read_string(as_section({"one": ("a",), "more": ("b", "c")}))
+    assert config["mutmut"]["one"] == "a"
+    assert config["mutmut"]["more"].split("\n") == ["", "b", "c"]

@@ -1,0 +1,57 @@
+"""A bug that somebody could write any day, as a replacement in one file of the source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class StaleBugError(Exception):
+    """The source has changed: the text that a bug replaces is not there, or not once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeededBug:
+    """One bug.
+
+    Attributes:
+        key: what it is called on the command line.
+        name: what is wrong with it, as a sentence.
+        file: where it is, from the root of the repository.
+        before: the text as it is, which occurs once in the file.
+        after: the text that is put in its place.
+        tests: the folders and files of tests that are to notice it.
+    """
+
+    key: str
+    name: str
+    file: str
+    before: str
+    after: str
+    tests: tuple[str, ...]
+
+    def put_into(self, root: Path) -> str:
+        """Write the bug into a copy of the repository; returns the file as it was.
+
+        Raises:
+            StaleBugError: the text is not there, or not once.
+        """
+        path = root / self.file
+        before, changed = path.read_text(), self.changed(root)
+        path.write_text(changed)
+        return before
+
+    def changed(self, root: Path) -> str:
+        """The file with the bug in it.
+
+        Raises:
+            StaleBugError: the text is not there, or not once.
+        """
+        text = (root / self.file).read_text()
+        found = text.count(self.before)
+        if found != 1:
+            raise StaleBugError(
+                f"{self.key}: its text is {found} times in {self.file}. Write down the same "
+                "mistake as it would be made in the source of today."
+            )
+        return text.replace(self.before, self.after)

@@ -1,0 +1,192 @@
+"""Bugs where an outcome is settled: of gangs, quotas, devices, leases and faults of our own."""
+
+from __future__ import annotations
+
+from tests.seeded_bugs.bug import SeededBug
+
+_GANGS = (
+    "tests/unit/engine/gang/test_gangs.py",
+    "tests/unit/engine/gang",
+    "tests/unit/engine/stateful/test_gangs.py",
+)
+_QUOTA = ("tests/unit/quota", "tests/unit/engine/queue")
+_LEASE = ("tests/unit/kube/test_leader_election.py", "tests/simulation/faults/test_lease_faults.py")
+_FAULTS = ("tests/simulation/faults/test_injected_faults.py",)
+
+BUGS = (
+    # Gangs.
+    SeededBug(
+        "half-a-gang-keeps-its-nodes",
+        "a Strict gang that fits in part keeps the nodes of that part",
+        "arranger/engine/gang/scheduling_cycle.py",
+        "if not result.complete and (result.error or group.is_strict):",
+        "if not result.complete and result.error:",
+        _GANGS,
+    ),
+    SeededBug(
+        "one-member-is-not-taken-back",
+        "of a gang that does not fit one member keeps its place",
+        "arranger/engine/gang/scheduling_cycle.py",
+        "        while result.placed:\n            member, _ = result.placed.pop()\n",
+        "        while len(result.placed) > 1:\n            member, _ = result.placed.pop()\n",
+        _GANGS,
+    ),
+    SeededBug(
+        "short-gang-holds-on",
+        "a Strict gang that has lost a held member keeps the nodes of the others",
+        "arranger/engine/gang/manager.py",
+        "elif group.is_strict and group.lacks_members(group.count_by_bundle(hold.members)):",
+        "elif group.is_strict and group.missing_partners:",
+        _GANGS,
+    ),
+    SeededBug(
+        "hold-without-end",
+        "an edit of a gang's wait time starts it anew",
+        "arranger/engine/gang/holds.py",
+        "        hold.entity.group = group\n        hold.deadline = hold.since + ",
+        "        hold.entity.group = group\n        hold.deadline = hold.deadline + ",
+        _GANGS,
+    ),
+    SeededBug(
+        "gang-falls-apart",
+        "a victim's gang stays, though it is below its minimum without it",
+        "arranger/engine/gang/links.py",
+        "            leaving |= {pod.uid: pod for pod in pods if pod is not None}\n",
+        "",
+        _GANGS,
+    ),
+    SeededBug(
+        "bound-counts-before-its-answer",
+        "a member counts as bound from the moment its Binding is sent",
+        "arranger/engine/gang/manager.py",
+        """            self._registry.set_binding(member.uid)
+        self._ready_to_bind += members
+""",
+        """            self._registry.mark_bound(member.uid)
+        self._ready_to_bind += members
+""",
+        _GANGS,
+    ),
+    # Quotas.
+    SeededBug(
+        "charge-is-not-given-back",
+        "a pod that leaves is given back in its own queue only, and not in those above it",
+        "arranger/quota/ledger.py",
+        """        for state in self.path_self_to_root(charge.queue):
+            for name, n in charge.amounts.items():
+                state.used[name] += sign * n
+""",
+        """        for state in self.path_self_to_root(charge.queue):
+            for name, n in charge.amounts.items():
+                state.used[name] += sign * n
+            if sign < 0:
+                break
+""",
+        _QUOTA,
+    ),
+    SeededBug(
+        "charged-by-what-it-says-now",
+        "a pod that was edited is given back as what it is now, and not as what it was charged",
+        "arranger/quota/ledger.py",
+        "            charge = known\n",
+        "            charge = self.charge(pod, self.cards_on(node))\n",
+        _QUOTA,
+    ),
+    SeededBug(
+        "edited-queue-keeps-its-charges",
+        "pods of a queue that is deleted stay charged to the queues above it",
+        "arranger/quota/ledger.py",
+        "            self.rights.on_queues_changed()\n        self._stale = True\n",
+        "            self.rights.on_queues_changed()\n",
+        _QUOTA,
+    ),
+    SeededBug(
+        "admitted-for-ever",
+        "cards are kept for a PodGroup whose pods never come",
+        "arranger/quota/admission.py",
+        "            if complete(name):\n",
+        "            if name:\n",
+        _QUOTA,
+    ),
+    # Devices.
+    SeededBug(
+        "device-is-free-too-early",
+        "a device is given to others before the API shows that it was taken back",
+        "arranger/cluster/resource_claim_tracker.py",
+        "        if unseen:\n            self._unconfirmed_releases",
+        "        if not claim:\n            self._unconfirmed_releases",
+        (
+            "tests/unit/cluster/test_resource_claim_tracker.py",
+            "tests/unit/engine/pod/test_devices.py",
+        ),
+    ),
+    SeededBug(
+        "refused-claim-keeps-its-device",
+        "a device stays taken by a claim whose write was refused",
+        "arranger/cluster/resource_claim_tracker.py",
+        """        if not isinstance(outcome, Applied):
+            self._drop_reservation(reservation)
+            return True
+""",
+        """        if not isinstance(outcome, Applied):
+            return True
+""",
+        (
+            "tests/unit/cluster/test_resource_claim_tracker.py",
+            "tests/unit/engine/pod/test_devices.py",
+        ),
+    ),
+    # The Lease.
+    SeededBug(
+        "leads-after-its-deadline",
+        "a leader that could not renew its Lease goes on writing",
+        "arranger/kube/leader_election.py",
+        "return not self._stalled and now < self._renewed_at + self.config.renew_deadline",
+        "return not self._stalled",
+        _LEASE,
+    ),
+    SeededBug(
+        "lease-by-its-own-clock",
+        "a Lease counts from when it was read, so that one that nobody renews is never taken",
+        "arranger/kube/leader_election.py",
+        """        if self._observed is None or lease.spec != self._observed.spec:
+            self._observed_at = self._now()
+""",
+        """        self._observed_at = self._now()
+""",
+        _LEASE,
+    ),
+    SeededBug(
+        "writes-without-the-lease",
+        "whether we lead is not asked before each write",
+        "arranger/kube/writes/call.py",
+        "        if not self.may_write():\n            raise NotLeaderError\n",
+        "",
+        ("tests/unit/kube/writes/test_dispatcher.py", *_LEASE),
+    ),
+    # Faults of our own.
+    SeededBug(
+        "innocents-are-forgotten",
+        "when one member makes an attempt raise, the others of its gang are not queued again",
+        "arranger/engine/faults/barrier.py",
+        "        rest = [member for uid, member in members.items() if uid not in accused]\n",
+        "        rest: list[QueuedPod] = []\n",
+        _FAULTS,
+    ),
+    SeededBug(
+        "never-tried-again",
+        "an object that was set aside is not looked at again, even when its owner changes it",
+        "arranger/engine/faults/barrier.py",
+        "return found.about.uid == meta.uid and found.content == content_of(obj)",
+        "return found.about.uid == meta.uid",
+        _FAULTS,
+    ),
+    SeededBug(
+        "promise-is-forgotten",
+        "a pod that is set aside while its Binding is on its way takes nothing from its node",
+        "arranger/engine/faults/barrier.py",
+        '        return cluster.node_of(uid) or ""\n',
+        '        return ""\n',
+        _FAULTS,
+    ),
+)

@@ -1,0 +1,401 @@
+"""For each rule of the specification a trace that breaks it, and one near it that does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.specification.manifests import Object
+from tests.specification.traces import (
+    Trace,
+    a_lease,
+    a_member,
+    a_node,
+    a_pod,
+    a_queue,
+    anything,
+    in_queue,
+    preempted,
+)
+
+GPU, CARD = "nvidia.com/gpu", "NVIDIA-H200"
+TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
+TOLERATION = {"key": "k", "operator": "Equal", "value": "v"}
+ALLOCATED = {"allocation": {"devices": {}}, "reservedFor": [{"uid": "Pod-p"}]}
+WEB, APP_WEB = {"app": "web"}, {"matchLabels": {"app": "web"}}
+NEAR = {"topologyKey": "zone", "labelSelector": APP_WEB}
+
+
+def required(kind: str, said: Any) -> Object:
+    """Affinity."""
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": said}}}
+
+
+def one_node(*pods: Object, **node: Any) -> Trace:
+    """A node of 4 CPU, and pods that wait."""
+    return Trace().has(a_node("n1", **node), *pods)
+
+
+def two_zones(*pods: Object) -> Trace:
+    """Nodes in zones, which everybody knows, and pods that wait."""
+    nodes = (a_node(f"n{n}", labels={"zone": zone}) for n, zone in enumerate("aab"))
+    return Trace().has(*nodes, *pods).passes(60)
+
+
+def web(*names: str, **more: Any) -> list[Object]:
+    """Pods of one application."""
+    return [a_pod(name, labels=WEB, **more) for name in names]
+
+
+def spread(**more: Any) -> Object:
+    """At most one more in a zone than in another."""
+    rule = {**NEAR, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **more}
+    return {"topologySpreadConstraints": [rule]}
+
+
+def a_port(address: str = "") -> Object:
+    """A pod's port of its node."""
+    return {"containers": [{"name": "c", "ports": [{"hostPort": 80, "hostIP": address}]}]}
+
+
+def with_volume(*zones: str) -> Trace:
+    """A pod whose volume is in zone b, and nodes in zones."""
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    rules = [{"key": "zone", "operator": "In", "values": list(zones)}]
+    where = {"required": {"nodeSelectorTerms": [{"matchExpressions": rules}]}}
+    claim = anything("PersistentVolumeClaim", "data", {"volumeName": "pv"})
+    volume = anything("PersistentVolume", "pv", {"nodeAffinity": where})
+    return two_zones(claim, volume, a_pod("p", volumes=volumes))
+
+
+def with_devices(status: Object) -> Trace:
+    """A pod with a claim."""
+    claims = [{"name": "gpu", "resourceClaimName": "c"}]
+    claim = anything("ResourceClaim", "c", status=status)
+    return one_node(claim, a_pod("p", resourceClaims=claims)).passes(60).binds("p", "n1")
+
+
+def promised(priority: int) -> Trace:
+    """A node of 4 with 2 that were freed for one of priority 5, and one that takes them."""
+    pods = (a_pod("old", cpu=2), a_pod("taker", cpu=2, priority=5))
+    trace = one_node(*pods).binds("old", "n1").nominates("taker", "n1").passes(60)
+    trace.has(a_pod("thief", cpu=2, priority=priority))
+    return trace.binds("thief", "n1").passes(60)
+
+
+def in_a_queue(cpu: int, *, exists: bool = True, **spec: Any) -> Trace:
+    """A pod of so many CPUs beside one of 2, in a queue of 3."""
+    queue = a_queue("q" if exists else "other", **{"capability": {"cpu": "3"}, **spec})
+    pods = (a_pod(name, cpu=n, annotations=in_queue("q")) for name, n in (("a", 2), ("b", cpu)))
+    trace = one_node(queue, *pods, cpu=64).passes(60)
+    return trace.binds("a", "n1").binds("b", "n1")
+
+
+def of_cards(quota: int) -> Trace:
+    """A pod with two cards, in a queue that may have so many."""
+    note = {"volcano.sh/card.quota": f'{{"{CARD}": {quota}}}'}
+    pod = a_pod("p", asks={GPU: "2"}, annotations=in_queue("q"))
+    node = {"offers": {GPU: "8"}, "labels": {f"{GPU}.product": CARD}}
+    return one_node(a_queue("q", annotations=note), pod, **node).passes(60).binds("p", "n1")
+
+
+def beside_a_guarantee(cpu: int) -> Trace:
+    """A node of 4 of which 3 are guaranteed to somebody else."""
+    kept = a_queue("kept", guarantee={"resource": {"cpu": "3"}})
+    pod = a_pod("p", cpu=cpu, annotations=in_queue("q"))
+    return one_node(kept, a_queue("q"), pod).passes(60).binds("p", "n1")
+
+
+def evicting(taker: Object, *, told: bool = True, **victim: Any) -> Trace:
+    """Somebody has to leave, and this is who waits."""
+    pod = a_pod("victim", **{"priority": 3, **victim})
+    trace = one_node(pod, taker).binds("victim", "n1").passes(60)
+    return trace.evicts("victim", told=told)
+
+
+def between_queues(priority: int, *, reclaimable: bool = True, note: str = "true") -> Trace:
+    """Inference of a queue takes from training of another."""
+    trace = one_node(
+        a_queue("inference", reclaimable=False),
+        a_queue("training", reclaimable=reclaimable),
+        a_pod("taker", priority=priority, annotations=in_queue("inference", "inference")),
+        a_pod(
+            "victim",
+            priority=3,
+            annotations={**in_queue("training", "training"), "volcano.sh/preemptable": note},
+        ),
+    )
+    return trace.binds("victim", "n1").passes(60).evicts("victim")
+
+
+def a_gang(least: int, *bound: int, within: float = 0.5, **more: Any) -> Trace:
+    """A gang of three of which these are bound, one after the other."""
+    trace = one_node(*(a_member("g", n, least, **more) for n in range(3))).passes(60)
+    for number in bound:
+        trace.binds(f"g-{number}", "n1").passes(within)
+    return trace.passes(60)
+
+
+def a_bound_gang(least: int, *victims: int) -> Trace:
+    """A gang of three that runs, and loses these for somebody more important."""
+    trace = one_node(
+        a_pod("taker", cpu=4, priority=9), *(a_member("g", n, least) for n in range(3))
+    )
+    for number in range(3):
+        trace.passes(0.1).binds(f"g-{number}", "n1")
+    return trace.passes(60).evicts(*(f"g-{n}" for n in victims)).passes(60)
+
+
+def two_that_start_together(*bound: str) -> Trace:
+    """Gangs of one pod that name each other."""
+    key = "gang.scheduling.koordinator.sh/groups"
+    other = {"a": "b", "b": "a"}
+    pods = (a_member(g, 0, 1, annotations={key: f'["default/{other[g]}"]'}) for g in other)
+    trace = one_node(*pods).passes(60)
+    for name in bound:
+        trace.binds(f"{name}-0", "n1")
+    return trace.passes(60)
+
+
+def led(by: str, writer: str) -> Trace:
+    """Somebody writes while a scheduler holds the Lease."""
+    trace = one_node(a_pod("p")).has(a_lease("")).edits("Lease", "arranger", held("one"), by="one")
+    trace.edits("Lease", "arranger", held(by), by=by)
+    return trace.binds("p", "n1", by=writer)
+
+
+def held(by: str) -> Object:
+    return {"spec": {"holderIdentity": by}}
+
+
+#: What is wrong → (the rule that says so, a trace in which it happens, one in which it does not).
+CASES: dict[str, tuple[str, Trace, Trace]] = {
+    "a node is given more CPU than it has": (
+        "it_fits",
+        one_node(a_pod("a", cpu=3), a_pod("b", cpu=2)).binds("a", "n1").binds("b", "n1"),
+        one_node(a_pod("a", cpu=3), a_pod("b", cpu=1)).binds("a", "n1").binds("b", "n1"),
+    ),
+    "a node is given more pods than it takes": (
+        "it_fits",
+        one_node(a_pod("a"), a_pod("b"), pods=1).binds("a", "n1").binds("b", "n1"),
+        one_node(a_pod("a"), a_pod("b"), pods=2).binds("a", "n1").binds("b", "n1"),
+    ),
+    "what others placed long ago is not counted; what they place at this moment need not be": (
+        "it_fits",
+        one_node(a_pod("a", cpu=3), a_pod("b", cpu=2))
+        .binds("a", "n1", by="")
+        .passes(60)
+        .binds("b", "n1"),
+        one_node(a_pod("a", cpu=3), a_pod("b", cpu=2)).binds("a", "n1", by="").binds("b", "n1"),
+    ),
+    "a resource that the node does not have is given": (
+        "it_fits",
+        one_node(a_pod("a", asks={GPU: "1"})).binds("a", "n1"),
+        one_node(a_pod("a", asks={GPU: "1"}), offers={GPU: "1"}).binds("a", "n1"),
+    ),
+    "a pod is moved": (
+        "a_pod_is_bound_once",
+        one_node(a_pod("a")).binds("a", "n1").binds("a", "n2"),
+        one_node(a_pod("a")).binds("a", "n1").edits("Pod", "a", {"status": {"phase": "Running"}}),
+    ),
+    "a pod is bound to a node that is gone": (
+        "the_node_is_there",
+        one_node(a_pod("a")).deletes("Node", "n1").passes(60).binds("a", "n1"),
+        one_node(a_pod("a")).passes(60).deletes("Node", "n1").binds("a", "n1"),
+    ),
+    "a pod is on a node that its selector does not mean": (
+        "it_may_be_on_the_node",
+        one_node(a_pod("a", nodeSelector={"disk": "ssd"})).binds("a", "n1"),
+        one_node(a_pod("a", nodeSelector={"disk": "ssd"}), labels={"disk": "ssd"}).binds("a", "n1"),
+    ),
+    "a pod is on a node whose taint it does not tolerate": (
+        "it_may_be_on_the_node",
+        one_node(a_pod("a"), taints=[TAINT]).binds("a", "n1"),
+        one_node(a_pod("a", tolerations=[TOLERATION]), taints=[TAINT]).binds("a", "n1"),
+    ),
+    "a pod is on a node that was cordoned long ago": (
+        "it_may_be_on_the_node",
+        one_node(a_pod("a"))
+        .edits("Node", "n1", {"spec": {"unschedulable": True}})
+        .passes(60)
+        .binds("a", "n1"),
+        one_node(a_pod("a"))
+        .passes(60)
+        .edits("Node", "n1", {"spec": {"unschedulable": True}})
+        .binds("a", "n1"),
+    ),
+    "a pod with a gate is bound": (
+        "no_gate_holds_it",
+        one_node(a_pod("a", schedulingGates=[{"name": "later"}])).binds("a", "n1"),
+        one_node(a_pod("a", schedulingGates=[])).binds("a", "n1"),
+    ),
+    "two pods have one port": (
+        "its_ports_are_free",
+        one_node(a_pod("a", **a_port()), a_pod("b", **a_port("10.0.0.1")))
+        .binds("a", "n1")
+        .binds("b", "n1"),
+        one_node(a_pod("a", **a_port("10.0.0.2")), a_pod("b", **a_port("10.0.0.1")))
+        .binds("a", "n1")
+        .binds("b", "n1"),
+    ),
+    "a pod is beside one that it keeps away from": (
+        "nobody_keeps_away",
+        two_zones(*web("a"), a_pod("b", **required("podAntiAffinity", [NEAR])))
+        .binds("a", "n0")
+        .binds("b", "n1"),
+        two_zones(*web("a"), a_pod("b", **required("podAntiAffinity", [NEAR])))
+        .binds("a", "n0")
+        .binds("b", "n2"),
+    ),
+    "a pod is beside one that keeps away from it": (
+        "nobody_keeps_away",
+        two_zones(*web("a"), a_pod("b", **required("podAntiAffinity", [NEAR])))
+        .binds("b", "n0")
+        .binds("a", "n1"),
+        two_zones(*web("a"), a_pod("b", **required("podAntiAffinity", [NEAR])))
+        .binds("b", "n0")
+        .binds("a", "n2"),
+    ),
+    "a pod is not beside those that it must be near": (
+        "it_is_beside_its_friends",
+        two_zones(*web("a"), a_pod("b", **required("podAffinity", [NEAR])))
+        .binds("a", "n0")
+        .binds("b", "n2")
+        .passes(60),
+        two_zones(*web("a"), a_pod("b", **required("podAffinity", [NEAR])))
+        .binds("b", "n1")
+        .binds("a", "n0")
+        .passes(60),
+    ),
+    "pods are not spread": (
+        "it_is_spread",
+        two_zones(*web("a", "b", **spread())).binds("a", "n0").binds("b", "n1").passes(60),
+        two_zones(*web("a", "b", "c", **spread()))
+        .binds("a", "n0")
+        .binds("b", "n1")
+        .binds("c", "n2")
+        .passes(60),
+    ),
+    "a pod is where its volume is not": (
+        "its_volumes_are_here",
+        with_volume("a").binds("p", "n2"),
+        with_volume("b").binds("p", "n2"),
+    ),
+    "a pod is bound before its devices are reserved for it": (
+        "its_devices_are_its_own",
+        with_devices({**ALLOCATED, "reservedFor": []}),
+        with_devices(ALLOCATED),
+    ),
+    "room that was made for a pod is given to one no more important": (
+        "no_promised_room_is_taken",
+        promised(priority=5),
+        promised(priority=6),
+    ),
+    "a queue uses more than its capability": ("its_queue_may_use_it", in_a_queue(2), in_a_queue(1)),
+    "a queue uses more cards than its quota": ("its_queue_may_use_it", of_cards(1), of_cards(2)),
+    "a pod runs in a queue that there is not": (
+        "its_queue_takes_it",
+        in_a_queue(1, exists=False),
+        in_a_queue(1),
+    ),
+    "a pod runs in a queue that is not for its namespace": (
+        "its_queue_takes_it",
+        in_a_queue(1, namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "team"}}),
+        in_a_queue(
+            1, namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "default"}}
+        ),
+    ),
+    "what is guaranteed to a queue is given to another": (
+        "the_guarantees_of_others_are_kept",
+        beside_a_guarantee(2),
+        beside_a_guarantee(1),
+    ),
+    "somebody is evicted for nobody more important": (
+        "it_may_be_evicted",
+        evicting(a_pod("taker", priority=3)),
+        evicting(a_pod("taker", priority=4)),
+    ),
+    "somebody is evicted for one that never preempts": (
+        "it_may_be_evicted",
+        evicting(a_pod("taker", priority=4, preemptionPolicy="Never")),
+        evicting(a_pod("taker", priority=4, preemptionPolicy="PreemptLowerPriority")),
+    ),
+    "somebody is evicted and not told": (
+        "it_may_be_evicted",
+        evicting(a_pod("taker", priority=4), told=False),
+        evicting(a_pod("taker", priority=4)),
+    ),
+    "inference takes from training that is more important": (
+        "it_may_be_evicted",
+        between_queues(priority=2),
+        between_queues(priority=4),
+    ),
+    "a queue loses what cannot be reclaimed": (
+        "it_may_be_evicted",
+        between_queues(priority=4, reclaimable=False),
+        between_queues(priority=4),
+    ),
+    "a pod is evicted that must not be": (
+        "it_may_be_evicted",
+        between_queues(priority=4, note="false"),
+        between_queues(priority=4),
+    ),
+    "an Event names a taker that may not have the place": (
+        "the_event_is_true",
+        evicting(a_pod("taker", priority=4)).has(a_pod("low"), preempted("victim", "low")),
+        evicting(a_pod("taker", priority=4)).has(a_pod("low"), preempted("victim", "taker")),
+    ),
+    "a gang takes long to be bound": (
+        "gangs_are_whole",
+        a_gang(3, 0, 1, 2, within=0.6),
+        a_gang(3, 0, 1, 2, within=0.4),
+    ),
+    "a gang loses a member that it needs, and the others stay": (
+        "gangs_are_whole",
+        a_bound_gang(2, 0, 1).evicts("g-2"),
+        a_bound_gang(2, 0),
+    ),
+    "a replica writes while another holds the Lease": (
+        "it_writes_as_the_leader",
+        led("two", writer="one"),
+        led("two", writer="two"),
+    ),
+    "a replica writes after it has given the Lease back": (
+        "it_writes_as_the_leader",
+        one_node(a_pod("p"))
+        .has(a_lease(""))
+        .edits("Lease", "arranger", held("one"), by="one")
+        .edits("Lease", "arranger", held(""), by="one")
+        .binds("p", "n1"),
+        led("one", writer="one"),
+    ),
+}
+
+#: The same, of what must have come about at rest.
+AT_REST: dict[str, tuple[str, Trace, Trace]] = {
+    "a gang is in pieces": ("gangs_are_whole", a_gang(3, 0, 1), a_gang(2, 0, 1)),
+    "a gang was broken and stays so": (
+        "gangs_are_whole",
+        a_bound_gang(2, 0, 1),
+        a_bound_gang(2, 0, 1, 2),
+    ),
+    "one of two gangs that start together is bound alone": (
+        "gangs_are_whole",
+        two_that_start_together("a"),
+        two_that_start_together("a", "b"),
+    ),
+    "a pod waits though it fits": (
+        "who_fits_is_placed",
+        one_node(a_pod("p", cpu=4)),
+        one_node(a_pod("p", cpu=5)),
+    ),
+    "a pod is promised room on a node that has gone": (
+        "nobody_waits_for_what_has_gone",
+        one_node(a_pod("p", cpu=5)).nominates("p", "n1").deletes("Node", "n1"),
+        one_node(a_pod("p", cpu=5)).nominates("p", "n1"),
+    ),
+    "somebody has left for one that waits still": (
+        "nobody_left_for_nothing",
+        evicting(a_pod("taker", cpu=9, priority=4)).has(preempted("victim", "taker")),
+        evicting(a_pod("taker", priority=4)).has(preempted("victim", "taker")).binds("taker", "n1"),
+    ),
+}

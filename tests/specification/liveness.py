@@ -1,0 +1,77 @@
+"""What must have come about once nothing happens any more.
+
+To be asked of a world in which a scheduler is at work, no fault is left, and nothing was changed by
+anybody else for longer than a scheduler waits before it tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tests.specification.bindings import AT_ONCE, WITH_OTHERS, Binding
+from tests.specification.gangs import GangBook, gang_of
+from tests.specification.manifests import Object, labels_of, name_of, nominated_to, notes_of
+from tests.specification.premises import Premises
+from tests.specification.queues import IN_QUEUES, path, queue_of
+from tests.specification.trace import NODES, QUEUES, World
+
+#: Who owns pods that are no gang for it.
+_LOOSE = ("ReplicaSet", "StatefulSet", "DaemonSet")
+
+
+def wrong_at_rest(world: World, gangs: GangBook, premises: Premises) -> Iterator[tuple[str, str]]:
+    """(rule, what is wrong)."""
+    for text in gangs.in_pieces(world):
+        yield "gangs_are_whole", text
+    for text in nobody_waits_for_what_has_gone(world):
+        yield "nobody_waits_for_what_has_gone", text
+    for text in who_fits_is_placed(world, premises):
+        yield "who_fits_is_placed", text
+
+
+def nobody_waits_for_what_has_gone(world: World) -> Iterator[str]:
+    """No pod is promised room on a node that is not there."""
+    for pod in world.waiting.values():
+        node = nominated_to(pod)
+        if node and world.get(NODES, node) is None:
+            yield f"{name_of(pod)} is nominated to {node}, which has gone"
+
+
+def who_fits_is_placed(world: World, premises: Premises) -> Iterator[str]:
+    """A lone pod waits only if each node is kept from it by a rule of Bindings.
+
+    Said of pods that need no more than a node: no volumes to be bound, no devices, no gang. And
+    only while no gang waits, as room may be kept free for one.
+    """
+    ours = [
+        p
+        for p in world.waiting.values()
+        if p["spec"].get("schedulerName") in premises.scheduler_names
+    ]
+    if any(gang_of(pod)[0] for pod in ours):
+        return
+    at_rest = replace(premises, notice=0.0, changing_nodes=set())
+    rules = (*AT_ONCE, *WITH_OTHERS, *IN_QUEUES)
+    for pod in ours:
+        if not _is_simple(world, pod):
+            continue
+        for node in world.of(NODES):
+            binding = Binding(world, at_rest, pod, node, world.now, None)
+            if not any(wrong for rule in rules for wrong in rule(binding)):
+                yield f"{name_of(pod)} waits, but {node} has room for it"
+                break
+
+
+def _is_simple(world: World, pod: Object) -> bool:
+    spec, owners = pod["spec"], pod["metadata"].get("ownerReferences") or ()
+    kinds = {kind for volume in spec.get("volumes") or () for kind in volume} - {"name"}
+    plain = kinds <= {"configMap", "secret", "emptyDir", "hostPath", "projected", "downwardAPI"}
+    queues = path(world, queue_of(world, pod)) if world.of(QUEUES) else []
+    return (
+        plain
+        and not spec.get("resourceClaims")
+        and all(each["kind"] in _LOOSE for each in owners)
+        and not any("card" in key for key in (*notes_of(pod), *labels_of(pod)))
+        and not any(queue["spec"].get("affinity") for queue in queues)
+    )

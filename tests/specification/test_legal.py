@@ -1,0 +1,91 @@
+"""The specification objects to what is wrong, and to nothing near it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.paths import REPO
+from tests.specification import bindings, queues
+from tests.specification.cases import AT_REST, CASES, one_node
+from tests.specification.legal import Specification
+from tests.specification.manifests import quantity
+from tests.specification.premises import Premises
+from tests.specification.traces import Trace, a_pod
+
+
+def judge(trace: Trace) -> Specification:
+    """The specification when it has seen a trace."""
+    spec = Specification(Premises(schedulers={"one", "two"}))
+    for step in trace.steps:
+        spec.take(step)
+    spec.settle(trace.now)
+    return spec
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_what_is_wrong_is_found_and_what_is_near_it_is_not(what: str) -> None:
+    rule, wrong, right = CASES[what]
+    assert {each.rule for each in judge(wrong).violations} == {rule}
+    assert [str(each) for each in judge(right).violations] == []
+    assert judge(wrong).unreadable == judge(right).unreadable == []
+
+
+@pytest.mark.parametrize("what", AT_REST)
+def test_what_has_not_come_about_is_found_at_rest(what: str) -> None:
+    rule, wrong, right = AT_REST[what]
+    assert {text.rpartition("[")[2] for text in judge(wrong).at_rest(wrong.now)} == {f"{rule}]"}
+    assert judge(right).at_rest(right.now) == []
+
+
+def test_every_rule_has_a_case() -> None:
+    """Also one that is written tomorrow."""
+    asked = {rule.__name__ for rule in (*bindings.AT_ONCE, *bindings.WITH_OTHERS)}
+    asked |= {rule.__name__ for rule in queues.IN_QUEUES}
+    source = (REPO / "tests/specification/legal.py").read_text()
+    asked |= set(re.findall(r"self\._ask\(step, self\.(\w+)\)", source))
+    asked |= {"it_writes_as_the_leader", "a_pod_is_bound_once", "gangs_are_whole"}
+    assert asked == {rule for rule, *_ in CASES.values()}
+
+
+def test_a_trace_without_writers_is_judged_by_what_only_schedulers_write() -> None:
+    """As a watch of a real API server shows it."""
+    trace = one_node(a_pod("a", cpu=3), a_pod("b", cpu=2)).binds("a", "n1", by=None)
+    trace.binds("b", "n1", by=None).evicts("a", by=None)
+    assert {each.rule for each in judge(trace).violations} == {"it_fits", "it_may_be_evicted"}
+
+
+def test_a_premise_that_does_not_hold_switches_its_rule_off() -> None:
+    steps = one_node(a_pod("a", cpu=5)).binds("a", "n1").steps
+    for premises in (Premises(changing_nodes={"n1"}), Premises(unjudged={"it_fits"})):
+        premises.schedulers.add("one")
+        spec = Specification(premises)
+        for step in steps:
+            spec.take(step)
+        assert not spec.violations
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "expected"),
+    [
+        ("1500m", 1000, 1500),
+        ("2Gi", 1, 2**31),
+        ("1e3", 1, 1000),
+        ("0.1", 1, 1),
+        ("5E", 1, 5 * 10**18),
+        ("1u", 1000, 1),
+        ("-1", 1, -1),
+        ("many", 1, 0),
+        ("9e999", 1, 0),
+    ],
+)
+def test_quantities(text: str, unit: int, expected: int) -> None:
+    assert quantity(text, unit) == expected
+
+
+def test_the_specification_imports_nothing_of_the_scheduler() -> None:
+    for file in (REPO / "tests/specification").glob("*.py"):
+        found = re.findall(r"^(?:from|import) ([\w.]+)", file.read_text(), re.MULTILINE)
+        ours = {name for name in found if name.startswith(("arranger", "tests"))}
+        assert all(name.startswith(("tests.specification", "tests.paths")) for name in ours), file

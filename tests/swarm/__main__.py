@@ -1,0 +1,75 @@
+"""Plays worlds for some time: ``python -m tests.swarm --seconds 60 --seed 1``.
+
+Says what was violated and by which seed, what was covered, and how many cluster-years a night of
+eight hours on two cores would be at this rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from time import perf_counter
+
+from tests.swarm.coverage import Coverage
+from tests.swarm.generate import generate
+from tests.swarm.play import Outcome, be_quiet, play
+from tests.swarm.world import World, dump, load
+
+NIGHT, CORES = 8 * 3600, 2
+YEAR = 365.25 * 86400
+
+
+def main() -> int:
+    options = _options()
+    be_quiet()
+    if options.world:
+        outcome = play(load(options.world.read_text()))
+        print(*(outcome.trace if options.trace else ()), *outcome.violations, sep="\n")
+        return bool(outcome.violations)
+    began = perf_counter()
+    coverage = Coverage()
+    seed, bad, seconds = options.seed, 0, 0.0
+    while (
+        seed < options.seed + options.seeds
+        if options.seeds
+        else perf_counter() - began < options.seconds
+    ):
+        world = generate(seed)
+        outcome = play(world, coverage=coverage)
+        seconds += outcome.seconds
+        if outcome.violations:
+            bad += 1
+            _tell(world, outcome, options.keep)
+            if options.first:
+                break
+        seed += 1
+    wall = perf_counter() - began
+    print(f"{seed - options.seed} worlds, {bad} with violations, in {wall:.0f} s")
+    years = seconds / wall * NIGHT * CORES / YEAR
+    print(f"{seconds:.0f} virtual seconds: {years:.2f} cluster-years a night on {CORES} cores")
+    return bool(bad)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.swarm", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="real seconds to go on for")
+    parser.add_argument("--seeds", type=int, help="so many worlds instead, however long it takes")
+    parser.add_argument("--first", action="store_true", help="end at the first violation")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--keep", type=Path, help="a folder for the worlds that were violated")
+    parser.add_argument("--world", type=Path, help="play this world, as --keep wrote it, instead")
+    parser.add_argument("--trace", action="store_true", help="with --world: show every write")
+    return parser.parse_args()
+
+
+def _tell(world: World, outcome: Outcome, keep: Path | None) -> None:
+    print(f"seed {world.seed}:", *outcome.violations, sep="\n  ", flush=True)
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        (keep / f"{world.seed}.yaml").write_text(dump(world))
+        (keep / f"{world.seed}.txt").write_text("\n".join(map(str, outcome.violations)) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

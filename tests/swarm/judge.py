@@ -1,0 +1,57 @@
+"""Judges a world that was played: what every write must keep to, and what must hold at rest."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from arranger.embedded.virtual_time import virtual_now
+from tests.simulation.harnesses.status_judge import CONTROLLERS, SCHEDULER, status_faults
+
+if TYPE_CHECKING:
+    from tests.swarm.play import Player
+
+
+class Violation(NamedTuple):
+    """What was wrong; the rule is the same whichever objects broke it."""
+
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"
+
+
+async def judge(player: Player) -> None:
+    """Add to the outcome of a world what is wrong, once it has come to rest."""
+    found = player.outcome.violations
+    specification = player.sim.trace.specification
+    if not await player.rest():
+        found.append(Violation("rest", "something is written for ever"))
+    else:
+        now = asyncio.get_running_loop().time()
+        found += map(_of_rest, specification.at_rest(now))
+    specification.settle(specification.world.now)
+    found += (Violation(each.rule, str(each)) for each in specification.violations)
+    found += (Violation("end of a process", text) for text in player.processes.failures)
+    if player.processes.leader() is None:
+        found.append(Violation("leader", "nobody leads at rest"))
+    writers = CONTROLLERS | {SCHEDULER}
+    wrong = status_faults(player.sim.cluster, virtual_now(), writers)
+    found += (Violation("status", text) for text in wrong)
+    for name, scheduler in player.sim.schedulers.items():
+        try:
+            scheduler.engine.check_consistent()
+        except AssertionError as error:
+            found.append(Violation("books", f"{name}: {error}"))
+        if scheduler.core_restarts:
+            text = f"{name} has begun its core anew {scheduler.core_restarts} times"
+            found.append(Violation("core", text))
+        if "hostile" not in player.world.features:
+            for each in scheduler._quarantine._objects.values():
+                found.append(Violation("quarantine", f"{name}: {each.about} for {each.error}"))
+
+
+def _of_rest(text: str) -> Violation:
+    """From a sentence that ends in its rule."""
+    return Violation(text.rpartition("[")[2].rstrip("]"), text)

@@ -1,0 +1,244 @@
+"""Plays a world: schedulers, controllers, kubelets, faults; then rest; then the judges."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import msgspec
+import structlog
+
+from arranger.daemon.config.schema import Config
+from arranger.embedded.bundled_crds import bundled_crds
+from arranger.embedded.errors import ApiError
+from arranger.embedded.kubelet import HollowKubelets
+from arranger.embedded.storage.store import Change
+from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.embedded.virtual_time import virtual_now
+from arranger.embedded.workloads.controllers import HollowControllers
+from arranger.kube.client.transport import MERGE_PATCH, Request
+from tests.simulation.harnesses.controllers import native_pod_groups
+from tests.simulation.harnesses.devices import DeviceHarness
+from tests.simulation.harnesses.simulation import SimulationHarness
+from tests.simulation.harnesses.volumes import VolumeHarness
+from tests.simulation.harnesses.workloads import definition_of
+from tests.swarm import clock
+from tests.swarm.coverage import Coverage
+from tests.swarm.judge import Violation, judge
+from tests.swarm.processes import Processes
+from tests.swarm.trouble import Trouble
+from tests.swarm.world import Event, Object, World
+
+_DEFINITIONS = tuple(bundled_crds())
+#: Kinds of owners whose definitions are installed, as in the worlds of warm and cold starts.
+_WORKLOADS = ("PyTorchJob",)
+#: Seconds without a change that are rest, and after which a world has to have found it.
+REST, REST_WITHIN = 90.0, 7200.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a world.
+
+    Attributes:
+        violations: what was wrong; empty if all was well.
+        seconds: virtual seconds that were played, rest included.
+        wall: real seconds that it took.
+        trace: every write, in order, as a line each.
+        bound: how many Bindings there were.
+    """
+
+    violations: list[Violation] = field(default_factory=list)
+    seconds: float = 0.0
+    wall: float = 0.0
+    trace: list[str] = field(default_factory=list)
+    bound: int = 0
+
+
+def play(world: World, *, coverage: Coverage | None = None, judged: bool = True) -> Outcome:
+    """Play a world to its end; equal worlds have equal outcomes, but for ``wall``.
+
+    Args:
+        coverage: counts what is entered.
+        judged: whether to wait for rest and to judge.
+    """
+    began = perf_counter()
+    outcome = clock.run(Player(world, coverage or Coverage()).run(judged=judged))
+    outcome.wall = perf_counter() - began
+    return outcome
+
+
+def be_quiet() -> None:
+    """Log nothing: it would cost half of the time."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+class Player:
+    """Plays one world.
+
+    Attributes:
+        sim: the server, and what was asked of it.
+        processes: the schedulers and the controllers.
+    """
+
+    def __init__(self, world: World, coverage: Coverage) -> None:
+        self.world = world
+        self.outcome = Outcome()
+        self.sim = SimulationHarness(world.seed)
+        self._coverage = coverage
+        config = Config.model_validate(world.config)
+        self.processes = Processes(self.sim, config, on_scheduler=coverage.watch)
+        premises, queues = self.sim.trace.premises, config.queues
+        self.sim.trace.expect_faults()
+        premises.preempt_within_queue = queues.preempt_within_queue
+        premises.respect_priority = queues.respect_priority
+        premises.exempt_card_pods = queues.card_unlimited_cpu_memory
+        #: uid in the world → that in the cluster.
+        self._uids: dict[str, str] = {}
+        self._changed_at = 0.0
+
+    async def run(self, *, judged: bool = True) -> Outcome:
+        """Play it."""
+        self._install()
+        for manifest in self.world.objects:
+            self._create(manifest)
+        trouble = Trouble(self.processes, self.processes.injectors)
+        async with AsyncExitStack() as stack:
+            await self._start_others(stack)
+            self.processes.start()
+            try:
+                await self._let_happen(trouble)
+                trouble.end()
+                if judged:
+                    await judge(self)
+            finally:
+                trouble.end()
+                await self.processes.stop()
+        self.outcome.seconds = asyncio.get_running_loop().time()
+        return self.outcome
+
+    async def rest(self) -> bool:
+        """Wait until nothing but the Lease is written any more; false if that does not come."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + REST_WITHIN
+        self._changed_at = loop.time()
+        while loop.time() - self._changed_at < REST:
+            if loop.time() > until:
+                return False
+            await asyncio.sleep(self._changed_at + REST - loop.time() + 0.1)
+        return True
+
+    # --- the stage ---------------------------------------------------------------------------
+
+    def _install(self) -> None:
+        store = self.sim.cluster.store
+        for definition in _DEFINITIONS:
+            self.sim.cluster.create(definition)
+        self.sim.cluster.create(native_pod_groups())
+        for kind in _WORKLOADS:
+            self.sim.cluster.create(definition_of(kind))
+        store.subscribe(self._note)
+
+    async def _start_others(self, stack: AsyncExitStack) -> None:
+        """The parts of a cluster that are not ours, and never fail."""
+        kubelets = HollowKubelets(InProcessTransport(self.sim.cluster), now=virtual_now)
+        await stack.enter_async_context(_running(kubelets.run))
+        owners = HollowControllers(self.sim.cluster, now=virtual_now)
+        await stack.enter_async_context(_running(owners.run))
+        if "volumes" in self.world.features:
+            await stack.enter_async_context(VolumeHarness(self.sim).loop.running())
+        if "devices" in self.world.features:
+            await stack.enter_async_context(DeviceHarness(self.sim, {}).loop.running())
+
+    def _note(self, change: Change) -> None:
+        """A line of the trace."""
+        meta, now = change.after["metadata"], _now()
+        if change.resource != "coordination.k8s.io/leases":
+            self._changed_at = now
+        after = change.after
+        if change.resource == "/pods" and change.type == "MODIFIED" and change.before is not None:
+            self.outcome.bound += "nodeName" in after["spec"] and (
+                "nodeName" not in change.before["spec"]
+            )
+        digest = zlib.crc32(msgspec.json.encode(after))
+        name = f"{meta.get('namespace', '')}/{meta['name']}"
+        line = f"{now:.6f} {change.type} {change.resource} {name} {digest:08x}"
+        self.outcome.trace.append(line)
+
+    # --- what happens ------------------------------------------------------------------------
+
+    async def _let_happen(self, trouble: Trouble) -> None:
+        happens: list[tuple[float, Callable[[], None]]] = [
+            *((event.at, partial(self._happen, event)) for event in self.world.events),
+            *((fault.at, partial(trouble.strike, fault)) for fault in self.world.faults),
+        ]
+        happens.sort(key=lambda each: each[0])
+        for at, happen in happens:
+            if at > _now():
+                await asyncio.sleep(at - _now())
+            happen()
+        await asyncio.sleep(max(0.0, self.world.seconds - _now()))
+
+    def _happen(self, event: Event) -> None:
+        self._coverage.note_event(event)
+        match event.does:
+            case "create":
+                self._create(event.object)
+            case "patch":
+                self._ask("PATCH", event, event.change)
+            case "delete":
+                self._ask("DELETE", event, {"gracePeriodSeconds": event.grace})
+
+    def _create(self, manifest: Object) -> None:
+        """Somebody creates an object, if the server takes it."""
+        made = {**manifest, "metadata": {**manifest["metadata"]}}
+        meta = made["metadata"]
+        uid = meta.pop("uid", "")
+        for key in ("resourceVersion", "creationTimestamp"):
+            meta.pop(key, None)
+        if owners := meta.get("ownerReferences"):
+            meta["ownerReferences"] = [
+                {**owner, "uid": self._uids.get(owner["uid"], owner["uid"])} for owner in owners
+            ]
+        try:
+            stored = self.sim.cluster.create(made)
+        except ApiError:
+            return
+        self._uids[uid] = stored["metadata"]["uid"]
+
+    def _ask(self, method: str, event: Event, body: Any) -> None:
+        """Somebody edits or deletes an object, if it is there and the server lets them."""
+        obj, meta = event.object, event.object["metadata"]
+        resource = self.sim.cluster.registry.by_kind(obj["apiVersion"], obj["kind"])
+        if resource is None:
+            return
+        root = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+        where = f"/namespaces/{meta.get('namespace', 'default')}" if resource.namespaced else ""
+        part = f"/{event.part}" if event.part else ""
+        path = f"{root}{where}/{resource.plural}/{meta['name']}{part}"
+        media = MERGE_PATCH if method == "PATCH" else "application/json"
+        body = msgspec.json.encode(body)
+        self.sim.cluster.handle(Request(method, path, body=body, content_type=media))
+
+
+@asynccontextmanager
+async def _running(main: Callable[[], Any]) -> Any:
+    task = clock.start("", main())
+    try:
+        yield
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
