@@ -278,12 +278,14 @@ class SchedulingQueue:
         self._dequeue(entity)
         member.update(pod)
         entity.recheck_member(member)
-        if rests and not self._open_questions and not HelpQuestion(event).may_help(entity, [pod]):
+        if not rests or self._open_questions or HelpQuestion(event).may_help(entity, [pod]):
+            self._enqueue(entity)
+        elif refusals := self._requirements.unmet(entity):
+            self._hold_back(entity, refusals)
+        else:
             # It waits no longer than before: frequent edits must not put the attempt off for ever.
             set_rank(entity, self._share_of)
             self._wait_unschedulable(entity)
-        else:
-            self._enqueue(entity)
 
     def check_consistent(self) -> None:
         """Check that every entity is in exactly one part and has a way out of it.
