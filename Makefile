@@ -64,11 +64,10 @@ coverage: $(STAMP) ## Show which lines the tiers that need no Go leave out
 	$(BIN)/pytest -q -n2 -m "not controlplane and not benchmark" --cov --cov-report=term $(FAST)
 
 .PHONY: test-controlplane
-test-controlplane: $(STAMP) controlplane oracle ## The tier on the real control plane
+test-controlplane: $(STAMP) controlplane oracle celjudge ## The tier on the real control plane
 	@$(MAKE) --no-print-directory -k programs || echo "SKIPPED: tests with the programs that are not built"
 	@rm -f $(ASKED)
 	ARRANGER_RIGHTS_RECORD=$(ASKED) $(BIN)/pytest -q -m "controlplane and not benchmark" $(REAL) $(NONE_IS_FINE)
-	@[ ! -f $(ASKED) ] || $(BIN)/python -m tests.controlplane.audit $(ASKED)
 
 # What is left out is said before the tests, so that the output ends with pytest's closing line.
 .PHONY: test
@@ -94,8 +93,9 @@ WORLDS ?= 100000
 JOBS ?= $(shell nproc)
 
 .PHONY: differential
-differential: $(STAMP) oracle worlds ## Compare N=1000 fresh random snapshots with kube-scheduler's plugins, and worlds with brute force
+differential: $(STAMP) oracle celjudge worlds ## Compare N=1000 fresh random snapshots, and ten times as many selectors, with kube-scheduler's plugins, and worlds with brute force
 	$(BIN)/python -m tests.differential -n $(N)
+	$(BIN)/python -m tests.differential.cel $(N)0
 
 .PHONY: worlds
 worlds: $(STAMP) ## Put gang preemption beside brute force in WORLDS=100000 worlds, in JOBS processes (half an hour of CPU)
@@ -130,8 +130,9 @@ seeded-bugs: $(STAMP) ## Put bugs back, one at a time, and see whether tests not
 	$(BIN)/python -m tests.seeded_bugs $(BUGS)
 
 .PHONY: corpus
-corpus: $(STAMP) oracle ## Ask kube-scheduler's plugins again about the conformance corpora
+corpus: $(STAMP) oracle celjudge ## Ask kube-scheduler's plugins again about the conformance corpora and the recorded selectors
 	$(BIN)/python -m tests.differential.corpus
+	$(BIN)/python -m tests.differential.cel.recorded
 
 .PHONY: bench
 bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real control plane (10 minutes)

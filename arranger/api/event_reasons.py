@@ -8,6 +8,9 @@ from typing import Final
 #: The object has made our own code raise, or cannot be read: it is left alone until it changes. A
 #: pod that waits for us has FailedScheduling instead.
 QUARANTINED: Final = "Quarantined"
+#: The API server refuses the status that our controllers write of the object, or what they write
+#: for it; the text is the server's.
+FAILED_STATUS: Final = "FailedStatus"
 
 # --- pods -----------------------------------------------------------------------------------------
 #: The pod was bound to a node.
@@ -64,8 +67,6 @@ COMMAND_ISSUED: Final = "CommandIssued"
 INVALID_ACTION: Final = "InvalidAction"
 #: The API server refuses to make something that the job needs.
 FAILED_CREATE: Final = "FailedCreate"
-#: The API server refuses the job's status.
-FAILED_STATUS: Final = "FailedStatus"
 
 # --- TYJobs ---------------------------------------------------------------------------------------
 #: The job cannot be run as it is; it keeps its pods until it is corrected.

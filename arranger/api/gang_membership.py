@@ -21,6 +21,8 @@ from arranger.api.parsing.duration import MAX_DURATION, parse_duration
 from arranger.api.parsing.errors import ParseError, shown
 from arranger.api.parsing.json_text import parse_json
 from arranger.api.parsing.scalars import parse_bool, parse_int
+from arranger.api.quantity import QuantityError
+from arranger.api.resource_requests import parse_resource_list
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import (
     AnyPodGroup,
@@ -267,6 +269,11 @@ def pod_group_settings(group: AnyPodGroup, problems: list[str]) -> GangSettings:
     wait = _non_negative("scheduleTimeoutSeconds", spec.schedule_timeout_seconds, problems)
     # In the upstream Go types these fields have "omitempty": an absent field means zero.
     minimum = _non_negative("minMember", spec.min_member, problems)
+    try:
+        for name, amount in parse_resource_list(spec.min_resources).items():
+            _non_negative(f"minResources[{shown(name)}]", amount, problems)
+    except QuantityError as error:
+        problems.append(f"spec.minResources: {error}")
     tasks = spec.min_task_member.items()
     minimums = ((task, _non_negative("minTaskMember", n, problems)) for task, n in sorted(tasks))
     wait_time = min(float(wait), MAX_DURATION) or None

@@ -37,6 +37,10 @@ _PACKAGE: Final = Path(arranger.__file__).parent
 QuarantineKey = tuple[str, str, str]
 
 
+class UnreadableError(Exception):
+    """An object says what cannot be read; the message says where, and is about nothing else."""
+
+
 @dataclass(frozen=True, slots=True)
 class QuarantinedObject:
     """An object that has been set aside.
@@ -100,11 +104,13 @@ class Quarantine:
         """Set an object aside that has made our code raise; logged once, and when that changes."""
         place, kind = place_of(error), type(error).__name__
         message = f"an internal error set this object aside until it changes: {kind} at {place}"
+        if isinstance(error, UnreadableError):
+            message = f"it cannot be read, and what was known of it holds on: {error}"
         text = f"{kind}: {error!s:.{_MAX_ERROR}}"
         found = self._set_aside(about, text, place, message, now, retry, content)
         if found.is_news:
             told = {**_names_of(about), "place": place, "error": found.error}
-            if place not in self._places:
+            if place not in self._places and not isinstance(error, UnreadableError):
                 self._places.add(place)
                 lines = traceback.format_exception(error, limit=-_MAX_FRAMES, chain=False)
                 told["frames"] = "".join(lines)

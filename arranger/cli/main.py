@@ -12,6 +12,8 @@ from arranger.cli.commands.explain import explain
 from arranger.cli.commands.queue import queue
 from arranger.cli.commands.run import run
 from arranger.cli.commands.simulate import simulate
+from arranger.cli.commands.whatif import whatif
+from arranger.cli.commands.why import why
 from arranger.cli.output.errors import CommandGroup
 
 
@@ -20,7 +22,7 @@ def main() -> None:
     """Arranger, a Kubernetes scheduler. Also installed as kubectl-arranger."""
 
 
-for command in (controllers, demo, explain, queue, run, simulate):
+for command in (controllers, demo, explain, queue, run, simulate, whatif, why):
     main.add_command(command)
 
 

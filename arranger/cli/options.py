@@ -112,6 +112,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
         secure_port: int | None,
         tls_cert_file: Path | None,
         tls_private_key_file: Path | None,
+        client_ca_file: Path | None,
         always_allow_paths: str,
         token_ttl: float,
         allowed_ttl: float,
@@ -125,6 +126,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
             secure_port,
             tls_cert_file,
             tls_private_key_file,
+            client_ca_file,
             tuple(filter(None, always_allow_paths.split(","))),
             token_ttl,
             allowed_ttl,
@@ -151,6 +153,12 @@ _SERVING: Final = (
         help="Certificate to serve with, read again when it changes. Default: a self-signed one.",
     ),
     click.option("--tls-private-key-file", type=FILE, help="The key of --tls-cert-file."),
+    click.option(
+        "--client-ca-file",
+        type=FILE,
+        help="Who shows a certificate of one of these authorities is whom its common name says, in"
+        " the groups that its organizations say; read again when it changes.",
+    ),
     click.option(
         "--authorization-always-allow-paths",
         "always_allow_paths",
@@ -183,3 +191,18 @@ _SERVING: Final = (
         help="How long it is remembered that somebody may not.",
     ),
 )
+
+
+def shadow(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds where a shadow gets its objects from: a cluster, or ``--snapshot`` files."""
+    namespace = click.option(
+        "-n", "--namespace", default="default", show_default=True, help="Of what is named."
+    )
+    snapshots = click.option(
+        "--snapshot",
+        "snapshots",
+        type=InputPath(),
+        multiple=True,
+        help="Instead of a cluster: files or folders of API objects. May be repeated.",
+    )
+    return namespace(cluster(snapshots(config()(command))))

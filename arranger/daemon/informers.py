@@ -73,14 +73,14 @@ COLLECTION_PATHS: Final[dict[type[Any], str]] = {
 }
 #: The other versions of an API that has changed its version: the first that is served is read.
 #: Kubernetes 1.36 serves PodGroups as v1alpha2, 1.37 as the others.
-_OTHER_VERSIONS: Final[dict[type[Any], tuple[str, ...]]] = {
+OTHER_VERSIONS: Final[dict[type[Any], tuple[str, ...]]] = {
     pod_groups.NativePodGroup: tuple(
         f"/apis/scheduling.k8s.io/{version}/podgroups"
         for version in pod_groups.NativePodGroup.other_versions
     )
 }
 #: Kinds that are read as a whole, and own pods.
-_STORED_OWNERS: Final[tuple[type[Any], ...]] = (
+STORED_OWNERS: Final[tuple[type[Any], ...]] = (
     ReplicaSet,
     StatefulSet,
     ReplicationController,
@@ -123,7 +123,7 @@ class Informers:
                 notify=wake,
             ),
         }
-        for kind in _STORED_OWNERS:
+        for kind in STORED_OWNERS:
             self._informers[kind] = informer(
                 replace(
                     kinds[kind],
@@ -188,7 +188,7 @@ class Informers:
                     path,
                     Decoder(kind, trim),
                     self._informers[kind],
-                    other_paths=_OTHER_VERSIONS.get(kind, ()),
+                    other_paths=OTHER_VERSIONS.get(kind, ()),
                 )
                 for kind, path in COLLECTION_PATHS.items()
             ),

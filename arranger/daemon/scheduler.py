@@ -315,12 +315,12 @@ class Scheduler:
                 raise self._fault
             if not self.synced:
                 continue
-            if not told:
-                told = True
-                counts = {"nodes": self.engine.cluster.table.count}
-                log.info("scheduler.synced", **counts, seconds=round(loop_time() - began, 1))
             while self._may_schedule():
                 self._run_engine()
+                if not told:
+                    told = True
+                    counts = {"nodes": self.engine.cluster.table.count}
+                    log.info("scheduler.synced", **counts, seconds=round(loop_time() - began, 1))
                 await asyncio.sleep(0)
                 if not self.engine.ready:
                     break

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arranger.api.gang_membership import gang_membership
 from arranger.api.printable import printable
 from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.cluster.node_sizes import why_too_large
-from arranger.cluster.node_table import NodeTable
-from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.explain.evaluate import Verdict
+from arranger.explain.lack import lacks_of_nodes
 from arranger.explain.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ def render(snapshot: Snapshot, verdicts: Sequence[Verdict]) -> RenderableType:
         grid = Table.grid(padding=(0, 2))
         grid.add_column(justify="right")
         grid.add_column()
-        for reason, count in reason_counts(snapshot, verdict):
+        for reason, count in reason_counts(snapshot.cluster.table.count, verdict):
             grid.add_row(str(count), reason)
         parts.append(Padding(grid, (0, 0, 0, 2)))
         hints = [] if fits else [never_fits(snapshot, pod), nearest_fit(snapshot, pod, verdict)]
@@ -59,12 +57,12 @@ def headline(snapshot: Snapshot, verdict: Verdict) -> str:
     return f"{verdict['pod']}: {len(feasible)} of {nodes} nodes fit, best {best} ({totals[best]})"
 
 
-def reason_counts(snapshot: Snapshot, verdict: Verdict) -> list[tuple[str, int]]:
+def reason_counts(nodes: int, verdict: Verdict) -> list[tuple[str, int]]:
     """(reason, nodes), most frequent first; the counts add up to the number of nodes."""
     if "preFilter" in verdict:
         refusal = verdict["preFilter"]
         reason = f"{', '.join(refusal['reasons'])} ({refusal['plugin']})"
-        return [(reason, snapshot.cluster.table.count)]
+        return [(reason, nodes)]
     counts = Counter(
         f"{', '.join(why['reasons'])} ({why['plugin']})" for why in verdict["rejected"].values()
     )
@@ -87,81 +85,13 @@ def judged_alone(pod: PodInfo) -> str:
 def nearest_fit(snapshot: Snapshot, pod: PodInfo, verdict: Verdict) -> str:
     """The node that lacks least, and what it lacks; "" if none can ever fit."""
     table = snapshot.cluster.table
-    lacking = [
-        _Lack.of(table, node, pod)
-        for node, why in verdict["rejected"].items()
-        if why["plugin"] == "NodeResourcesFit"
-    ]
+    lacking = lacks_of_nodes(table, pod, verdict)
     if lacking:
         nowhere = set.intersection(*(each.has_none for each in lacking))
         if nowhere and len(lacking) == table.count:
             return f"no node has {', '.join(sorted(nowhere))}"
-        return f"closest: {min(lacking, key=_Lack.rank).text()}"
+        return f"closest: {lacking[0].text()}"
     for node, why in verdict["rejected"].items():
         if why["code"] == "Unschedulable":
             return f"closest: {node}, {', '.join(why['reasons'])}"
     return ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Lack:
-    """What a node is short of for a pod.
-
-    Attributes:
-        missing: resource → how much more of it would have to be free.
-        has_none: the devices of which the node has none at all.
-        share: the largest share of any of the pod's requests that is missing.
-    """
-
-    node: str
-    missing: dict[str, int]
-    has_none: set[str]
-    share: float
-
-    @classmethod
-    def of(cls, table: NodeTable, node: str, pod: PodInfo) -> _Lack:
-        """Compare what is free on the node with what the pod asks for."""
-        missing: dict[str, int] = {}
-        has_none: set[str] = set()
-        share, row = 0.0, table.index[node]
-        here = NodeInfo(table, row)
-        for name, amount in {**pod.requests, "pods": 1}.items():
-            in_all = here.allocatable(name)
-            short = amount - (here.free(name) if in_all else 0)
-            if short > 0:
-                share = max(share, short / max(amount, 1))
-                if "/" in name and not in_all:
-                    has_none.add(name)
-                else:
-                    missing[name] = short
-        return cls(node, missing, has_none, share)
-
-    def rank(self) -> tuple[int, float]:
-        """Least for the node that is closest: room may come, devices do not."""
-        return len(self.has_none), self.share
-
-    def text(self) -> str:
-        """What the node would need."""
-        lacks = ", ".join(_amount(name, amount) for name, amount in self.missing.items())
-        parts = [
-            f"lacks {lacks}" if lacks else "",
-            f"has no {', '.join(sorted(self.has_none))}" if self.has_none else "",
-        ]
-        return f"{self.node} {' and '.join(filter(None, parts))}"
-
-
-def _amount(resource: str, amount: int) -> str:
-    if resource == "cpu":
-        return f"cpu {amount}m"
-    if resource == "pods":
-        return f"{amount} pod slot"
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        return f"{resource} {_binary(amount)}"
-    return f"{resource} {amount}"
-
-
-def _binary(amount: int) -> str:
-    for unit, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
-        if amount >= size:
-            return f"{amount / size:.3g}{unit}"
-    return str(amount)

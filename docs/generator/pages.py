@@ -8,6 +8,7 @@ from typing import Final
 
 from docs.generator import (
     annotation_keys,
+    answers,
     commands,
     configuration,
     crds,
@@ -21,6 +22,7 @@ REFERENCE: Final = REPO / "docs" / "reference"
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "annotations": annotation_keys.page,
+    "answers": answers.page,
     "commands": commands.page,
     "configuration": configuration.page,
     "crds": crds.page,

@@ -4,8 +4,9 @@
     ARRANGER_RIGHTS_RECORD=asked.txt pytest -m controlplane tests/controlplane
     python -m tests.controlplane.audit asked.txt
 
-Each control plane that ends while the variable is set adds to the file. It is compared when all
-tests have run, for only then is a right that nobody has asked for superfluous.
+Each control plane that ends while the variable is set adds to the file. The run that sets it is one
+of the whole tier: when all its tests have passed, a right that nobody has asked for is superfluous,
+and the run fails (:func:`verdict`). By hand it only says so.
 """
 
 from __future__ import annotations
@@ -97,15 +98,27 @@ def _is_for_all(group: str, resource: str) -> bool:
     )
 
 
-def main(path: str) -> int:
-    """Compare a record with the manifests."""
+def problems_of(record: Path) -> list[str]:
+    """What is wrong by a record: see :func:`compare`."""
     asked: dict[str, set[Right]] = {}
-    for line in Path(path).read_text().splitlines():
+    for line in record.read_text().splitlines():
         account, decision, group, resource, verb = line.split("\t")
         if decision == "allow" and not _is_for_all(group, resource):
             asked.setdefault(account, set()).add((group, resource, verb))
-    problems = compare(asked) or ["the rights asked for are those that are given"]
-    sys.stdout.write("".join(f"{problem}\n" for problem in problems))
+    return compare(asked)
+
+
+def verdict() -> list[str]:
+    """What is wrong by the record of this run, if one is kept and any control plane has run."""
+    record = Path(os.environ.get(RECORD, ""))
+    return problems_of(record) if record.is_file() else []
+
+
+def main(path: str) -> int:
+    """Compare a record with the manifests."""
+    problems = problems_of(Path(path))
+    told = problems or ["the rights asked for are those that are given"]
+    sys.stdout.write("".join(f"{problem}\n" for problem in told))
     # A run of a part of the tests asks for less: what nobody asks for is for people to look at.
     return 1 if any(" lacks " in problem for problem in problems) else 0
 

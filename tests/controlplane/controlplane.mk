@@ -38,6 +38,23 @@ $(ORACLE_BIN): | $(ORACLE_SOURCES)
 		-o $@.part ./cmd/oracle
 	@mv $@.part $@
 
+# The judge of selectors of devices: kube-scheduler's own evaluation, and what it costs.
+CELJUDGE_SOURCES := $(CONTROLPLANE_DIR)/go.mod $(CONTROLPLANE_DIR)/go.sum \
+	$(sort $(wildcard $(CONTROLPLANE_DIR)/cmd/celjudge/*.go))
+CELJUDGE_HASH := $(shell cat $(CELJUDGE_SOURCES) | sha256sum | cut -c1-16)
+CELJUDGE_BIN := $(ARRANGER_CACHE)/celjudge-$(CELJUDGE_HASH)/arranger-celjudge
+
+.PHONY: celjudge
+celjudge: $(CELJUDGE_BIN) ## Build the judge of selectors of devices for tests (needs Go)
+
+$(CELJUDGE_BIN): | $(CELJUDGE_SOURCES)
+	@command -v go >/dev/null || { echo "make celjudge: needs Go, which is not installed"; exit 2; }
+	@echo "building the judge of selectors (a minute the first time)"
+	@mkdir -p $(@D)
+	cd $(CONTROLPLANE_DIR) && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" \
+		-o $@.part ./cmd/celjudge
+	@mv $@.part $@
+
 # Programs of others, as they are published, that tests run beside ours. Each is a module of its own,
 # so that its dependencies touch no other's. $(1): its folder in programs; $(2): what go builds there;
 # $(3) and $(4): a module and the folder of its manifests, which are kept beside it.

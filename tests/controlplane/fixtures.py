@@ -7,7 +7,28 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from tests.controlplane import audit
 from tests.controlplane.harness import ControlPlane, binary_path
+
+_PROBLEMS = pytest.StashKey[list[str]]()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A run of the whole tier fails for a right that no test has asked for."""
+    problems = audit.verdict() if exitstatus == pytest.ExitCode.OK else []
+    session.config.stash[_PROBLEMS] = problems
+    if problems:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say so before the closing line."""
+    if problems := config.stash.get(_PROBLEMS, []):
+        terminalreporter.section("rights of manifests/")
+        for problem in problems:
+            terminalreporter.write_line(problem)
 
 
 def skip_without_binary() -> None:

@@ -12,7 +12,7 @@ import itertools
 import json
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -29,7 +29,9 @@ from arranger.kube.client.transport import Request
 from tests.controlplane.harness import a_node, a_pod, free_ports
 from tests.hostile.attack import CULPRIT, NEIGHBOUR, Object
 from tests.hostile.expansion import Expansions
+from tests.hostile.overheard import SECRET, Overheard
 from tests.hostile.processes import ArrangerProcess
+from tests.hostile.slowness import slowness
 from tests.tyjobs import a_template, a_tyjob
 
 #: Seconds within which another tenant's pod must be bound.
@@ -48,10 +50,13 @@ class HostileCluster:
 
     Attributes:
         refused: objects that the server refused, and that were written all the same.
+        overheard: what both processes have written.
     """
 
-    def __init__(self, cluster: EmbeddedCluster, url: str, folder: Path) -> None:
-        self.cluster = cluster
+    def __init__(
+        self, cluster: EmbeddedCluster, url: str, folder: Path, overheard: Overheard
+    ) -> None:
+        self.cluster, self.overheard = cluster, overheard
         self.refused = 0
         self.scheduler: ArrangerProcess
         self.controllers: ArrangerProcess
@@ -64,10 +69,10 @@ class HostileCluster:
     @asynccontextmanager
     async def running(cls, folder: Path, *, nodes: int = NODES) -> AsyncIterator[HostileCluster]:
         """Everything at work while the context lasts."""
-        cluster = EmbeddedCluster()
-        async with serve(cluster, hook=Expansions()) as url:
-            hostile = cls(cluster, url, folder)
-            hostile._furnish(nodes)
+        cluster, overheard = EmbeddedCluster(), Overheard()
+        async with serve(cluster, hook=Expansions(overheard.note)) as url:
+            hostile = cls(cluster, url, folder, overheard)
+            hostile.furnish(nodes)
             kubelet = asyncio.create_task(hostile._run_pods())
             try:
                 await hostile.start()
@@ -170,13 +175,11 @@ class HostileCluster:
         """Delete an object, at once."""
         resource = self.cluster.registry.by_kind(manifest["apiVersion"], manifest["kind"])
         assert resource is not None
-        meta = manifest["metadata"]
-        namespace = meta.get("namespace", "") if resource.namespaced else ""
-        key = (namespace, meta["name"])
-        before = self.cluster.store.get(resource.storage_key, key)
-        if before is not None:
+        if self.stored(manifest) is not None:
+            meta = manifest["metadata"]
+            namespace = meta.get("namespace", "") if resource.namespaced else ""
             with suppress(KeyError):
-                self.cluster.store.remove(resource.storage_key, key)
+                self.cluster.store.remove(resource.storage_key, (namespace, meta["name"]))
 
     def clear(self) -> None:
         """Delete all that the culprit has, and what became of it."""
@@ -185,6 +188,18 @@ class HostileCluster:
             resource = self.cluster.registry.by_name(plural, group)
             for obj in self.cluster.store.items(name, CULPRIT):
                 self.delete({**obj, "apiVersion": resource.api_version, "kind": resource.kind})
+
+    def stored(self, manifest: Object) -> Object | None:
+        """An object as it is now."""
+        resource = self.cluster.registry.by_kind(manifest["apiVersion"], manifest["kind"])
+        assert resource is not None
+        meta = manifest["metadata"]
+        namespace = meta.get("namespace", "") if resource.namespaced else ""
+        return self.cluster.store.get(resource.storage_key, (namespace, meta["name"]))
+
+    def events(self) -> Iterable[Object]:
+        """All Events."""
+        return self.cluster.store.items("events.k8s.io/events")
 
     # --- the neighbour ---------------------------------------------------------------------
 
@@ -198,18 +213,21 @@ class HostileCluster:
     async def settled(self) -> bool:
         """Wait until a pod of the neighbour is bound, and so all that came before it was read."""
         name = self._new_pod()
-        reached = await self._until(self._pod_bound(name), SETTLED_WITHIN)
+        reached = await self._until(self._pod_bound(name), SETTLED_WITHIN * slowness())
         self._delete_pod(name)
         return reached
 
     async def seconds_until_bound(self) -> float:
-        """How long the neighbour's pod waits at best in a few tries; infinite if for long."""
+        """How long the neighbour's pod waits at best in a few tries; infinite if for long.
+
+        In seconds of a machine that does nothing else.
+        """
         best = float("inf")
         for _ in range(TRIES):
-            name = self._new_pod()
+            name, slow = self._new_pod(), slowness()
             began = time.monotonic()
-            if await self._until(self._pod_bound(name), 2 * BOUND_WITHIN):
-                best = min(best, time.monotonic() - began)
+            if await self._until(self._pod_bound(name), 2 * BOUND_WITHIN * slow):
+                best = min(best, (time.monotonic() - began) / slow)
             self._delete_pod(name)
             if best < BOUND_WITHIN or self.dead():
                 break
@@ -217,7 +235,7 @@ class HostileCluster:
 
     async def why_jobs_wait(self, *, within: float = RUNNING_WITHIN) -> str | None:
         """Why a Volcano Job and a TYJob of the neighbour do not come to run; None if they do."""
-        name = f"job-{next(self._numbers)}"
+        name = f"{SECRET}-{next(self._numbers)}"
         jobs = [_a_volcano_job(name), a_tyjob(name, workers=1)]
         for job in jobs:
             job["metadata"]["namespace"] = NEIGHBOUR
@@ -237,7 +255,7 @@ class HostileCluster:
             return phases == ("Running", "Running")
 
         why = None
-        if not await self._until(running, within):
+        if not await self._until(running, within * slowness()):
             pods = self.cluster.store.items("/pods", NEIGHBOUR)
             why = f"jobs {statuses()}, pods {[(p['metadata']['name'], p['status']) for p in pods]}"
         for job in jobs:
@@ -248,7 +266,7 @@ class HostileCluster:
         return why
 
     def _new_pod(self) -> str:
-        name = f"pod-{next(self._numbers)}"
+        name = f"{SECRET}-{next(self._numbers)}"
         self.cluster.create(a_pod(name, namespace=NEIGHBOUR, cpu="10m", memory="10Mi"))
         return name
 
@@ -274,7 +292,8 @@ class HostileCluster:
 
     # --- the rest of a cluster -------------------------------------------------------------
 
-    def _furnish(self, nodes: int) -> None:
+    def furnish(self, nodes: int = NODES) -> None:
+        """Definitions, namespaces, nodes and queues."""
         for manifest in bundled_crds():
             self.cluster.create(manifest)
         for name in (CULPRIT, NEIGHBOUR, "arranger-system"):

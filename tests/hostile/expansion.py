@@ -67,16 +67,25 @@ def expanded(encoded: bytes) -> bytes:
 
 
 class Expansions:
-    """A hook of the embedded server that expands marks in all it sends."""
+    """A hook of the embedded server that expands marks in all it sends.
+
+    Args:
+        heard: told of every request.
+    """
+
+    def __init__(self, heard: Callable[[Request], None] = lambda _: None) -> None:
+        self._heard = heard
 
     async def around_request(
         self, request: Request, user: str, respond: Callable[[], T]
     ) -> T | ApiResponse:
+        self._heard(request)
         try:
             answer = respond()
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-            # It has objects that it would have refused, and stumbles over them.
-            return ApiResponse(500, {"kind": "Status", "code": 500, "message": repr(error)[:200]})
+            # It stumbles over what it would have refused, and refuses what is made of it.
+            code = 500 if request.method == "GET" else 422
+            return ApiResponse(code, {"kind": "Status", "code": code, "message": repr(error)[:200]})
         if not isinstance(answer, ApiResponse) or isinstance(answer.body, str):
             return answer
         text = expanded(msgspec.json.encode(answer.body)).decode()

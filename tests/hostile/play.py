@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -10,9 +11,13 @@ from typing import Final
 
 from tests.hostile.attack import Attack
 from tests.hostile.cluster import BOUND_WITHIN, HostileCluster
+from tests.hostile.slowness import slowness
+from tests.hostile.told import untold
 
 #: Bytes by which a process may grow with one batch.
 GROWTH: Final = 200 * 1024 * 1024
+#: Seconds within which an owner must be told.
+TOLD_WITHIN: Final = 10.0
 #: Attacks that are played at once.
 BATCH: Final = 80
 
@@ -43,20 +48,23 @@ async def harms(cluster: HostileCluster, attacks: Sequence[Attack]) -> list[Harm
     What does harm does it twice: the machine has other work, too.
     """
     what = await _play(cluster, attacks)
-    if what is None:
-        return []
+    if what is None or isinstance(what, list):
+        return what or []
     await _start_over(cluster, attacks)
     half = len(attacks) // 2
     parts = (attacks[:half], attacks[half:]) if half else ()
     found = [harm for part in parts for harm in await harms(cluster, part)]
     if not found and (again := await _play(cluster, attacks)):
         await _start_over(cluster, attacks)
-        found = [Harm(attacks, again)]
+        found = again if isinstance(again, list) else [Harm(attacks, again)]
     return found
 
 
-async def _play(cluster: HostileCluster, attacks: Sequence[Attack]) -> str | None:
-    """Create, edit and delete what the attacks consist of; the harm that this does."""
+async def _play(cluster: HostileCluster, attacks: Sequence[Attack]) -> str | list[Harm] | None:
+    """Create, edit and delete what the attacks consist of; the harm that this does.
+
+    Of all that they do together it is a sentence; and a list of those whose owners are not told.
+    """
     before = cluster.resident_bytes()
     for obj in (obj for attack in attacks for obj in attack.objects):
         cluster.create(obj)
@@ -67,9 +75,20 @@ async def _play(cluster: HostileCluster, attacks: Sequence[Attack]) -> str | Non
         what = await damage(cluster, before)
     if what is not None:
         return what
+    silent = await _silent(cluster, attacks)
     _delete(cluster, attacks)
     gone = await damage(cluster, before, jobs=False)
-    return None if gone is None else f"when deleted: {gone}"
+    return silent or None if gone is None else f"when deleted: {gone}"
+
+
+async def _silent(cluster: HostileCluster, attacks: Sequence[Attack]) -> list[Harm]:
+    """The attacks whose owners are not told."""
+    deadline = time.monotonic() + TOLD_WITHIN * slowness()
+    left = untold(cluster, attacks)
+    while left and time.monotonic() < deadline:
+        await asyncio.sleep(0.1)
+        left = untold(cluster, left)
+    return [Harm([attack], "its owner is told nothing") for attack in left]
 
 
 async def damage(
@@ -88,6 +107,8 @@ async def damage(
         return f"another tenant's pod waits for {wait:.1f} s"
     if why is not None:
         return f"another tenant's jobs do not run: {why[:600]}\n{cluster.controllers.complaints(4)}"
+    if leaks := cluster.overheard.take():
+        return f"another's objects are named: {leaks[0]}"
     after = cluster.resident_bytes()
     grown = {name: after[name] - before.get(name, 0) for name in after}
     if large := {name: size >> 20 for name, size in grown.items() if size > GROWTH}:

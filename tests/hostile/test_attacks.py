@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.hostile import audit, generated, tenancy
 from tests.hostile.attack import Attack
 from tests.hostile.cluster import HostileCluster
 from tests.hostile.play import assert_harmless
+from tests.hostile.tables import audit, generated, tenancy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 from tests.controlplane.admin import until
-from tests.hostile import audit, generated, tenancy
 from tests.hostile.attack import Attack
 from tests.hostile.cluster import HostileCluster
 from tests.hostile.play import damage
+from tests.hostile.tables import audit, generated, tenancy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -75,7 +75,12 @@ class GangController:
             for group in (GANG_GROUP, *POD_GROUP_KINDS)
         }
         self._reconciler = GangReconciler(
-            Writer(transport), cache, self.work_queue, options.now, options.run_aside
+            Writer(transport),
+            cache,
+            self.work_queue,
+            options.now,
+            options.run_aside,
+            options.barrier,
         )
 
     @property

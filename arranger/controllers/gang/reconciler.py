@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from arranger.api.effects import ObjectReference
 from arranger.api.parsing.objects import decode_object
 from arranger.api.timestamps import second_time
 from arranger.controllers.gang.cache import (
@@ -17,7 +18,9 @@ from arranger.controllers.gang.cache import (
     GangCache,
     GangObjectKey,
     ObjectChange,
+    ObservedObject,
 )
+from arranger.controllers.runtime.barrier import ObjectBarrier
 from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.worker_thread import RunAside
@@ -32,13 +35,19 @@ ADMISSION_RETRY: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class GangReconciler:
-    """Makes Gangs and PodGroups what the cache says; ``now`` is the calendar clock."""
+    """Makes Gangs and PodGroups what the cache says.
+
+    Attributes:
+        now: the calendar clock.
+        barrier: tells owners what the server refuses.
+    """
 
     writer: Writer
     cache: GangCache
     work_queue: WorkQueue
     now: Callable[[], datetime]
     run_aside: RunAside
+    barrier: ObjectBarrier
 
     async def reconcile(self, name: str) -> Result | float:
         """Write what is to be written about one gang."""
@@ -62,6 +71,8 @@ class GangReconciler:
                 write("gang.write_refused", path=_path(change), error=str(error))
                 if not error.invalid:
                     return Result.BACKOFF
+                if change.observed is not None:
+                    self.barrier.on_refused(_reference(change, change.observed), error.message)
         self.cache.mark_written(name)
         return ADMISSION_RETRY if self.cache.waits_for_admission(name) else Result.DONE
 
@@ -108,6 +119,11 @@ class GangReconciler:
         self.work_queue.enqueue(
             self.cache.on_object_updated(key.group, decode_object(body, UnstructuredObject))
         )
+
+
+def _reference(change: ObjectChange, observed: ObservedObject) -> ObjectReference:
+    kind, meta = "Gang" if change.key.group == GANG_GROUP else "PodGroup", observed.metadata
+    return ObjectReference(observed.api_version, kind, meta.namespace, meta.name, meta.uid)
 
 
 def _path(change: ObjectChange) -> str:

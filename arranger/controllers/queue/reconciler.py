@@ -151,6 +151,9 @@ class QueueReconciler:
                 return None  # the watch will show that it is gone
             write = log.debug if error.unauthorized else log.warning
             write("queue.write_refused", queue=queue.name, error=str(error))
+            if error.invalid:
+                about = self.cache.reference(queue.name)
+                self.events.record(about, event_reasons.FAILED_STATUS, error.message, warning=True)
             return None if error.invalid else Result.BACKOFF
         known, written = self.cache.observed.get(queue.name), _decode(body)
         if known is None or known.metadata.uid != written.metadata.uid:

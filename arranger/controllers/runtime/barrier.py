@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Generic
 
+from arranger.api import event_reasons
 from arranger.api.effects import ObjectReference, PublishEvent
 from arranger.api.parsing.errors import ParseError
-from arranger.api.quarantine import Quarantine, QuarantinedObject, quarantined_event
+from arranger.api.quarantine import (
+    Quarantine,
+    QuarantinedObject,
+    UnreadableError,
+    quarantined_event,
+)
 from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.watch.decoder import T, UndecodableObject
 
 #: Who tells owners, in the Events.
 _CONTROLLER: Final = "arranger-controllers"
-
-
-class UnreadableError(Exception):
-    """An object is not what its kind is; the message says where."""
 
 
 class ObjectBarrier:
@@ -64,13 +66,12 @@ class ObjectBarrier:
         found = self._unheard.add(about, error, loop.time(), again)
         if retry is not None:
             loop.call_at(found.retry_at, self._retry_due)
-        self._tell(found, error)
+        self._tell(found)
 
     def on_unreadable(self, about: ObjectReference, why: str) -> None:
         """An object is not what its kind is."""
-        error = UnreadableError(why)
         now = asyncio.get_running_loop().time()
-        self._tell(self._unheard.add(about, error, now), error)
+        self._tell(self._unheard.add(about, UnreadableError(why), now))
 
     def on_heard(self, about: ObjectReference) -> None:
         """An object was taken in, or is gone."""
@@ -79,7 +80,20 @@ class ObjectBarrier:
     def on_reconcile_fault(self, about: ObjectReference, error: Exception) -> None:
         """A reconcile raised what it must not; it is tried again by its work queue."""
         now = asyncio.get_running_loop().time()
-        self._tell(self._unreconciled.add(about, error, now), error)
+        self._tell(self._unreconciled.add(about, error, now))
+
+    def on_refused(self, about: ObjectReference, why: str) -> None:
+        """The server refuses what is written to an object, or for it, and will again."""
+        self._publish(
+            PublishEvent(
+                regarding=about,
+                reason=event_reasons.FAILED_STATUS,
+                action="Reconcile",
+                note=why,
+                type="Warning",
+                controller=_CONTROLLER,
+            )
+        )
 
     def on_reconciled(self, about: ObjectReference) -> None:
         """An object was reconciled."""
@@ -89,14 +103,10 @@ class ObjectBarrier:
         if quarantine.release(about.kind, about.namespace, about.name):
             self._count()
 
-    def _tell(self, found: QuarantinedObject, error: Exception) -> None:
+    def _tell(self, found: QuarantinedObject) -> None:
         self._count()
-        if not found.is_news:
-            return
-        if isinstance(error, UnreadableError):
-            message = f"it cannot be read, and what was known of it holds on: {error}"
-            found = replace(found, message=message)
-        self._publish(quarantined_event(found, _CONTROLLER))
+        if found.is_news:
+            self._publish(quarantined_event(found, _CONTROLLER))
 
     def _retry_due(self) -> None:
         now = asyncio.get_running_loop().time()

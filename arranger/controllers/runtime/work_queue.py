@@ -163,6 +163,8 @@ class WorkQueue:
                 own = isinstance(error, StatusError) and not error.unauthorized
                 write = log.info if own and key not in self._backoffs else log.debug
                 write(f"{self._name}.write_failed", key=key, error=str(error))
+                if isinstance(error, StatusError) and error.invalid:
+                    self._barrier.on_refused(self._about(key), error.message)
                 result = Result.BACKOFF
             except Exception as error:
                 self._on_panic(key, error)

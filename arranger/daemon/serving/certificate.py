@@ -38,6 +38,7 @@ class ServingCertificate:
 
     Args:
         cert_file, key_file: PEM; without them we make a key and sign for it ourselves.
+        client_ca_file: PEM; who shows a certificate must have it from one of these authorities.
         now: the monotonic clock, seconds.
 
     Raises:
@@ -46,6 +47,7 @@ class ServingCertificate:
 
     cert_file: Path | None = None
     key_file: Path | None = None
+    client_ca_file: Path | None = None
     _: KW_ONLY
     now: Callable[[], float] = time.monotonic
     _context: ssl.SSLContext = field(init=False)
@@ -64,10 +66,9 @@ class ServingCertificate:
         A pair that cannot be used is not: a rotation writes one after the other.
         """
         now = self.now()
-        if self.cert_file is None:
-            if now - self._made_at >= _RENEW_AFTER_SECONDS:
-                self._load()
-        elif now - self._checked_at >= RECHECK_INTERVAL:
+        if self.cert_file is None and now - self._made_at >= _RENEW_AFTER_SECONDS:
+            self._load()
+        elif self._files() and now - self._checked_at >= RECHECK_INTERVAL:
             self._checked_at = now
             try:
                 if self._look() != self._fingerprint:
@@ -78,33 +79,40 @@ class ServingCertificate:
 
     def _load(self) -> None:
         self._checked_at = self._made_at = self.now()
-        if self.cert_file is None or self.key_file is None:
-            with _as_file(_self_signed()) as pem:
-                self._context = _context(pem, pem)
-            return
         try:
             # What is written meanwhile is seen by the next look.
             fingerprint = self._look()
-            self._context = _context(self.cert_file, self.key_file)
-            self._fingerprint = fingerprint
+            if self.cert_file is None or self.key_file is None:
+                with _as_file(_self_signed()) as pem:
+                    context = _context(pem, pem, self.client_ca_file)
+            else:
+                context = _context(self.cert_file, self.key_file, self.client_ca_file)
         except OSError as error:
             reason = error.strerror if error.filename else str(error)
-            name = error.filename or f"{self.cert_file}, {self.key_file}"
+            name = error.filename or ", ".join(map(str, self._files()))
             raise CertificateError(f"{name}: {reason}") from error
+        self._context, self._fingerprint = context, fingerprint
+
+    def _files(self) -> list[Path]:
+        given = (self.cert_file, self.key_file, self.client_ca_file)
+        return [file for file in given if file is not None]
 
     def _look(self) -> object:
         """What differs when a file is another one."""
-        files = [os.stat(file) for file in (self.cert_file, self.key_file) if file is not None]
+        files = [os.stat(file) for file in self._files()]
         # The inode too: a mounted Secret is swapped by symlink and may keep its time stamp.
         return [(file.st_mtime_ns, file.st_ino, file.st_size) for file in files]
 
 
-def _context(cert_file: Path, key_file: Path) -> ssl.SSLContext:
+def _context(cert_file: Path, key_file: Path, client_ca_file: Path | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     # A key with a passphrase is an error; nobody is there to be asked for it.
     context.load_cert_chain(cert_file, key_file, password=_no_password)
+    if client_ca_file is not None:
+        context.load_verify_locations(client_ca_file)
+        context.verify_mode = ssl.CERT_OPTIONAL  # who shows none has a token, or is anonymous
     return context
 
 

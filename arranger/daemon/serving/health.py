@@ -21,7 +21,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from arranger.daemon.serving.certificate import ServingCertificate
 from arranger.daemon.serving.connections import Listener, network_of
-from arranger.daemon.serving.reviews import Refusal
+from arranger.daemon.serving.reviews import Refusal, User, certified_user
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +43,7 @@ class Guard(Protocol):
     """Decides who may see what; see :class:`~arranger.daemon.serving.reviews.Reviews`."""
 
     async def refusal(
-        self, verb: str, path: str, authorization: str, network: str
+        self, verb: str, path: str, authorization: str, network: str, certified: User | None
     ) -> Refusal | None:
         """Why this request is not to be answered; None if it is."""
 
@@ -140,7 +140,8 @@ class _Answering:
         authorization = request.headers.get("Authorization", "")
         network = network_of(request.remote or "")
         verb = request.method.lower()
-        refusal = await self._guard.refusal(verb, request.path, authorization, network)
+        certified = certified_user(request.get_extra_info("peercert"))
+        refusal = await self._guard.refusal(verb, request.path, authorization, network, certified)
         if refusal is not None:
             return web.Response(status=refusal.status, text=refusal.message)
         return await answer(request)

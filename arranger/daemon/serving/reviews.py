@@ -11,7 +11,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import structlog
@@ -47,6 +47,20 @@ class User(msgspec.Struct, frozen=True):
 
 
 ANONYMOUS: Final = User("system:anonymous", groups=("system:unauthenticated",))
+
+
+def certified_user(certificate: Mapping[str, Any] | None) -> User | None:
+    """Whom a certificate that a client has shown stands for, as kube-apiserver reads it.
+
+    Args:
+        certificate: as :meth:`ssl.SSLSocket.getpeercert` tells of one whose chain holds.
+    """
+    subject = [each for part in (certificate or {}).get("subject", ()) for each in part]
+    names = [value for key, value in subject if key == "commonName"]
+    if not names:
+        return None
+    groups = [value for key, value in subject if key == "organizationName"]
+    return User(names[-1], groups=(*groups, "system:authenticated"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +144,12 @@ class Reviews:
         self._budgets = ExpiringCache(self.now)
 
     async def refusal(
-        self, verb: str, path: str, authorization: str, network: str
+        self,
+        verb: str,
+        path: str,
+        authorization: str,
+        network: str,
+        certified: User | None = None,
     ) -> Refusal | None:
         """Why this request is not to be answered; None if it is.
 
@@ -138,11 +157,12 @@ class Reviews:
             verb: the HTTP method in lower case.
             authorization: the header's value, or "".
             network: whom the questions that this takes are counted for.
+            certified: who it is by a certificate; then the header is not looked at.
         """
         if any(_matches(path, pattern) for pattern in self.always_allowed):
             return None
         try:
-            user = await self._user(authorization, network)
+            user = certified or await self._user(authorization, network)
             if user is None:
                 return Refusal(401, "the API server does not know this token")
             if await self._allowed(user, verb, path, network):

@@ -22,6 +22,7 @@ class ServingOptions:
     Attributes:
         bind_address, secure_port: where; None leaves it to the configuration.
         tls_cert_file, tls_private_key_file: PEM; without them a key is made at the start.
+        client_ca_file: PEM; who shows a certificate of one of these authorities is whom it names.
         always_allow_paths: what is shown to everybody.
         token_ttl, allowed_ttl, denied_ttl: seconds for which reviews hold.
     """
@@ -30,6 +31,7 @@ class ServingOptions:
     secure_port: int | None = None
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
+    client_ca_file: Path | None = None
     always_allow_paths: tuple[str, ...] = ALWAYS_ALLOWED
     token_ttl: float = 10.0
     allowed_ttl: float = 10.0
@@ -57,7 +59,9 @@ async def secure_server(
         ServerError: the address or the certificate cannot be used.
     """
     try:
-        certificate = ServingCertificate(options.tls_cert_file, options.tls_private_key_file)
+        certificate = ServingCertificate(
+            options.tls_cert_file, options.tls_private_key_file, options.client_ca_file
+        )
     except CertificateError as error:
         raise ServerError(str(error)) from error
     reviews = Reviews(

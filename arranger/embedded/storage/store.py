@@ -198,16 +198,17 @@ class Store:
         meta = obj["metadata"]
         self._by_uid[meta.get("uid", "")] = (resource, key)
         for owner in meta.get("ownerReferences") or ():
-            self._dependents.setdefault(owner["uid"], {})[resource, key] = None
+            self._dependents.setdefault(owner.get("uid", ""), {})[resource, key] = None
 
     def _unindex(self, resource: str, key: Key, obj: Object) -> None:
         meta = obj["metadata"]
         self._by_uid.pop(meta.get("uid", ""), None)
         for owner in meta.get("ownerReferences") or ():
-            dependents = self._dependents.get(owner["uid"], {})
+            uid = owner.get("uid", "")
+            dependents = self._dependents.get(uid, {})
             dependents.pop((resource, key), None)
             if not dependents:
-                self._dependents.pop(owner["uid"], None)
+                self._dependents.pop(uid, None)
 
 
 def _key(obj: Object) -> Key:

@@ -27,6 +27,7 @@ from arranger.api.quarantine import (
     Quarantine,
     QuarantinedObject,
     QuarantineKey,
+    UnreadableError,
     quarantined_event,
 )
 from arranger.api.types.core import Pod
@@ -358,6 +359,8 @@ class Barrier:
     ) -> None:
         about = kind.about(obj.metadata)
         content = content_of(obj)
+        if isinstance(error, UnreadableError):
+            retry = None  # only a change of it helps
         found = self.quarantine.add(about, error, now, retry, content)
         self.suspects[found.key] = content
         if found.is_news:

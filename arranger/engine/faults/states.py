@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from arranger.api.types.core import Container, Pod, PodSpec
+from arranger.api.types.core import Container, Node, Pod, PodSpec
 
 T = TypeVar("T")
 
@@ -64,6 +64,8 @@ def content_of(obj: Any) -> Hashable:
     state = msgspec.to_builtins(obj)
     state["metadata"].pop("resourceVersion", None)
     state["metadata"].pop("resource_version", None)
+    if isinstance(obj, Node):
+        return msgspec.json.encode(state)  # its status is its kubelet's, and no write of ours
     status = state.pop("status", None)
     if isinstance(obj, Pod):
         state["phase"] = status.get("phase", "")

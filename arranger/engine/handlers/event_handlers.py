@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from arranger.api.quantity import QuantityError
+from arranger.api.quarantine import UnreadableError
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import POD_GROUPS, AnyPodGroup, GangObject
@@ -30,8 +30,6 @@ from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.quota.ledger import QuotaLedger
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -132,15 +130,18 @@ class EventHandlers:
         return {kind: watched_kind(kind, *pair) for kind, pair in handlers.items()}
 
     def on_node_updated(self, node: Node, now: float) -> None:
-        """A node appeared or was edited."""
+        """A node appeared or was edited.
+
+        Raises:
+            UnreadableError: what it offers is not an amount.
+        """
         if self._initial.keep(node):
             return
         try:
             before = self._context.cluster.set_node(node)
         except QuantityError as error:
             # Its last good state stays; a node never seen in a good state stays unknown.
-            log.warning("node %s ignored: allocatable: %s", node.metadata.name, error)
-            return
+            raise UnreadableError(f"allocatable: {error}") from None
         event = node_change(before, node)
         if event is not None:
             self._ledger.mark_stale()

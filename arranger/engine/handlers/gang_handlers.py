@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from arranger.api.gang_membership import pod_group_settings
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup, WorkloadGroup
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
@@ -50,7 +51,6 @@ class GangHandlers:
     def on_pod_group_updated(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup appeared or was edited."""
         gang = self._registry.gangs.get(group.key)
-        before = list(gang.problems) if gang is not None else []
         edited = self._registry.changes_owner_fields(group)
         was_known = self._registry.knows(group)
         changed = self._registry.on_pod_group_updated(group)
@@ -66,8 +66,11 @@ class GangHandlers:
         self.on_gangs_changed(changed, now)
         if edited and (was_known or self._has_placed_pods(group.key)):
             self._queue.wake(quota_change("PodGroup"), now)
-        if gang is not None and gang.problems and gang.problems != before:
-            self._context.outbox.append(pod_events.invalid_pod_group(group, gang.problems))
+        if edited:
+            problems: list[str] = []  # whether it has pods yet or not
+            pod_group_settings(group, problems)
+            if problems:
+                self._context.outbox.append(pod_events.invalid_pod_group(group, problems))
 
     def on_workload_group_updated(self, group: WorkloadGroup, now: float) -> None:
         """An owner says otherwise of a gang; most often only its minimum, and nothing of queues."""

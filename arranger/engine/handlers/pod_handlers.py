@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from arranger.api.gang_membership import GangMembership
 from arranger.api.quantity import QuantityError
+from arranger.api.quarantine import UnreadableError
 from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import Pod
 from arranger.cluster.pod_info import PodInfo
@@ -37,8 +37,6 @@ from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.runtime.profile import Profile
 from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +85,11 @@ class PodHandlers:
         self._unqueued = []
 
     def on_updated(self, pod: Pod, now: float) -> None:
-        """A pod appeared or was edited."""
+        """A pod appeared or was edited.
+
+        Raises:
+            UnreadableError: what it requests is not an amount.
+        """
         meta = pod.metadata
         earlier = self.uids.get(pod.key)
         if earlier is not None and earlier != meta.uid:
@@ -97,8 +99,7 @@ class PodHandlers:
         try:
             info = PodInfo(pod)
         except QuantityError as error:
-            log.warning("pod %s ignored: resources: %s", pod.key, error)
-            return
+            raise UnreadableError(f"resources: {error}") from None
         changed = self._update_gang_membership(pod)
         info.priority = self._priorities.of(info)
         if pod.terminal:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from arranger.api.effects import ObjectReference
 from arranger.api.types import pod_groups, storage
@@ -64,9 +64,16 @@ def watched_kind(
     of: type[T], updated: Callable[[T, float], None], deleted: Callable[[T, float], None]
 ) -> WatchedKind[T]:
     """The entry of a kind that the engine always reads."""
-    name = of.__name__
+    return WatchedKind(_VERSIONS[of], _name(of), updated, deleted)
+
+
+def _name(of: type[Any]) -> str:
     if issubclass(of, pod_groups.PodGroup | pod_groups.NativePodGroup):
-        name = "PodGroup"
-    elif issubclass(of, pod_groups.GangObject):
-        name = "Gang"
-    return WatchedKind(_VERSIONS[of], name, updated, deleted)
+        return "PodGroup"
+    return "Gang" if issubclass(of, pod_groups.GangObject) else of.__name__
+
+
+#: (API group, kind) → how its objects are read, of all kinds that the engine always reads.
+TYPES: Final[Mapping[tuple[str, str], type[Any]]] = {
+    (version.rpartition("/")[0], _name(of)): of for of, version in _VERSIONS.items()
+}

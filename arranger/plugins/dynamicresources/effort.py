@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NoReturn
 
 #: Units of about two microseconds each: what one attempt spends on looking for devices. What is
 #: found out is kept, and the next attempt goes on where this one stopped.
 MAX_EFFORT: Final = 40_000
-#: Units of a look at one node, of a step of a selector, of compiling one, and each token of it.
+#: Units of a look at one node, of compiling a selector, and each token of it.
 NODE: Final = 10
 COMPILE: Final = 500
-STEP: Final = 3
 TOKEN: Final = 10
+#: How much of a selector's evaluation is done for one unit.
+WORK_A_UNIT: Final = 5
+#: What is done of an evaluation that is begun, however little is left: most are done with less.
+LEAST_WORK: Final = 2_000
 
 
 class EffortSpentError(Exception):
@@ -19,12 +22,16 @@ class EffortSpentError(Exception):
 
 
 class Effort:
-    """The units that are left."""
+    """The units that are left.
 
-    __slots__ = ("_left",)
+    Attributes:
+        left: how many; what was dearer than expected makes it less than none.
+    """
+
+    __slots__ = ("left",)
 
     def __init__(self, units: int = MAX_EFFORT) -> None:
-        self._left = units
+        self.left = units
 
     def spend(self, units: int) -> None:
         """Take so many units; what they are for may be done once, however few were left.
@@ -41,9 +48,18 @@ class Effort:
         Raises:
             EffortSpentError: there are no units left.
         """
-        if self._left <= 0:
+        if self.left <= 0:
             raise EffortSpentError
+
+    def give_up(self) -> NoReturn:
+        """Something needs more than there is.
+
+        Raises:
+            EffortSpentError: always.
+        """
+        self.left = min(self.left, 0)
+        raise EffortSpentError
 
     def count(self, units: int) -> None:
         """So many units have been spent."""
-        self._left -= units
+        self.left -= units

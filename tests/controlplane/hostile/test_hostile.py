@@ -20,9 +20,9 @@ import pytest_asyncio
 from tests.controlplane.cluster import ClusterHarness
 from tests.controlplane.daemon import Daemon
 from tests.controlplane.harness import a_node, a_pod, until
-from tests.hostile import audit, generated, tenancy
 from tests.hostile.attack import CULPRIT, NEIGHBOUR, Attack, Object
 from tests.hostile.expansion import expanded
+from tests.hostile.tables import audit, generated, tenancy
 from tests.tyjobs import a_template, a_tyjob
 
 pytestmark = [

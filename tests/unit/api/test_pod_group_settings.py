@@ -34,6 +34,7 @@ def group(kind: type[AnyPodGroup], notes: Notes | None = None, **spec: Any) -> A
 
 
 TOPOLOGY = {"topology": [{"key": "zone"}]}
+NO_QUANTITY = "is not a quantity: expected a number, with a suffix such as m or Ki"
 GANG_POLICY = {"gang": {"minCount": 4}}
 GROUPS: dict[str, tuple[AnyPodGroup, GangSettings, list[str]]] = {
     "of scheduling.sigs.k8s.io": (
@@ -52,6 +53,16 @@ GROUPS: dict[str, tuple[AnyPodGroup, GangSettings, list[str]]] = {
         group(SigsPodGroup, minMember=1, scheduleTimeoutSeconds=0),
         GangSettings(minimum=1),
         [],
+    ),
+    "amounts that cannot be read": (
+        group(VolcanoPodGroup, minMember=1, minResources={"cpu": "many"}),
+        GangSettings(minimum=1),
+        [f"spec.minResources: 'many' {NO_QUANTITY}"],
+    ),
+    "amounts below zero": (
+        group(VolcanoPodGroup, minMember=1, minResources={"cpu": -1}),
+        GangSettings(minimum=1),
+        ["spec.minResources['cpu']: -1000 is less than zero"],
     ),
     "a time in the past": (
         group(SigsPodGroup, minMember=1, scheduleTimeoutSeconds=-5),

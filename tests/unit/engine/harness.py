@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+import pytest
+
 from arranger.api.effects import (
     Applied,
     Bind,
@@ -16,6 +18,7 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.api.extenders import Extender
+from arranger.api.quarantine import UnreadableError
 from arranger.api.types.queue import Queue
 from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
@@ -111,6 +114,18 @@ class EngineHarness:
             else:
                 self.engine.handlers.on_pod_updated(obj.build(), self.now)
             self.engine.check_consistent()
+
+    def observe_unreadable(
+        self, obj: NodeBuilder | PodBuilder, before: NodeBuilder | PodBuilder | None = None
+    ) -> None:
+        """The watch shows what cannot be read of an object that was in order ``before``."""
+        state = obj.build()
+        kind = self.engine.handlers.kinds[type(state)]
+        with pytest.raises(UnreadableError) as raised:
+            kind.updated(state, self.now)
+        known = None if before is None else before.build()
+        self.engine.barrier.on_update_fault(kind, state, known, raised.value, self.now)
+        self.engine.check_consistent()
 
     def observe_deleted(self, *objects: NodeBuilder | PodBuilder | PodGroupBuilder) -> None:
         """The watch shows that objects were deleted."""

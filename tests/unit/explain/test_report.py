@@ -132,7 +132,7 @@ def test_explains(
     snapshot = _snapshot(pod, members)
     (verdict,) = evaluate(snapshot)
     assert headline(snapshot, verdict) == answer
-    assert reason_counts(snapshot, verdict) == counts
+    assert reason_counts(snapshot.cluster.table.count, verdict) == counts
     assert sum(count for _, count in counts) == snapshot.cluster.table.count
     if not verdict["feasible"]:
         assert nearest_fit(snapshot, snapshot.pending[0], verdict) == near

@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import pytest
 
-from arranger.api.effects import ObjectReference
+from arranger.api.effects import ObjectReference, PublishEvent
+from arranger.controllers.runtime.barrier import ObjectBarrier
 from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError
@@ -23,8 +24,9 @@ class Reconciled:
     """Notes when which key was reconciled, and answers as told."""
 
     def __init__(self, answer: Callable[[int], Result | float]) -> None:
+        self.told: list[PublishEvent] = []
         self.queue = WorkQueue(
-            ControllerOptions(rng=random.Random(1)),
+            ControllerOptions(rng=random.Random(1), barrier=ObjectBarrier(self.told.append)),
             "test",
             lambda key: ObjectReference("v1", "Test", "", key),
         )
@@ -51,6 +53,27 @@ class Reconciled:
     @property
     def times(self) -> list[float]:
         return [time for time, _ in self.log]
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [(422, ["it is too long"]), (500, []), (403, [])],
+    ids=["for good", "for now", "as a right is missing"],
+)
+async def test_an_owner_is_told_what_the_server_refuses_for_good(
+    code: int, told: list[str]
+) -> None:
+    def answer(times: int) -> Result:
+        if times == 1:
+            raise StatusError(code, "it is too long")
+        return Result.DONE
+
+    seen = Reconciled(answer)
+    async with seen.running():
+        seen.queue.enqueue({"a"})
+        await asyncio.sleep(5)
+    assert [event.note for event in seen.told] == told
+    assert all(event.regarding.name == "a" for event in seen.told)
 
 
 async def test_changes_of_a_key_are_gathered() -> None:

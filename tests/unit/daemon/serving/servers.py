@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from arranger.daemon.serving.certificate import ServingCertificate
 from arranger.daemon.serving.health import Checks, health_server
-from arranger.daemon.serving.reviews import Refusal
+from arranger.daemon.serving.reviews import Refusal, User
 
 
 @dataclass
@@ -22,11 +22,13 @@ class Doorkeeper:
 
     refused: dict[str, Refusal] = field(default_factory=dict)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
+    certified: list[User | None] = field(default_factory=list)
 
     async def refusal(
-        self, verb: str, path: str, authorization: str, network: str
+        self, verb: str, path: str, authorization: str, network: str, certified: User | None
     ) -> Refusal | None:
         self.asked.append((verb, path, authorization))
+        self.certified.append(certified)
         return self.refused.get(path)
 
 
@@ -73,13 +75,14 @@ async def ask(
     host: str = "127.0.0.1",
     data: bytes | None = None,
     seconds: float = 20.0,
+    tls: ssl.SSLContext | None = None,
 ) -> tuple[int, str]:
     async with (
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=seconds)) as session,
         session.request(
             method,
             f"https://{host}:{port}{path}",
-            ssl=trusting_all(),
+            ssl=tls or trusting_all(),
             headers=headers,
             data=data,
         ) as answer,

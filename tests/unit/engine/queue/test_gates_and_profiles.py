@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from arranger.api.effects import PatchPodStatus
+from arranger.api.types.core import Node
 from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueueState
@@ -141,12 +143,15 @@ def test_a_plugin_that_cannot_sign_has_every_pod_judged_alone(make_harness: Make
 # --- objects nobody can read -----------------------------------------------------------------
 
 
-def test_a_pod_with_an_unreadable_request_is_passed_over_until_it_is_gone(
+def test_a_pod_with_an_unreadable_request_is_told_so_and_passed_over_until_it_is_gone(
     harness: EngineHarness,
 ) -> None:
     bad = a_pod("bad").needs(cpu="lots")
     harness.observe(a_node("n1"), bad, a_pod("good"))
-    assert placements(harness.run()) == [("good", "n1")]
+    effects = harness.run()
+    assert placements(effects) == [("good", "n1")]
+    (told,) = [e for e in effects if isinstance(e, PatchPodStatus) and e.pod.name == "bad"]
+    assert "resources: 'lots' is not a quantity" in told.condition.message
     harness.observe_deleted(bad)
     harness.observe(a_pod("bad").with_uid("uid-2"))
 
@@ -154,10 +159,21 @@ def test_a_pod_with_an_unreadable_request_is_passed_over_until_it_is_gone(
 
 
 def test_a_node_with_an_unreadable_amount_keeps_its_last_good_state(harness: EngineHarness) -> None:
-    harness.observe(a_node("n1"), a_node("n2").offers(cpu="many"))
+    good, bad = a_node("n1"), a_node("n1").offers(cpu="many")
+    harness.observe(good)
     harness.start()
-    harness.observe(
-        a_node("n1").offers(cpu="many"), a_pod("p").needs(cpu=4), a_pod("q").needs(cpu=4)
-    )
+    harness.observe_unreadable(a_node("n2").offers(cpu="many"))
+    harness.observe_unreadable(bad, before=good)
+    harness.observe(a_pod("p").needs(cpu=4), a_pod("q").needs(cpu=4))
 
     assert placements(harness.run()) == [("p", "n1")]
+
+
+def test_a_node_is_heard_of_again_when_its_kubelet_has_mended_what_it_offers(
+    harness: EngineHarness,
+) -> None:
+    barrier, kind = harness.engine.barrier, harness.engine.handlers.kinds[Node]
+    bad, now = a_node("n1").offers(cpu=-1).build(), harness.now
+    barrier.on_update_fault(kind, bad, None, RuntimeError("a fault of ours"), now)
+    assert barrier.is_left_out(kind, bad, now)
+    assert not barrier.is_left_out(kind, a_node("n1").offers(cpu=1).build(), now)

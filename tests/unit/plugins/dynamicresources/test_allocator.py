@@ -255,7 +255,8 @@ FAILURES: dict[str, tuple[ClaimBuilder, list[Member], str]] = {
     "a selector that cannot be read": (
         a_claim().asks(selectors=[cel("device.driver ==")]),
         [FOUR],
-        "claim default/c: selector #0: CEL compile error: cannot be read: device.driver ==",
+        "claim default/c: selector #0: CEL compile error: compilation failed: Syntax error: "
+        "mismatched input '<EOF>' at 16",
     ),
     "more devices than a claim may have": (
         a_claim().asks(count=33),

@@ -10,14 +10,23 @@ from arranger.api.types.resource_claims import Device, DeviceAttribute
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.plugins.dynamicresources import cel_selectors
+from arranger.plugins.dynamicresources.cel_device import variables_of
 from arranger.plugins.dynamicresources.cel_selectors import (
+    MAX_COST,
     MAX_LENGTH,
     CelSelector,
     CompiledSelectors,
     SelectorError,
+    compile_selector,
+    go_on,
 )
 from arranger.plugins.dynamicresources.dynamic_resources import DynamicResources
-from arranger.plugins.dynamicresources.effort import Effort, EffortSpentError
+from arranger.plugins.dynamicresources.effort import (
+    MAX_EFFORT,
+    WORK_A_UNIT,
+    Effort,
+    EffortSpentError,
+)
 from tests.builders import Member, PodBuilder, a_cluster, a_node, a_pod
 from tests.devices import ATTRIBUTES, DRIVER, a_claim, a_device, a_device_class, a_slice, claiming
 from tests.unit.plugins.evaluation import single_plugin_profile
@@ -25,20 +34,26 @@ from tests.unit.plugins.evaluation import single_plugin_profile
 GPU = Device("gpu", attributes={"model": DeviceAttribute(string_value="a100")})
 NUMBERS = str(list(range(30)))
 THREE_LOOPS = f"{NUMBERS}.all(x, {NUMBERS}.all(y, {NUMBERS}.all(z, x + y + z >= 0)))"
-DOUBLING = "cel.bind(a, a + a, " * 40 + "a" + ")" * 40
-
+DOUBLING = "cel.bind(t, t + t, " * 40 + "t" + ")" * 40
 
 TOO_DEAR: dict[str, str] = {
-    "27,000 iterations": THREE_LOOPS,
-    "a text that doubles forty times": (
-        'cel.bind(t, "aaaaaaaaaaaaaaaa", ' + DOUBLING.replace("a, a + a", "t, t + t")
-    ).replace("t + t, a", "t + t, t")
-    + ")",
+    "810,000 iterations": f"{NUMBERS}.all(u, {THREE_LOOPS})",
+    "a text that doubles forty times": f'cel.bind(t, "aaaaaaaaaaaaaaaa", {DOUBLING}) == ""',
     "a replacement that explodes": (
-        'cel.bind(t, "' + "a" * 1000 + '", t.replace("a", t).replace("a", t)) == ""'
+        'cel.bind(t, "' + "a" * 1000 + '", '
+        't.replace("a", t).replace("a", t).replace("a", t).replace("a", t)) == ""'
     ),
     "a long list looked through again and again": (
-        f"{list(range(400))}.all(x, x in {list(range(400))})"
+        "cel.bind(l, lists.range(2000), l.all(x, l.all(y, x in l)))"
+    ),
+    "a list of lists that has more in it than it costs": (
+        "cel.bind(l, lists.range(300), cel.bind(m, l.map(x, l), cel.bind(n, l.map(x, m), n == n)))"
+    ),
+    "lists of lists again and again": (
+        "cel.bind(l, lists.range(300), cel.bind(m, l.map(x, l), l.all(x, m == m)))"
+    ),
+    "a pattern that takes long for each of many characters": (
+        'lists.range(20000).map(x, "abcdefghijk").join().matches("[[:alpha:]]{999}" + "$")'
     ),
 }
 
@@ -46,16 +61,74 @@ TOO_DEAR: dict[str, str] = {
 @pytest.mark.parametrize("expression", TOO_DEAR.values(), ids=TOO_DEAR)
 def test_a_selector_ends_when_its_budget_is_spent(expression: str) -> None:
     selector = CelSelector(expression)
-    with pytest.raises(SelectorError, match="actual cost limit exceeded") as first:
+    with pytest.raises(SelectorError, match="actual cost limit exceeded"):
         selector.matches("gpu.example.com", GPU)
-    with pytest.raises(SelectorError) as second:
-        CelSelector(expression).matches("gpu.example.com", GPU)
-    assert str(first.value) == str(second.value)
+
+
+#: With how many attempts each takes.
+DEAR: dict[str, tuple[str, int]] = {
+    "27,000 iterations": (THREE_LOOPS, 4),
+    "a hundred thousand elements": ("lists.range(30000).map(x, x * 2).all(x, x >= 0)", 5),
+    "much in one step": ("lists.range(900000).size() == 900000", 1),
+}
+
+
+@pytest.mark.parametrize("case", [*DEAR.values(), *((each, 1) for each in TOO_DEAR.values())])
+def test_no_evaluation_goes_on_for_longer_than_an_attempt_may(case: tuple[str, int]) -> None:
+    """What an attempt does is at most its work, and the last step of it."""
+    expression, least = case
+    evaluation = compile_selector(expression).start(variables_of(DRIVER, GPU, {}), MAX_COST)
+    verdict, attempts = None, 0
+    while verdict is None:
+        attempts += 1
+        before, effort = evaluation.work, Effort()
+        steps = evaluation.steps
+        verdict = go_on(evaluation, effort)
+        done = evaluation.work - before
+        assert evaluation.steps - steps <= MAX_EFFORT * WORK_A_UNIT, "some 80 ms"
+        assert done <= MAX_EFFORT * WORK_A_UNIT + MAX_COST
+        assert effort.left <= MAX_EFFORT - done // WORK_A_UNIT
+    assert attempts >= least
+
+
+def test_an_evaluation_that_an_attempt_has_begun_is_finished_by_later_ones() -> None:
+    selector = CelSelector(THREE_LOOPS)
+    for _ in range(3):
+        with pytest.raises(EffortSpentError):
+            selector.matches(DRIVER, GPU, Effort())
+    assert selector.matches(DRIVER, GPU, Effort())
+    assert selector.matches(DRIVER, GPU, Effort(0)), "it is known by now"
+
+
+def test_what_is_begun_for_many_devices_is_bounded() -> None:
+    selector = CelSelector(f"{ATTRIBUTES}.index >= 0 && {THREE_LOOPS}")
+    for n in range(20):
+        gpu = Device("x", attributes={"index": DeviceAttribute(int_value=n)})
+        with pytest.raises(EffortSpentError):
+            selector.matches(DRIVER, gpu, Effort(100))
+        assert len(selector._unfinished) <= cel_selectors._MAX_UNFINISHED
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"lists.range(60).all(a, {ATTRIBUTES}.nope == a)",
+        " && ".join([f"{ATTRIBUTES}.nope == 1"] * 60),
+    ],
+    ids=["a loop", "a chain"],
+)
+def test_many_errors_take_no_more_room_than_one(expression: str) -> None:
+    with pytest.raises(SelectorError, match=r"^CEL runtime error: no such key: nope$"):
+        CelSelector(expression).matches(DRIVER, GPU)
 
 
 UNREADABLE: dict[str, tuple[str, str]] = {
     "too long": ("1 == 1 || " * 2000 + "true", f"at most {MAX_LENGTH}"),
     "too many words": ("!" * 9000 + "true", "words and signs"),
+    "a macro that says things twice, again and again": (
+        "optional.of(1)" + ".optMap(x, x)" * 60 + ".hasValue()",
+        "it says too much",
+    ),
     "brackets too deep": ("(" * 1000 + "true" + ")" * 1000, "nested too deeply"),
     "lists too deep": ("[" * 500 + "]" * 500 + " == []", "nested too deeply"),
 }
@@ -97,8 +170,7 @@ def test_without_effort_left_nothing_is_compiled_or_evaluated() -> None:
 def test_what_an_attempt_does_not_get_done_later_attempts_do() -> None:
     nodes = [a_node(f"n{n}") for n in range(40)]
     slices = [a_slice(f"n{n}", a_device("g", index=n)) for n in range(40)]
-    loops = " && ".join([f"{NUMBERS}.all(x, x >= 0)"] * 5)
-    dear = f"{loops} && {ATTRIBUTES}.index > 36"
+    dear = f"{NUMBERS}.all(x, {NUMBERS}.all(y, x + y >= 0)) && {ATTRIBUTES}.index > 36"
     claim = a_claim("c").asks(selectors=[{"cel": {"expression": dear}}])
     cluster = a_cluster(*nodes, *slices, a_device_class("gpu"), claim)
     plugin, pod = DynamicResources(), claiming(a_pod("p"), "c").info()

@@ -9,13 +9,14 @@ import msgspec
 import pytest
 
 from arranger.api.types.resource_claims import Device
+from arranger.cel.functions.kubernetes import Version
 from arranger.plugins.dynamicresources import cel_selectors
-from arranger.plugins.dynamicresources.cel_library import Version
 from arranger.plugins.dynamicresources.cel_selectors import (
     CelSelector,
     CompiledSelectors,
     SelectorError,
 )
+from arranger.plugins.dynamicresources.effort import Effort
 from tests.devices import ATTRIBUTES, DRIVER, a_device
 
 GPU: dict[str, Any] = a_device("gpu-0", model="a100", index=3, healthy=True, version="1.10.2")
@@ -86,12 +87,11 @@ def test_a_selector_selects(case: tuple[str, bool]) -> None:
 
 ERRORS: dict[str, tuple[str, str]] = {
     "an attribute that is not there": (f"{ATTRIBUTES}.color == 1", "no such key: color"),
-    "a field that devices do not have": ("device.color == 1", "no such key: color"),
     "a list": (f'{ATTRIBUTES}.modes == "a"', "attribute modes: unsupported attribute value"),
     "a value that is not there": (f"{ATTRIBUTES}.?color.value() == 1", "optional.none()"),
     "no truth": (f"{ATTRIBUTES}.index", "could not be converted to bool"),
-    "a function that nobody knows": ("paint(device)", "undeclared reference to 'paint'"),
     "no quantity": (f'{CAPACITY} == quantity("much")', "'much' is not a quantity"),
+    "two errors": (f"{ATTRIBUTES}.color == 1 || {ATTRIBUTES}.size == 1", "no such key: color"),
 }
 
 
@@ -105,22 +105,35 @@ def test_what_cannot_be_judged_is_an_error(case: tuple[str, str]) -> None:
         assert text in str(raised.value)
 
 
-@pytest.mark.parametrize("expression", ["device.driver ==", f'{ATTRIBUTES}[?"model"] == 1'])
-def test_what_cannot_be_read_is_an_error_of_its_own(expression: str) -> None:
+UNREADABLE: dict[str, tuple[str, str]] = {
+    "it ends too early": ("device.driver ==", "Syntax error"),
+    "a field that devices do not have": ("device.color == 1", "undefined field 'color'"),
+    "a function that nobody knows": ("paint(device)", "undeclared reference to 'paint'"),
+    "an optional is no number": (f'{ATTRIBUTES}[?"model"] == 1', "no matching overload"),
+    "a number is no truth": ("1 && true", "no matching overload"),
+    "no truth at all": ("device.driver.size()", "must evaluate to bool or any, not int"),
+    "addresses": ('isIP("1.2.3.4")', "undeclared reference to 'isIP'"),
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_cannot_be_compiled_is_an_error_of_its_own(case: tuple[str, str]) -> None:
+    expression, why = case
     refused = CompiledSelectors().compile(expression)
     assert isinstance(refused, SelectorError)
-    assert "CEL compile error" in str(refused)
+    assert str(refused).startswith("CEL compile error: ")
+    assert why in str(refused)
 
 
 def test_devices_that_look_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[Any] = []
-    evaluate = cel_selectors._run
+    go_on = cel_selectors.go_on
 
-    def counting(program: Any, seen: Any) -> bool | str:
-        judged.append(seen)
-        return evaluate(program, seen)
+    def counting(evaluation: Any, effort: Effort) -> bool | str | None:
+        judged.append(evaluation)
+        return go_on(evaluation, effort)
 
-    monkeypatch.setattr(cel_selectors, "_run", counting)
+    monkeypatch.setattr(cel_selectors, "go_on", counting)
     models = CelSelector(f'{ATTRIBUTES}.model == "a100"')
     many = [
         device(a_device(f"gpu-{n}", model=model, index=n, serial=f"s{n}"))

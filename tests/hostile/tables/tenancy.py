@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.hostile.attack import Attack, Object
-from tests.hostile.audit import annotated, claim, job, pod, pod_group, tyjob
+from tests.hostile.tables.audit import annotated, claim, job, pod, pod_group, tyjob
 
 
 def costly() -> Iterator[Attack]:

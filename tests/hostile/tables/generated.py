@@ -20,10 +20,10 @@ from arranger.api.types.workloads import (
     StatefulSet,
 )
 from tests.controlplane.harness import a_node
-from tests.hostile import audit
 from tests.hostile.attack import CULPRIT, Attack, Object
-from tests.hostile.shapes import Field, fields_of_schema, fields_of_type, schemas, with_value
-from tests.hostile.values import VALUES
+from tests.hostile.tables import audit
+from tests.hostile.tables.shapes import Field, fields_of_schema, fields_of_type, schemas, with_value
+from tests.hostile.tables.values import VALUES
 
 #: Kinds of Kubernetes → the type that they are read as; those of tenants first.
 TENANTS: Final[dict[tuple[str, str], type]] = {

@@ -131,7 +131,7 @@ def amounts() -> Iterator[Attack]:
             ],
         }
         yield Attack(f"a resized pod's status says {what}", [resized])
-        bad = a_node(f"culprit-node-{number}", memory=amount)
+        bad = a_node(f"odd-node-{number}", memory=amount)
         yield Attack(f"a node offers {what}", [bad])
 
 

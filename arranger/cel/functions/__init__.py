@@ -1,0 +1,1 @@
+"""The functions of expressions, by what they are about."""

@@ -1,0 +1,75 @@
+"""``arranger whatif``: what a change would do, before it is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from arranger.cli import options
+
+
+@click.command()
+@options.manifests("Created: YAML or JSON files, or folders of them. May be repeated.")
+@click.option("--delete", "deleted", multiple=True, metavar="KIND/NAME", help="Is gone.")
+@click.option("--cordon", "cordoned", multiple=True, metavar="NODE", help="Takes no more pods.")
+@click.option(
+    "--add-nodes",
+    "added",
+    multiple=True,
+    metavar="NxNODE",
+    help="N more nodes like NODE, with nothing on them.",
+)
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="QUEUE.FIELD=RESOURCE=AMOUNT",
+    help="Another capability, deserved or guarantee of a Queue.",
+)
+@options.shadow
+@options.output
+def whatif(
+    files: tuple[Path, ...],
+    deleted: tuple[str, ...],
+    cordoned: tuple[str, ...],
+    added: tuple[str, ...],
+    queues: tuple[str, ...],
+    namespace: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    snapshots: tuple[Path, ...],
+    config_file: Path | None,
+    output: str,
+) -> None:
+    """Tell what changes would do: who is placed where, evicted, or waits. Nothing is written.
+
+    All changes are made at once, in the order files, --delete, --cordon, --add-nodes, --queue.
+    """
+    import msgspec
+
+    from arranger.api.timestamps import utc_now
+    from arranger.cli.output.errors import CommandError
+    from arranger.cli.output.screen import say, say_json
+    from arranger.cli.output.why_answers import print_difference
+    from arranger.cli.shadow import SHADOW_ERRORS, load_source, read_changes
+    from arranger.daemon.config.schema import load_config
+    from arranger.daemon.logging import configure_logging
+    from arranger.shadow.comparison import compare
+
+    if not (files or deleted or cordoned or added or queues):
+        raise click.UsageError("give a change: -f, --delete, --cordon, --add-nodes or --queue")
+    configure_logging(level="CRITICAL")
+    try:
+        config = load_config(config_file)
+        source = load_source(snapshots, kubeconfig, context, config)
+        changes = read_changes(source, config, namespace, files, deleted, cordoned, added, queues)
+        told = compare(source.objects, changes, config, now=utc_now())
+    except SHADOW_ERRORS as error:
+        raise CommandError(error) from error
+    for line in source.objects.unread:
+        say(f"not read: {line}", to_stderr=True)
+    if output == "json":
+        say_json(msgspec.to_builtins(told), indent=2)
+    else:
+        print_difference(told)

@@ -1,0 +1,142 @@
+"""What the commands that ask the shadow have in common: their objects, and the changes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from arranger.api.parsing.objects import decode_object
+from arranger.cli.simulation.expansion import expand
+from arranger.cli.simulation.manifests import ManifestError, read_manifests
+from arranger.daemon.config.schema import Config, ConfigError
+from arranger.kube.client.aiohttp_transport import HttpTransport
+from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
+from arranger.kube.client.transport import Request, TransportError
+from arranger.shadow import changes
+from arranger.shadow.changes import ChangeError, ClusterChange
+from arranger.shadow.live import list_objects
+from arranger.shadow.objects import ClusterObjects, ObjectError
+
+#: What ends a command in one line: it is about files, the cluster, or what was asked.
+SHADOW_ERRORS: Final = (
+    ChangeError,
+    ConfigError,
+    KubeconfigError,
+    LookupError,
+    ManifestError,
+    ObjectError,
+    OSError,
+    TransportError,
+)
+#: What manifests are made in: raw, since the scheduler reads less of them.
+_SURROUNDINGS: Final = ("/api/v1/namespaces", "/apis/scheduling.k8s.io/v1/priorityclasses")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What there is.
+
+    Attributes:
+        objects: as the scheduler reads them.
+        surroundings: namespaces and PriorityClasses, as manifests.
+    """
+
+    objects: ClusterObjects
+    surroundings: Sequence[dict[str, Any]]
+
+
+def from_files(paths: Sequence[Path], config: Config) -> Source:
+    """API objects of files, such as ``kubectl get … -o yaml`` prints them.
+
+    Raises:
+        ManifestError: a file cannot be read, or holds something that is no object.
+        ObjectError: a field has the wrong type.
+    """
+    manifests = [manifest for _, manifest in read_manifests(paths)]
+    around = [each for each in manifests if each["kind"] in ("Namespace", "PriorityClass")]
+    return Source(ClusterObjects.from_manifests(manifests, config.workload_kinds()), around)
+
+
+async def from_cluster(kubeconfig: Path | None, context: str | None, config: Config) -> Source:
+    """A cluster, with the rights of whoever asks.
+
+    Raises:
+        KubeconfigError: there is no usable kubeconfig.
+        UnreadableError: pods or nodes may not be listed.
+        TransportError: there was no answer.
+    """
+    transport = HttpTransport(await load_api_server_config(kubeconfig, context))
+    try:
+        objects = await list_objects(transport, config)
+        around: list[dict[str, Any]] = []
+        for path in _SURROUNDINGS:
+            answer = await transport.send(Request("GET", path))
+            if answer.status == 200:
+                listed = decode_object(answer.body)
+                head = {
+                    "apiVersion": listed["apiVersion"],
+                    "kind": str(listed["kind"]).removesuffix("List"),
+                }
+                around += [{**head, **item} for item in listed["items"]]
+        return Source(objects, around)
+    finally:
+        await transport.close()
+
+
+def load_source(
+    snapshots: Sequence[Path], kubeconfig: Path | None, context: str | None, config: Config
+) -> Source:
+    """The objects of files, if any are given, else of a cluster.
+
+    Raises:
+        Exception: one of :data:`SHADOW_ERRORS`.
+    """
+    if snapshots:
+        return from_files(snapshots, config)
+    return asyncio.run(from_cluster(kubeconfig, context, config))
+
+
+def read_changes(
+    source: Source,
+    config: Config,
+    namespace: str,
+    files: Sequence[Path],
+    deleted: Sequence[str],
+    cordoned: Sequence[str],
+    added: Sequence[str],
+    queues: Sequence[str],
+) -> list[ClusterChange]:
+    """The changes that the options of ``arranger whatif`` name.
+
+    Raises:
+        ChangeError: one cannot be read.
+        ManifestError: a file cannot be used.
+    """
+    found = []
+    if files:
+        manifests = read_manifests(files)
+        for _, manifest in manifests:
+            if not isinstance(manifest["metadata"].get("namespace"), str):
+                manifest["metadata"]["namespace"] = namespace
+        made = expand(manifests, source.surroundings, config)
+        names = ", ".join(str(path) for path in files)
+        found.append(changes.create(made, f"with {names}"))
+    for each in deleted:
+        kind, slash, name = each.partition("/")
+        if not slash:
+            raise ChangeError(f"--delete {each}: not KIND/NAME")
+        found.append(changes.delete(kind, name if "/" in name else f"{namespace}/{name}"))
+    found += [changes.cordon(name) for name in cordoned]
+    for each in added:
+        if (match := re.fullmatch(r"(\d{1,6})x(.+)", each)) is None:
+            raise ChangeError(f"--add-nodes {each}: not NxNODE, such as 4xgpu-1")
+        found.append(changes.add_nodes(int(match[1]), match[2]))
+    for each in queues:
+        if (match := re.fullmatch(r"([^=]+)\.([a-z]+)=([^=]+)=([^=]+)", each)) is None:
+            raise ChangeError(f"--queue {each}: not QUEUE.FIELD=RESOURCE=AMOUNT")
+        found.append(changes.set_queue(match[1], match[2], match[3], match[4]))
+    return found

@@ -1,0 +1,66 @@
+"""The pods and other objects that controllers would make of manifests, without a scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from arranger.cli.simulation.controllers import run_job_controllers
+from arranger.cli.simulation.manifests import load_manifests
+from arranger.daemon.config.schema import Config
+from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.virtual_time import run_virtual, virtual_now
+from arranger.embedded.workloads.controllers import HollowControllers
+
+Object = dict[str, Any]
+
+#: Virtual seconds that controllers get.
+_SECONDS: Final = 10.0
+
+
+def expand(
+    manifests: Iterable[tuple[str, Object]], surroundings: Sequence[Object], config: Config
+) -> list[Object]:
+    """What there is once controllers have seen the manifests, themselves included.
+
+    Args:
+        manifests: with where each stands, for messages.
+        surroundings: namespaces and PriorityClasses that are there before.
+
+    Raises:
+        ManifestError: the server would refuse an object.
+    """
+    around = [("the cluster", _bare(each)) for each in surroundings]
+    there = {(each["kind"], *_key(each)) for each in surroundings}
+    made = run_virtual(_expand([*around, *manifests], config))
+    return [each for each in made if (each["kind"], *_key(each)) not in there]
+
+
+async def _expand(manifests: list[tuple[str, Object]], config: Config) -> list[Object]:
+    cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(0))
+    load_manifests(cluster, manifests)
+    names = [profile.scheduler_name for profile in config.profiles]
+    parts = [
+        asyncio.create_task(HollowControllers(cluster, now=virtual_now).run()),
+        asyncio.create_task(run_job_controllers(cluster, names, random.Random(0))),
+    ]
+    await asyncio.sleep(_SECONDS)
+    for part in parts:
+        if part.done():
+            part.result()
+        part.cancel()
+    await asyncio.wait(parts)
+    store = cluster.store
+    return [obj for resource in store.resources() for obj in store.items(resource)]
+
+
+def _bare(obj: Object) -> Object:
+    """An object of another server, without what that server has noted about it."""
+    meta = {key: obj["metadata"][key] for key in ("name", "labels") if key in obj["metadata"]}
+    return {**obj, "metadata": meta}
+
+
+def _key(obj: Object) -> tuple[str, str]:
+    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]

@@ -1,0 +1,243 @@
+"""Changes to the objects of a cluster that somebody thinks about: the questions of ``whatif``.
+
+Each is a line of text and a function that changes copies of the objects; one that does not apply
+raises :class:`ChangeError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from arranger.api.quantity import QuantityError, milli_value, parse_quantity, value
+from arranger.api.types.core import Node, NodeStatus, ObjectMeta, Pod, SchedulingGate
+from arranger.api.types.queue import Queue
+from arranger.engine.handlers.watched_kinds import TYPES
+from arranger.shadow.objects import ClusterObjects
+
+#: Nodes that one change may add.
+MAX_NODES: Final = 100_000
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_HOST: Final = "kubernetes.io/hostname"
+
+
+class ChangeError(ValueError):
+    """A change does not apply: what it names is not there, or is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterChange:
+    """One change.
+
+    Attributes:
+        text: what changes, in a few words.
+        apply: changes the objects.
+    """
+
+    text: str
+    apply: Callable[[ClusterObjects], None]
+
+
+def delete(kind: str, key: str) -> ClusterChange:
+    """The object ``namespace/name`` of a kind (its word in kubectl, singular or plural) is gone.
+
+    Of any other kind: the pods that are controlled by an object of that kind and name are gone.
+    """
+
+    def apply(objects: ClusterObjects) -> None:
+        namespace, _, name = key.rpartition("/")
+        known = [
+            of
+            for (_, each), of in TYPES.items()
+            if kind.lower() in (each.lower(), f"{each}s".lower())
+        ]
+        dropped = [
+            of for of in known for at in (key, f"/{name}") if objects.drop(of, at) is not None
+        ]
+        for pod in list(objects.of(Pod)):
+            owner = pod.metadata.controller
+            of_owner = owner is not None and owner.name == name and _is(kind, owner.kind)
+            if of_owner and pod.metadata.namespace == (namespace or "default"):
+                dropped.append(type(objects.drop(Pod, pod.key)))
+        if not dropped:
+            raise ChangeError(f"there is no {kind} {key}")
+
+    return ClusterChange(f"without {kind} {key}", apply)
+
+
+def cordon(name: str, *, back: bool = False) -> ClusterChange:
+    """A node takes no more pods; with ``back`` it does again."""
+
+    def apply(objects: ClusterObjects) -> None:
+        node = _node(objects, name)
+        spec = msgspec.structs.replace(node.spec, unschedulable=not back)
+        objects.put(msgspec.structs.replace(node, spec=spec))
+
+    return ClusterChange(f"node {name} {'uncordoned' if back else 'cordoned'}", apply)
+
+
+def untaint(name: str) -> ClusterChange:
+    """A node loses its taints."""
+
+    def apply(objects: ClusterObjects) -> None:
+        node = _node(objects, name)
+        spec = msgspec.structs.replace(node.spec, taints=[])
+        objects.put(msgspec.structs.replace(node, spec=spec))
+
+    return ClusterChange(f"node {name} without its taints, or with a toleration", apply)
+
+
+def label_node(name: str, labels: Mapping[str, str]) -> ClusterChange:
+    """A node has these labels, too."""
+
+    def apply(objects: ClusterObjects) -> None:
+        node = _node(objects, name)
+        merged = {**node.metadata.labels, **labels}
+        metadata = msgspec.structs.replace(node.metadata, labels=merged)
+        objects.put(msgspec.structs.replace(node, metadata=metadata))
+
+    told = ", ".join(f"{key}={label}" for key, label in labels.items())
+    return ClusterChange(f"node {name} labelled {told}", apply)
+
+
+def add_nodes(count: int, template: str) -> ClusterChange:
+    """So many more nodes like one that is there, with nothing on them."""
+
+    def apply(objects: ClusterObjects) -> None:
+        like = _node(objects, template)
+        if not 0 < count <= MAX_NODES:
+            raise ChangeError(f"{count} nodes: between 1 and {MAX_NODES} may be added")
+        spec = msgspec.structs.replace(like.spec, unschedulable=False)
+        created = max(
+            (each.metadata.creation_timestamp or _LONG_AGO for each in objects.of(Node)),
+            default=_LONG_AGO,
+        )
+        made = 0
+        while made < count:
+            name = f"{template}-like-{made + 1}"
+            while objects.get(Node, f"/{name}") is not None:
+                name += "x"
+            labels = dict(like.metadata.labels)
+            if _HOST in labels:
+                labels[_HOST] = name
+            metadata = ObjectMeta(
+                name=name,
+                uid=f"Node//{name}",
+                labels=labels,
+                creation_timestamp=created + timedelta(seconds=1),
+            )
+            objects.put(Node(metadata, spec, like.status))
+            made += 1
+
+    return ClusterChange(f"{count} more node{'s' * (count > 1)} like {template}", apply)
+
+
+def more_room(name: str, amounts: Mapping[str, int], text: str) -> ClusterChange:
+    """A node has more to give: resource → how much more, cpu in thousandths."""
+
+    def apply(objects: ClusterObjects) -> None:
+        node = _node(objects, name)
+        have = dict(node.status.allocatable)
+        for resource, more in amounts.items():
+            if resource == "cpu":
+                have[resource] = f"{milli_value(have.get(resource, 0)) + more}m"
+            else:
+                have[resource] = value(have.get(resource, 0)) + more
+        status: NodeStatus = msgspec.structs.replace(node.status, allocatable=have)
+        objects.put(msgspec.structs.replace(node, status=status))
+
+    return ClusterChange(text, apply)
+
+
+def set_queue(name: str, field: str, resource: str, amount: str) -> ClusterChange:
+    """A Queue's ``capability``, ``deserved`` or ``guarantee`` of a resource is another one."""
+
+    def apply(objects: ClusterObjects) -> None:
+        queue = objects.get(Queue, f"/{name}")
+        if queue is None:
+            raise ChangeError(f"there is no queue {name}")
+        try:
+            parse_quantity(amount)
+        except QuantityError as error:
+            raise ChangeError(f"queue {name}: {field}: {error}") from error
+        spec = queue.spec
+        if field == "guarantee":
+            changed = {**spec.guarantee.resource, resource: amount}
+            guarantee = msgspec.structs.replace(spec.guarantee, resource=changed)
+            spec = msgspec.structs.replace(spec, guarantee=guarantee)
+        elif field in ("capability", "deserved"):
+            changed = {**getattr(spec, field), resource: amount}
+            spec = msgspec.structs.replace(spec, **{field: changed})
+        else:
+            raise ChangeError(f"{field}: one of capability, deserved and guarantee can be changed")
+        objects.put(msgspec.structs.replace(queue, spec=spec))
+
+    return ClusterChange(f"queue {name} with {field} {resource} {amount}", apply)
+
+
+def without_gate(key: str, gate: str) -> ClusterChange:
+    """A scheduling gate of a pod is removed."""
+
+    def apply(objects: ClusterObjects) -> None:
+        pod = objects.get(Pod, key)
+        if pod is None or SchedulingGate(gate) not in pod.spec.scheduling_gates:
+            raise ChangeError(f"pod {key} has no scheduling gate {gate}")
+        gates = [each for each in pod.spec.scheduling_gates if each.name != gate]
+        spec = msgspec.structs.replace(pod.spec, scheduling_gates=gates)
+        objects.put(msgspec.structs.replace(pod, spec=spec))
+
+    return ClusterChange(f"pod {key} without its scheduling gate {gate}", apply)
+
+
+def more_members(key: str, count: int, gang: str) -> ClusterChange:
+    """So many more pods like one of a gang arrive."""
+
+    def apply(objects: ClusterObjects) -> None:
+        pod = objects.get(Pod, key)
+        if pod is None:
+            raise ChangeError(f"there is no pod {key}")
+        for n in range(count):
+            name = f"{pod.metadata.name}-more-{n + 1}"
+            metadata = msgspec.structs.replace(
+                pod.metadata, name=name, uid=f"{pod.metadata.uid}-more-{n + 1}"
+            )
+            spec = msgspec.structs.replace(pod.spec, node_name="")
+            objects.put(msgspec.structs.replace(pod, metadata=metadata, spec=spec))
+
+    return ClusterChange(f"{count} more pod{'s' * (count > 1)} of gang {gang}", apply)
+
+
+def leave(keys: Sequence[str], who: str) -> ClusterChange:
+    """These pods end."""
+
+    def apply(objects: ClusterObjects) -> None:
+        for key in keys:
+            objects.drop(Pod, key)
+
+    return ClusterChange(f"when {who} ends", apply)
+
+
+def create(manifests: Sequence[Mapping[str, Any]], text: str) -> ClusterChange:
+    """These objects are created, or replace those of their names."""
+
+    def apply(objects: ClusterObjects) -> None:
+        for manifest in manifests:
+            objects.add_manifest(manifest)
+
+    return ClusterChange(text, apply)
+
+
+def _node(objects: ClusterObjects, name: str) -> Node:
+    node = objects.get(Node, f"/{name}")
+    if node is None:
+        raise ChangeError(f"there is no node {name}")
+    return node
+
+
+def _is(word: str, kind: str) -> bool:
+    """Whether a word of kubectl names a kind: its singular or plural."""
+    return word.lower() in (kind.lower(), f"{kind}s".lower())

@@ -1,0 +1,159 @@
+"""The objects of a cluster as the scheduler reads them, copied at no cost and changed at will."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import decode_object
+from arranger.api.types.core import Namespace, Node, NodeStatus
+from arranger.api.types.queue import Queue
+from arranger.api.types.resource_claims import DeviceClass, ResourceSlice
+from arranger.api.types.storage import (
+    CSIDriver,
+    CSINode,
+    PersistentVolume,
+    StorageClass,
+    VolumeAttachment,
+)
+from arranger.api.types.workloads import Owner, Workload
+from arranger.engine.handlers.watched_kinds import TYPES
+from arranger.gangs.workloads.kinds import WorkloadKind
+
+T = TypeVar("T")
+
+#: How objects are read; owners whose pods are gangs by the path of their kind.
+Kind = type[Any] | str
+#: Kinds without namespaces.
+_CLUSTER_WIDE: Final[frozenset[type[Any]]] = frozenset(
+    (
+        Node,
+        Namespace,
+        Queue,
+        PersistentVolume,
+        StorageClass,
+        CSINode,
+        CSIDriver,
+        VolumeAttachment,
+        ResourceSlice,
+        DeviceClass,
+    )
+)
+
+
+class ObjectError(ValueError):
+    """An object cannot be read; the message gives kind, name and field."""
+
+
+@dataclass(eq=False)
+class ClusterObjects:
+    """Objects by kind, and by ``namespace/name`` (``/name`` for what has no namespace).
+
+    Objects are never changed in place, so that copies share them.
+
+    Attributes:
+        unread: what could not be read, a line each.
+        served: paths of the kinds of owners that there are, with or without objects.
+    """
+
+    unread: list[str] = field(default_factory=list)
+    served: set[str] = field(default_factory=set)
+    _objects: dict[Kind, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def from_manifests(
+        cls, manifests: Iterable[Mapping[str, Any]], workloads: Iterable[WorkloadKind] = ()
+    ) -> ClusterObjects:
+        """Sort API objects by kind; those that the scheduler does not read are skipped.
+
+        Args:
+            workloads: the kinds whose pods are gangs by their owner.
+
+        Raises:
+            ObjectError: a field has the wrong type.
+        """
+        owners = {(kind.group, kind.kind): kind.paths[0] for kind in workloads}
+        found = cls()
+        for manifest in manifests:
+            found.add_manifest(manifest, owners)
+        return found
+
+    def add_manifest(
+        self,
+        manifest: Mapping[str, Any],
+        owners: Mapping[tuple[str, str], str] | None = None,
+    ) -> Any | None:
+        """Read an object and put it among the others; None for a kind that nobody reads.
+
+        What hand-written manifests leave out is put in: a namespace and a uid.
+
+        Raises:
+            ObjectError: a field has the wrong type.
+        """
+        kind = str(manifest.get("kind"))
+        name = str(manifest.get("apiVersion", "")).rpartition("/")[0], kind
+        path = (owners or {}).get(name)
+        of = Workload if path is not None else TYPES.get(name)
+        if of is None:
+            return None
+        try:
+            obj = decode_object(msgspec.json.encode(manifest), of)
+        except (ParseError, TypeError, ValueError, RecursionError) as error:
+            meta = manifest.get("metadata")
+            called = meta.get("name", "") if isinstance(meta, Mapping) else ""
+            raise ObjectError(f"{kind} {called}: {error}") from error
+        meta = obj.metadata
+        namespace = "" if of in _CLUSTER_WIDE else meta.namespace or "default"
+        uid = meta.uid or f"{kind}/{namespace}/{meta.name}"
+        metadata = msgspec.structs.replace(meta, namespace=namespace, uid=uid)
+        obj = msgspec.structs.replace(obj, metadata=metadata)
+        if isinstance(obj, Node) and not obj.status.allocatable:
+            obj = msgspec.structs.replace(obj, status=_all_allocatable(obj.status))
+        self.put(obj, path)
+        return obj
+
+    def copy(self) -> ClusterObjects:
+        """The same objects, to be changed on their own."""
+        objects = {kind: dict(objects) for kind, objects in self._objects.items()}
+        return ClusterObjects(list(self.unread), set(self.served), objects)
+
+    def put(self, obj: Any, kind: Kind | None = None) -> None:
+        """An object is there, or has another state now; ``kind`` is its type unless given."""
+        self._objects.setdefault(kind or type(obj), {})[key_of(obj)] = obj
+        if isinstance(kind, str):
+            self.served.add(kind)
+
+    def drop(self, kind: Kind, key: str) -> Any | None:
+        """An object is gone; returns its last state."""
+        return self._objects.get(kind, {}).pop(key, None)
+
+    def get(self, kind: type[T], key: str) -> T | None:
+        """The object of that ``namespace/name``."""
+        return self._objects.get(kind, {}).get(key)
+
+    def of(self, kind: type[T]) -> Iterator[T]:
+        """All objects of a kind."""
+        yield from self._objects.get(kind, {}).values()
+
+    def workloads(self, kind: WorkloadKind) -> Iterator[Workload]:
+        """All owners of a kind whose pods are gangs."""
+        yield from self._objects.get(kind.paths[0], {}).values()
+
+    def owners(self, resources: Iterable[str]) -> Iterator[Owner]:
+        """All owners of pods of these resources, ``apps/v1/deployments`` for example."""
+        for resource in resources:
+            yield from self._objects.get(f"/apis/{resource}", {}).values()
+
+
+def _all_allocatable(status: NodeStatus) -> NodeStatus:
+    """Of a node that does not say how much of its capacity pods may have: all of it."""
+    return msgspec.structs.replace(status, allocatable=status.capacity)
+
+
+def key_of(obj: Any) -> str:
+    """``namespace/name``, ``/name`` for what has no namespace."""
+    return f"{obj.metadata.namespace}/{obj.metadata.name}"

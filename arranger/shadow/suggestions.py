@@ -1,0 +1,203 @@
+"""What would help something that waits: candidates, each tried in the shadow before it is named."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from arranger.api.resource_requests import format_resource_list
+from arranger.api.types.core import Node, Pod
+from arranger.daemon.config.schema import Config
+from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.explain.evaluate import Verdict, evaluate_pod
+from arranger.explain.lack import Lack, format_amount, lacks_of_nodes
+from arranger.shadow.changes import (
+    ClusterChange,
+    add_nodes,
+    cordon,
+    label_node,
+    leave,
+    more_members,
+    more_room,
+    set_queue,
+    untaint,
+    without_gate,
+)
+from arranger.shadow.forecast import Forecast, forecast
+from arranger.shadow.why import Suggestion, blocking_member
+
+#: Forecasts that one answer may take, and suggestions after which no more are tried.
+MAX_TRIED: Final = 12
+MAX_FOUND: Final = 4
+#: Nodes looked at, of those that lack least; and how many nodes may be added.
+_NEAREST: Final = 3
+_ADDED: Final = (1, 2, 4, 8, 16, 32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Suggester:
+    """Tries changes on what a forecast leaves.
+
+    Args:
+        told: the forecast.
+        now: the time, with a zone.
+    """
+
+    told: Forecast
+    config: Config
+    now: datetime
+
+    def suggest(self, entity: QueuedEntity, member: QueuedPod) -> list[Suggestion]:
+        """The first changes with which all members that wait are placed."""
+        pods = sorted(each.pod.key for each in entity.members.values())
+        found: list[Suggestion] = []
+        done: set[str] = set()
+        tried = 0
+        for kind, change in self._candidates(entity, member):
+            if kind in done or tried >= MAX_TRIED or len(found) >= MAX_FOUND:
+                continue
+            tried += 1
+            if (helped := self._try(change, pods)) is not None:
+                done.add(kind)
+                found.append(helped)
+        return found
+
+    def _try(self, change: ClusterChange, pods: Sequence[str]) -> Suggestion | None:
+        objects = self.told.objects.copy()
+        change.apply(objects)
+        after = forecast(objects, self.config, now=self.now)
+        nodes = {key: after.nodes[key] for key in pods if key in after.nodes}
+        return (
+            Suggestion(change.text, nodes, sorted(after.evicted))
+            if len(nodes) == len(pods)
+            else None
+        )
+
+    # --- candidates ------------------------------------------------------------------------
+
+    def _candidates(
+        self, entity: QueuedEntity, member: QueuedPod
+    ) -> Iterator[tuple[str, ClusterChange]]:
+        """(sort of change, change), the mildest first."""
+        yield from self._gates(entity)
+        yield from self._members(entity)
+        yield from self._queues(entity)
+        judged = blocking_member(entity, member)
+        engine = self.told.engine
+        verdict = evaluate_pod(engine.cluster, judged.pod, judged.profile)
+        lacks = lacks_of_nodes(engine.cluster.table, judged.pod, verdict)
+        near = [each for each in lacks if not each.has_none][:_NEAREST]
+        # A member that fits alone: all of them together do not.
+        near += [Lack(node, dict(judged.pod.requests), set(), 0.0) for node in verdict["feasible"]][
+            : _NEAREST - len(near)
+        ]
+        yield from self._cordoned(verdict)
+        yield from self._kept_away(judged.pod.pod, verdict)
+        yield from self._room(entity, near)
+        resolvable = sorted(
+            node for node, why in verdict["rejected"].items() if why["code"] == "Unschedulable"
+        )
+        yield from self._ends([each.node for each in near] + resolvable[:_NEAREST])
+        yield from self._nodes(near, verdict)
+
+    def _gates(self, entity: QueuedEntity) -> Iterator[tuple[str, ClusterChange]]:
+        for member in entity.members.values():
+            for gate in member.pod.pod.spec.scheduling_gates:
+                yield f"gate {gate.name}", without_gate(member.pod.key, gate.name)
+
+    def _members(self, entity: QueuedEntity) -> Iterator[tuple[str, ClusterChange]]:
+        group = entity.group
+        if group is None or group.missing_partners or len(group.gangs) > 1:
+            return
+        missing = group.gangs[0].shortfall(entity.arrived.get(group.gangs[0].name, {}))
+        if 0 < missing <= max(_ADDED):
+            first = entity.representative.pod.key
+            yield "members", more_members(first, missing, group.name)
+
+    def _queues(self, entity: QueuedEntity) -> Iterator[tuple[str, ClusterChange]]:
+        """A higher limit of each queue that is short of something for it."""
+        ledger = self.told.engine.ledger
+        if not ledger.active:
+            return
+        wanted = _requests([entity])
+        for quota in ledger.path_self_to_root(ledger.queue_name(entity.representative.pod)):
+            for name, amount in wanted.items():
+                limit = quota.capability.get(name)
+                if limit is not None and quota.used[name] + amount > limit:
+                    new = format_resource_list({name: quota.used[name] + amount})[name]
+                    change = set_queue(quota.name, "capability", name, new)
+                    yield f"queue {quota.name} {name}", change
+
+    def _cordoned(self, verdict: Verdict) -> Iterator[tuple[str, ClusterChange]]:
+        for node in sorted(verdict["rejected"]):
+            shown = self.told.objects.get(Node, f"/{node}")
+            if shown is not None and shown.spec.unschedulable:
+                yield "uncordon", cordon(node, back=True)
+
+    def _kept_away(self, pod: Pod, verdict: Verdict) -> Iterator[tuple[str, ClusterChange]]:
+        """Nodes that the pod would have if their taints or labels were others."""
+        for node, why in sorted(verdict["rejected"].items()):
+            if why["plugin"] == "TaintToleration":
+                yield "taint", untaint(node)
+            elif why["plugin"] == "NodeAffinity" and pod.spec.node_selector:
+                yield "label", label_node(node, pod.spec.node_selector)
+
+    def _room(
+        self, entity: QueuedEntity, near: Sequence[Lack]
+    ) -> Iterator[tuple[str, ClusterChange]]:
+        """What one pod lacks; what all of them ask for; the same and what those before it want."""
+        queue = self.told.engine.queue
+        rank = queue.sort_key(entity)
+        ahead = [each for each in queue.entities() if queue.sort_key(each) < rank]
+        members = _requests([entity])
+        for lack in near:
+            of_all = {name: members[name] for name in lack.missing if name in members}
+            before = _requests(ahead)
+            beside = {name: amount + before[name] for name, amount in of_all.items()}
+            for amounts in (lack.missing, of_all, beside):
+                told = ", ".join(format_amount(*each) for each in amounts.items())
+                yield "room", more_room(lack.node, amounts, f"{told} more on node {lack.node}")
+
+    def _ends(self, nodes: Sequence[str]) -> Iterator[tuple[str, ClusterChange]]:
+        """The ends of what runs there, the smallest first: of a workload as a whole."""
+        for node in dict.fromkeys(nodes):
+            teams: dict[str, list[Pod]] = defaultdict(list)
+            for pod in self.told.objects.of(Pod):
+                if pod.spec.node_name and not pod.terminal:
+                    teams[_team(pod)].append(pod)
+            here = [
+                (len(pods), who)
+                for who, pods in teams.items()
+                if any(pod.spec.node_name == node for pod in pods)
+            ]
+            for _, who in sorted(here)[:_NEAREST]:
+                yield "end", leave([pod.key for pod in teams[who]], who)
+
+    def _nodes(self, near: Sequence[Lack], verdict: Verdict) -> Iterator[tuple[str, ClusterChange]]:
+        like = [each.node for each in near[:1]] or sorted(
+            node for node, why in verdict["rejected"].items() if why["code"] == "Unschedulable"
+        )[:1]
+        for node in like:
+            for count in _ADDED:
+                yield "nodes", add_nodes(count, node)
+
+
+def _requests(entities: Sequence[QueuedEntity]) -> dict[str, int]:
+    """What all their members ask for."""
+    wanted: dict[str, int] = defaultdict(int)
+    for entity in entities:
+        for member in entity.members.values():
+            for name, amount in member.pod.requests.items():
+                wanted[name] += amount
+    return wanted
+
+
+def _team(pod: Pod) -> str:
+    """What a pod belongs to, for people: its controller, else itself."""
+    owner, meta = pod.metadata.controller, pod.metadata
+    if owner is None:
+        return f"pod {pod.key}"
+    return f"{owner.kind} {meta.namespace}/{owner.name}"

@@ -1,0 +1,65 @@
+"""Much at once: of one tenant's objects, and of a stranger's connections.
+
+A tenth of it by default; ``HOSTILE_PART=1`` plays all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from typing import Final
+
+import pytest
+
+from tests.hostile.attack import Attack
+from tests.hostile.cluster import HostileCluster
+from tests.hostile.play import assert_harmless
+from tests.hostile.slowness import slowness
+from tests.hostile.tables.floods import floods
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+COUNT: Final = 3000 // min(int(os.environ.get("HOSTILE_PART", "24")), 10)
+#: Idle connections: more than a process has file descriptors where the limit is the usual 1,024.
+CONNECTIONS: Final = 1100
+#: Seconds within which a probe must be answered, as kubelets wait by default.
+ANSWERED_WITHIN: Final = 1.0
+
+
+@pytest.mark.parametrize("flood", list(floods(COUNT)), ids=lambda flood: flood.name)
+async def test_a_flood_is_paid_by_whoever_makes_it(cluster: HostileCluster, flood: Attack) -> None:
+    await assert_harmless(cluster, [flood])
+
+
+@pytest.mark.parametrize("process", ["run", "controllers"])
+async def test_probes_are_answered_among_idle_connections(
+    cluster: HostileCluster, process: str
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        idle = [group.create_task(_hold(cluster.ports[process])) for _ in range(CONNECTIONS)]
+        await asyncio.sleep(0.5)  # as many as are let in have been
+        waits = []
+        for _ in range(10):
+            slow, began = slowness(), time.monotonic()
+            assert "ok" in await cluster.get(process, "/healthz")
+            waits.append((time.monotonic() - began) / slow)
+        for task in idle:
+            task.cancel()
+    assert sorted(waits)[len(waits) // 2] < ANSWERED_WITHIN, waits
+    assert not cluster.dead()
+
+
+async def _hold(port: int) -> None:
+    """Keep a connection that says nothing, and open another whenever it is cut."""
+    while True:
+        with suppress(OSError):
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", port, local_addr=("127.0.0.2", 0)
+            )
+            try:
+                await reader.read()
+            finally:
+                writer.transport.abort()
+        await asyncio.sleep(0.5)

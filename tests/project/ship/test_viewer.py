@@ -1,0 +1,22 @@
+"""The role of those who only look lists what the scheduler reads, and writes nothing."""
+
+from __future__ import annotations
+
+import yaml
+
+from tests.paths import REPO
+from tests.rights import granted, rights_of_rules
+
+
+def test_a_viewer_lists_all_that_the_scheduler_reads_and_no_more() -> None:
+    role = yaml.safe_load((REPO / "manifests/95-viewer.yaml").read_text())
+    rights = rights_of_rules(role["rules"])
+    read = {right for right in granted("arranger") if right[2] == "list"}
+    known = {("scheduling.k8s.io", "priorityclasses", "list")}
+    assert read <= rights
+    assert {verb for _, _, verb in rights} == {"list"}
+    # One rule names three groups; of what is not there nothing can be read.
+    assert {(group, name) for group, name, _ in rights - read - known} <= {
+        ("scheduling.sigs.k8s.io", "queues"),
+        ("scheduling.x-k8s.io", "queues"),
+    }

@@ -1,0 +1,185 @@
+"""What the shadow foretells is what the scheduler then does.
+
+The judge is the scheduler itself: the whole program in virtual time, on the embedded cluster with
+its kubelets, in random worlds of every feature. Worlds without volumes, which only a provisioner
+can make, and with pods that end as soon as they are told to: when they leave decides who gets what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from arranger.cli.simulation.ending import Bounds, Movement
+from arranger.cli.simulation.manifests import load_manifests
+from arranger.daemon.config.schema import Config, LeaderElectionConfig
+from arranger.daemon.scheduler import Scheduler
+from arranger.embedded.kubelet import HollowKubelets
+from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.embedded.virtual_time import run_virtual, virtual_now
+from arranger.shadow import ClusterObjects, forecast
+from arranger.shadow.changes import add_nodes, cordon
+from arranger.shadow.comparison import compare
+from tests.builders import Manifest
+from tests.simulation.warm_cold.worlds import PRIORITIES, a_world, first_seeds
+
+CONFIG = Config().model_copy(update={"leader_election": LeaderElectionConfig(leader_elect=False)})
+CLASSES: list[Manifest] = [
+    {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": f"p{value}"},
+        "value": value,
+    }
+    for value in PRIORITIES
+]
+#: More than any gang of these worlds waits before it gives its nodes back.
+QUIET = 1_000.0
+WORLDS = int(os.environ.get("ARRANGER_WORLDS", "20"))
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of a world.
+
+    Attributes:
+        start: all objects at the start, as the server had them.
+        began: when that was.
+        nodes: pod → node, of all that have one in the end.
+        gone: the pods that were evicted.
+    """
+
+    start: Sequence[Manifest]
+    began: datetime
+    nodes: dict[str, str]
+    gone: set[str]
+
+
+def play(objects: Sequence[Manifest], later: Sequence[Manifest] = ()) -> Played:
+    """Have the scheduler itself work until nothing moves any more.
+
+    ``later``: what is created a second after the others, and before the scheduler starts.
+    """
+    return run_virtual(_play(objects, later))
+
+
+def _load(cluster: EmbeddedCluster, objects: Sequence[Manifest]) -> list[Manifest]:
+    """Create the objects; returns all there are then."""
+    load_manifests(cluster, [("world", each) for each in deepcopy([*CLASSES, *objects])])
+    store = cluster.store
+    return deepcopy([obj for of in store.resources() for obj in store.items(of)])
+
+
+async def _play(objects: Sequence[Manifest], later: Sequence[Manifest]) -> Played:
+    cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(1))
+    start, began = _load(cluster, objects), virtual_now()
+    store = cluster.store
+    await asyncio.sleep(1.0)
+    for each in later:
+        cluster.create(each)
+    scheduler = Scheduler(
+        InProcessTransport(cluster),
+        CONFIG,
+        identity="judge",
+        rng=random.Random(1),
+        clock=lambda: virtual_now().timestamp(),
+        perf_counter=lambda: 0.0,
+    )
+    kubelets = HollowKubelets(InProcessTransport(cluster), now=virtual_now)
+    movement = Movement(Bounds(50_000.0, 100_000, QUIET))
+    silence = store.subscribe(movement.on_change)
+    work = [asyncio.create_task(scheduler.run()), asyncio.create_task(kubelets.run())]
+    await movement.until_end(kubelets)
+    scheduler.stop()
+    await work[0]
+    work[1].cancel()
+    silence()
+    pods = cluster.objects("pods")
+    there = {_key(pod) for pod in pods}
+    nodes = {_key(pod): pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
+    before = [obj for obj in start if obj["kind"] == "Pod"]
+    ends = {_key(pod) for pod in before if pod["metadata"].get("deletionTimestamp")}
+    gone = {_key(pod) for pod in before} - there - ends
+    return Played(start, began, nodes, gone)
+
+
+def _key(pod: dict[str, Any]) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def world_without_volumes(seed: int) -> list[Manifest] | None:
+    """The objects of a random world; None for one with volumes."""
+    objects = a_world(seed, past=True).objects
+    if any(each["kind"] == "PersistentVolumeClaim" for each in objects):
+        return None
+    for each in objects:
+        (each["metadata"].get("annotations") or {}).pop("arranger.io/termination-seconds", None)
+    return objects
+
+
+@pytest.mark.parametrize("first", first_seeds(WORLDS))
+def test_the_shadow_foretells_nodes_and_victims(first: int) -> None:
+    for seed in range(first, first + 20):
+        if (objects := world_without_volumes(seed)) is None:
+            continue
+        truth = play(objects)
+        known = ClusterObjects.from_manifests(truth.start, CONFIG.workload_kinds())
+        told = forecast(known, CONFIG, now=truth.began)
+        told.engine.check_consistent()
+        waited = {key for key in truth.nodes if key in told.nodes or key in told.waiting}
+        assert dict(told.nodes) == {k: truth.nodes[k] for k in waited}, f"world {seed}"
+        assert set(told.evicted) == truth.gone, f"world {seed}"
+
+
+@pytest.mark.parametrize("first", first_seeds(WORLDS))
+def test_the_shadow_foretells_what_a_change_does(first: int) -> None:
+    """The change is made to the cluster, too, and the scheduler tried on that."""
+    for seed in range(first, first + 20):
+        if (objects := world_without_volumes(seed)) is None:
+            continue
+        nodes = [each for each in objects if each["kind"] == "Node"]
+        node = nodes[seed % len(nodes)]
+        name = node["metadata"]["name"]
+        known, began = _as_read(objects)
+        if seed % 2:
+            change, more = cordon(name), []
+            node.setdefault("spec", {})["unschedulable"] = True
+        else:
+            change, more = add_nodes(1, name), [_alike(node, f"{name}-like-1")]
+        truth = play(objects, more)
+        told = compare(known, [change], CONFIG, now=began)
+        moved = {key: new for key, (_, new) in told.moved.items()}
+        foretold = {**told.placed, **moved}
+        assert foretold == {key: truth.nodes.get(key) for key in foretold}, f"world {seed}"
+        assert set(told.evicted) <= truth.gone, f"world {seed}"
+        assert not set(told.spared) & truth.gone, f"world {seed}"
+        assert not {*told.waiting, *told.still_waiting} & truth.nodes.keys(), f"world {seed}"
+
+
+def _as_read(objects: Sequence[Manifest]) -> tuple[ClusterObjects, datetime]:
+    """The objects as the server would show them before the scheduler starts, and when."""
+
+    async def load() -> tuple[list[Manifest], datetime]:
+        cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(1))
+        return _load(cluster, objects), virtual_now()
+
+    start, began = run_virtual(load())
+    return ClusterObjects.from_manifests(start, CONFIG.workload_kinds()), began
+
+
+def _alike(node: Manifest, name: str) -> Manifest:
+    """A node as somebody would write it by the picture of another."""
+    labels = dict(node["metadata"].get("labels", {}))
+    if "kubernetes.io/hostname" in labels:
+        labels["kubernetes.io/hostname"] = name
+    spec = {**node.get("spec", {}), "unschedulable": False}
+    return {**deepcopy(node), "metadata": {"name": name, "labels": labels}, "spec": spec}
