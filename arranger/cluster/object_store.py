@@ -116,6 +116,11 @@ class ObjectStore:
         found = self._objects.get(kind, {}).get(namespace, {}).get(name)
         return found if isinstance(found, kind) else None
 
+    def shown(self, kind: type[Any], namespace: str, name: str) -> StoredObject | None:
+        """The state that the API showed last of an object."""
+        observed = self._observed.get((kind, namespace, name))
+        return observed or self._objects.get(kind, {}).get(namespace, {}).get(name)
+
     def in_namespace(self, kind: type[T], namespace: str) -> Iterable[T]:
         """All objects of a type in a namespace."""
         found = self._objects.get(kind, {}).get(namespace)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from arranger.api.effects import Effect
 from arranger.api.extenders import Extender
+from arranger.api.types.core import Pod
 from arranger.cluster.cluster import Cluster
 from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
+
+#: Failures of plugins that are kept until they are looked into.
+MAX_FAILURES: Final = 64
 
 
 @dataclass(slots=True)
@@ -74,6 +79,7 @@ class EngineContext:
         waiting_pods: those that a Permit plugin makes wait, by uid.
         outbox: what the driver is to do next.
         stats: what happened since they were last taken.
+        plugin_failures: what plugins have raised about pods, and nobody has looked into yet.
     """
 
     cluster: Cluster
@@ -83,6 +89,7 @@ class EngineContext:
     waiting_pods: dict[str, QueuedPod] = field(default_factory=dict)
     outbox: list[Effect] = field(default_factory=list)
     stats: Stats = field(default_factory=Stats)
+    plugin_failures: list[tuple[Pod, Exception]] = field(default_factory=list)
 
     @property
     def unix_now(self) -> float:
@@ -97,6 +104,16 @@ class EngineContext:
     def record_attempt(self, member: QueuedPod, result: str) -> None:
         """One attempt for a pod has ended."""
         self.stats.attempts[member.profile.scheduler_name, result] += 1
+
+    def record_failure(self, pod: Pod, error: Exception) -> None:
+        """A plugin has raised about a pod."""
+        if len(self.plugin_failures) < MAX_FAILURES:
+            self.plugin_failures.append((pod, error))
+
+    def take_failures(self) -> list[tuple[Pod, Exception]]:
+        """What plugins have raised, since the last call."""
+        failures, self.plugin_failures = self.plugin_failures, []
+        return failures
 
     def record_gang_plan(self, *, found: bool, proven: bool) -> None:
         """Victims were sought for a gang; ``proven``: no others would do, or cost less."""

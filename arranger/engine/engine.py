@@ -20,6 +20,9 @@ from arranger.engine.context import EngineClock, EngineContext, Stats
 from arranger.engine.entity import QueuedPod
 from arranger.engine.extenders.coordinator import ExtenderCoordinator
 from arranger.engine.faults.barrier import Barrier
+from arranger.engine.faults.fault_notes import FaultNotes
+from arranger.engine.faults.known_objects import KnownObjects
+from arranger.engine.faults.object_trials import ObjectTrials
 from arranger.engine.faults.rollback import Rollback
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gang_objects import GangObjects
@@ -45,6 +48,7 @@ from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.engine.handlers.owner_handlers import OwnerHandlers
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.tenant_handlers import TenantHandlers
+from arranger.engine.handlers.watched_kinds import WatchedKinds
 from arranger.engine.handlers.workload_gangs import WorkloadGangs
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
 from arranger.engine.invariants import check_pods
@@ -257,17 +261,12 @@ class Engine:
         )
         self.workload_handlers = WorkloadHandlers(workloads, gang_handlers, pod_handlers)
         rollback = Rollback(context, queue, cycle, release, nominator, requeuer, gangs)
-        self.barrier = Barrier(
-            quarantine or Quarantine(),
-            context,
-            pod_handlers,
-            ledger,
-            nominator,
-            rollback,
-            frozenset(schedulers),
-            dict(left_out or {}),
-            self._perf_counter,
-        )
+        notes = FaultNotes(quarantine or Quarantine(), context, frozenset(schedulers))
+        kinds: WatchedKinds = {}
+        known = KnownObjects(kinds, cluster, registry, ledger)
+        trials = ObjectTrials(notes, known, table, rollback.hurry)
+        books = context, pod_handlers, ledger, nominator, rollback
+        self.barrier = Barrier(notes, trials, *books, dict(left_out or {}), self._perf_counter)
         self.handlers = EventHandlers(
             initial,
             context,
@@ -282,6 +281,7 @@ class Engine:
             self.barrier,
             tenants,
             pod_handlers,
+            kinds,
         )
         self.owner_handlers = OwnerHandlers(context, owners, ledger, queue)
 
@@ -335,7 +335,7 @@ class Engine:
     def next_timer(self) -> float | None:
         """When something will be due without any event."""
         parts = (*self._timed_parts, self._extender_calls)
-        times = [self.barrier.quarantine.next_due(), *(part.next_timer() for part in parts)]
+        times = [self.barrier.next_due(), *(part.next_timer() for part in parts)]
         return min((due for due in times if due is not None), default=None)
 
     def take_stats(self) -> Stats:

@@ -169,6 +169,7 @@ class QueuedEntity:
         arrived: gang → bundle → how many of its members may be placed.
         urgent: whether part of its minimum is bound already, so that it goes before all others.
         plugin_error: what a plugin of the queue raised when asked about it, "" when none did.
+        plugin_fault: that exception, until it is looked into.
         reason: why its members wait, as their conditions say.
         starving_since: since when it has been complete and no nodes could take it.
         starves_at: when it has waited so long that nodes are kept for it, if it is still waiting.
@@ -204,6 +205,7 @@ class QueuedEntity:
     arrived: dict[str, Counter[str]] = field(default_factory=dict)
     urgent: bool = False
     plugin_error: str = ""
+    plugin_fault: Exception | None = None
     reason: str = ""
     starving_since: float | None = None
     starves_at: float = 0.0

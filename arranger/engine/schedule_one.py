@@ -61,6 +61,9 @@ class EntityScheduler:
     def _try(self, entity: QueuedEntity, now: float) -> None:
         entity.attempts += 1
         entity.last_attempt = now
+        if entity.plugin_fault is not None:
+            self._context.record_failure(entity.representative.pod.pod, entity.plugin_fault)
+            entity.plugin_fault = None
         if entity.plugin_error:
             self._handle_error(entity, entity.plugin_error, now)
         elif not self._extenders.starts_for(entity, now):

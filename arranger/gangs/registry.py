@@ -64,6 +64,10 @@ class GangRegistry:
         gang = self._gang_by_uid.get(uid)
         return None if gang is None else gang.pod_group
 
+    def pod_group(self, kind: type[AnyPodGroup], name: str) -> AnyPodGroup | None:
+        """The PodGroup of that kind and name (``namespace/name``)."""
+        return self._pod_groups.get((kind, name))
+
     def members_of(self, name: str) -> Iterable[str]:
         """The uids of a gang's pods; none, if there is no such gang."""
         gang = self.gangs.get(name)

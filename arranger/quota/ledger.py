@@ -22,7 +22,7 @@ from arranger.api.queue_annotations import (
     service_type,
 )
 from arranger.api.resource_requests import Amounts
-from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
+from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster import BoolArray, Cluster, NodeTable, PodInfo
 from arranger.framework.preemption import Limit
@@ -109,6 +109,7 @@ class QuotaLedger:
     def set_queue(self, queue: Queue) -> bool:
         """A queue was added or edited; returns whether anything but its status has changed."""
         state = read_queue(queue)
+        state.stated = queue
         if self.queues.get(queue.name) == state:
             return False
         self.remove_queue(queue.name)
@@ -145,8 +146,7 @@ class QuotaLedger:
 
     def stated_queue(self, pod: PodInfo) -> str:
         """The queue that a pod names, or its PodGroup, whether or not it may use it."""
-        group = self.annotations.pod_group_of(pod)
-        return queue_of(pod.pod, getattr(getattr(group, "spec", None), "queue", ""))
+        return queue_of(pod.pod, _queue_named_by(self.annotations.pod_group_of(pod)))
 
     def queue_name(self, pod: PodInfo) -> str:
         """The queue of a pod: the default queue for one that names what it may not use."""
@@ -155,7 +155,7 @@ class QuotaLedger:
 
     def queue_of_group(self, group: AnyPodGroup) -> tuple[str, bool]:
         """(the queue of a PodGroup as of its pods, whether it is the one that it names)."""
-        stated = (group.spec.queue if isinstance(group, VolcanoPodGroup) else "") or DEFAULT_QUEUE
+        stated = _queue_named_by(group) or DEFAULT_QUEUE
         allowed = self.rights.may_use(stated, group.metadata.namespace)
         return (stated if allowed else DEFAULT_QUEUE), allowed
 
@@ -386,3 +386,9 @@ class QuotaLedger:
         self._recount(cluster)
         assert used == {name: +state.used for name, state in self.queues.items()}, "use of queues"
         assert stakes == self._guarantees.inside(), "stakes of queues"
+
+
+def _queue_named_by(group: AnyPodGroup | None) -> str:
+    """The queue that a PodGroup names; "" for one of a kind that names none."""
+    named: str = getattr(getattr(group, "spec", None), "queue", "")
+    return named

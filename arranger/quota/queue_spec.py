@@ -34,6 +34,7 @@ class QueueQuota:
             not on those of the second.
         problems: what could not be read of it.
         used: what its pods and those of its children use, by resource and by card.
+        stated: the object; None for a queue that has none.
     """
 
     name: str
@@ -52,6 +53,7 @@ class QueueQuota:
     excluded_node_groups: frozenset[str] = frozenset()
     problems: list[str] = field(default_factory=list)
     used: Counter[str] = field(default_factory=Counter, compare=False)
+    stated: Queue | None = field(default=None, compare=False, repr=False)
 
     def dominant_share(self, total: Amounts) -> float:
         """The largest share of its due that it uses of any resource (dominant resource fairness).

@@ -18,9 +18,12 @@ from typing import Any
 import msgspec
 
 from arranger.api.effects import AnnotatePod, Bind, DeletePod, PatchPodStatus
+from arranger.cluster.node_view import NodeInfo, NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.holds import GangHold
+from arranger.gangs.gang import Gang
+from arranger.quota.queue_spec import QueueQuota
 
 #: Where objects are judged, counted and decided about.
 PACKAGES = (
@@ -70,6 +73,15 @@ def _names(value: Any, name: str) -> bool:
             return value == name or value.endswith(f"/{name}")
         case PodInfo() | QueuedPod():
             return _names(value.pod, name)
+        case NodeInfo():
+            return _names(value.table.nodes[value.row], name)
+        case NodeView():
+            row, rows = value.table.index.get(name, -1), value.rows
+            return row in (range(rows.start, rows.stop) if isinstance(rows, slice) else rows)
+        case QueueQuota():
+            return value.name == name
+        case Gang() if value.pod_group is not None:
+            return value.pod_group.metadata.name == name
         case QueuedEntity():
             return any(_names(member, name) for member in value.members.values())
         case GangHold():

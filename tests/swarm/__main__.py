@@ -1,7 +1,9 @@
 """Plays worlds for some time: ``python -m tests.swarm --seconds 60 --seed 1``.
 
 Says what was violated and by which seed, what was covered, and how many cluster-years a night of
-eight hours on two cores would be at this rate.
+eight hours on two cores would be at this rate. Which features a world has depends on what those
+before it have entered: of a violation keep the world (``--keep``). With ``--seeds`` it depends on
+its seed alone.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from pathlib import Path
 from time import perf_counter
 
 from tests.swarm.coverage import Coverage
-from tests.swarm.generate import generate
+from tests.swarm.generate import FEATURES, generate, stated_world
 from tests.swarm.play import Outcome, be_quiet, play
 from tests.swarm.world import World, dump, load
 
@@ -27,6 +29,10 @@ def main() -> int:
         outcome = play(load(options.world.read_text()))
         print(*(outcome.trace if options.trace else ()), *outcome.violations, sep="\n")
         return bool(outcome.violations)
+    if options.rate:
+        outcome = play(stated_world(options.seed, seconds=options.rate * 3600), judged=False)
+        print(f"the stated world: {_rate(outcome.seconds, outcome.wall)}")
+        return bool(outcome.violations)
     began = perf_counter()
     coverage = Coverage()
     seed, bad, seconds = options.seed, 0, 0.0
@@ -35,7 +41,9 @@ def main() -> int:
         if options.seeds
         else perf_counter() - began < options.seconds
     ):
-        world = generate(seed)
+        # So many worlds by their seeds alone, or for some time those that promise most.
+        weights = None if options.seeds else coverage.weights(FEATURES)
+        world = generate(seed, weights=weights)
         outcome = play(world, coverage=coverage)
         seconds += outcome.seconds
         if outcome.violations:
@@ -46,9 +54,14 @@ def main() -> int:
         seed += 1
     wall = perf_counter() - began
     print(f"{seed - options.seed} worlds, {bad} with violations, in {wall:.0f} s")
-    years = seconds / wall * NIGHT * CORES / YEAR
-    print(f"{seconds:.0f} virtual seconds: {years:.2f} cluster-years a night on {CORES} cores")
+    print(*coverage.summary(), sep="\n")
+    print(_rate(seconds, wall))
     return bool(bad)
+
+
+def _rate(seconds: float, wall: float) -> str:
+    years = seconds / wall * NIGHT * CORES / YEAR
+    return f"{seconds:.0f} virtual seconds in {wall:.0f} s: {years:.2f} cluster-years a night"
 
 
 def _options() -> argparse.Namespace:
@@ -57,6 +70,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, help="so many worlds instead, however long it takes")
     parser.add_argument("--first", action="store_true", help="end at the first violation")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--rate", type=float, help="hours of the stated world instead: how fast")
     parser.add_argument("--keep", type=Path, help="a folder for the worlds that were violated")
     parser.add_argument("--world", type=Path, help="play this world, as --keep wrote it, instead")
     parser.add_argument("--trace", action="store_true", help="with --world: show every write")

@@ -42,7 +42,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.TimerHandle:
         """As the loop's own; timers that are due together run in the order of their making."""
         self._made += 1
-        timer = _Timer(round(when, 6), callback, args, self, context)
+        due = round(when, 6)
+        if due < when:  # nobody is called before the time
+            due = round(due + 1e-6, 6)
+        timer = _Timer(due, callback, args, self, context)
         timer.number = self._made
         heapq.heappush(self._scheduled, timer)
         timer._scheduled = True

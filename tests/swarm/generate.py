@@ -10,11 +10,12 @@ import random
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from tests.builders import Manifest
+from arranger.embedded.kubelet import RUN_SECONDS
+from tests.builders import Manifest, a_node, a_pod
 from tests.swarm.arrivals import Arrivals
 from tests.swarm.happenings import Happenings
 from tests.swarm.troubles import random_faults
-from tests.swarm.world import World
+from tests.swarm.world import Event, World
 
 #: Feature → how often it is on.
 FEATURES: Final[Mapping[str, float]] = {
@@ -57,10 +58,12 @@ FEATURES: Final[Mapping[str, float]] = {
     "skews": 0.15,
 }
 _ELECTION: Final = {"resourceNamespace": "kube-system"}
+#: Leases that cost little over days; a new leader comes after a minute.
+_SLOW_LEASE: Final = {"leaseDuration": 60.0, "renewDeadline": 40.0, "retryPeriod": 15.0}
 
 
 def generate(
-    seed: int, *, seconds: float = 240.0, weights: Mapping[str, float] | None = None
+    seed: int, *, seconds: float = 180.0, weights: Mapping[str, float] | None = None
 ) -> World:
     """The world of a seed.
 
@@ -71,7 +74,7 @@ def generate(
     rng = random.Random(f"world {seed}")
     shares = {**FEATURES, **(weights or {})}
     features = tuple(name for name, share in shares.items() if rng.random() < share)
-    every = rng.choice([2.0, 4.0, 8.0, 15.0])
+    every = rng.choice([3.0, 6.0, 12.0])
     arrivals = Arrivals(seed, features)
     around = arrivals.surround()
     happenings = Happenings(rng, features, around)
@@ -92,6 +95,37 @@ def generate(
         objects=tuple(around),
         events=happenings.events(),
         faults=random_faults(rng, features, seconds),
+    )
+
+
+def stated_world(seed: int, *, seconds: float = 86400.0) -> World:
+    """The world that rates are stated for: 50 nodes, about 300 pods at a time, faults all along.
+
+    Every ten seconds a pod arrives in the mean, and lives for 3,000: lone ones, and gangs.
+    """
+    rng = random.Random(f"stated {seed}")
+    nodes = [a_node(f"n{n}").offers(cpu=16).manifest() for n in range(50)]
+    events: list[Event] = []
+    at, number = 10.0, 0
+    while at < seconds:
+        number += 1
+        size = rng.choice([1, 1, 1, 1, 2, 4])
+        runs = {RUN_SECONDS: str(round(rng.expovariate(1 / 3000), 1))}
+        for n in range(size):
+            pod = a_pod(f"p{number}-{n}").needs(cpu=rng.choice([1, 2])).annotated(runs)
+            if size > 1:
+                pod = pod.in_gang(f"p{number}", size)
+            events.append(Event(at=round(at, 3), does="create", object=pod.manifest()))
+        at += rng.expovariate(1 / (10 * size))
+    faults = random_faults(rng, ("kills", "pauses", "lost", "slow", "refusals", "watches"), seconds)
+    return World(
+        seed=seed,
+        seconds=seconds,
+        features=("removes-ended",),
+        config={"leaderElection": {**_ELECTION, **_SLOW_LEASE}},
+        objects=tuple(nodes),
+        events=tuple(events),
+        faults=tuple(fault for fault in faults if rng.random() < 0.05),
     )
 
 

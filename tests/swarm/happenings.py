@@ -15,9 +15,8 @@ _SAID = (
     {"volcano.sh/preemptable": "false"},
     {"volcano.sh/service.type": "training"},
     {"gang.scheduling.koordinator.sh/name": None},
-    {"gang.scheduling.koordinator.sh/min-available": "1"},
-    {"gang.koordinater.io/minRequiredNumber": "3"},
 )
+_GANG = "gang.scheduling.koordinator.sh/"
 _EDITED = ("PodGroup", "PodGroup", "Job", "TYJob", "Deployment", "PyTorchJob")
 _DELETED = (*_EDITED, "PodDisruptionBudget", "PersistentVolumeClaim", "ResourceClaim")
 
@@ -58,6 +57,7 @@ class Happenings:
             ("deletes", 4, self._delete_pod),
             ("deletes", 2, self._delete_other),
             ("edits", 2, self._edit_pod),
+            ("edits", 1, self._edit_gang),
             ("edits", 3, self._edit_other),
             ("edits", 1, self._end_pod),
             ("gates", 3, self._open_gate),
@@ -83,6 +83,20 @@ class Happenings:
             if self._rng.random() < 0.3:
                 change = {"metadata": {"labels": {"app": self._rng.choice("xyz")}}}
             self._add(at, "patch", pod, change=change)
+
+    def _edit_gang(self, at: float) -> None:
+        """Its minimum, on all of its members."""
+        gangs = [
+            (pod["metadata"]["annotations"][_GANG + "name"], pod)
+            for pod in self._known.get("Pod", [])
+            if _GANG + "name" in pod["metadata"].get("annotations", {})
+        ]
+        if gangs:
+            chosen = self._rng.choice(gangs)[0]
+            change = {_GANG + "min-available": str(self._rng.randint(1, 3))}
+            for name, pod in gangs:
+                if name == chosen:
+                    self._add(at, "patch", pod, change={"metadata": {"annotations": change}})
 
     def _end_pod(self, at: float) -> None:
         if pod := self._one_of("Pod"):

@@ -38,7 +38,7 @@ async def judge(player: Player) -> None:
         found.append(Violation("leader", "nobody leads at rest"))
     writers = CONTROLLERS | {SCHEDULER}
     wrong = status_faults(player.sim.cluster, virtual_now(), writers)
-    found += (Violation("status", text) for text in wrong)
+    found += (Violation("status", text) for text in wrong if not _is_excused(text, player))
     for name, scheduler in player.sim.schedulers.items():
         try:
             scheduler.engine.check_consistent()
@@ -50,6 +50,12 @@ async def judge(player: Player) -> None:
         if "hostile" not in player.world.features:
             for each in scheduler._quarantine._objects.values():
                 found.append(Violation("quarantine", f"{name}: {each.about} for {each.error}"))
+
+
+def _is_excused(fault: str, player: Player) -> bool:
+    """Whether the judge of statuses lacks what it needs: gangs by their owners, or right clocks."""
+    by_owner = "workloads" in player.world.features and fault.startswith("Gangs: there are")
+    return by_owner or ("skews" in player.world.features and "times out of order" in fault)
 
 
 def _of_rest(text: str) -> Violation:

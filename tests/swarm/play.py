@@ -34,13 +34,20 @@ from tests.swarm.coverage import Coverage
 from tests.swarm.judge import Violation, judge
 from tests.swarm.processes import Processes
 from tests.swarm.trouble import Trouble
-from tests.swarm.world import Event, Object, World
+from tests.swarm.world import Event, Fault, Object, World
 
 _DEFINITIONS = tuple(bundled_crds())
 #: Kinds of owners whose definitions are installed, as in the worlds of warm and cold starts.
 _WORKLOADS = ("PyTorchJob",)
+#: Resources that are written at rest, too: who leads, and what is said about those that wait.
+_CHATTER = frozenset(
+    {"coordination.k8s.io/leases", "events.k8s.io/events", "arranger.io/gangs"}
+    | {"scheduling.volcano.sh/queues", "scheduling.volcano.sh/podgroups"}
+    | {"scheduling.sigs.k8s.io/podgroups", "scheduling.x-k8s.io/podgroups"}
+    | {"scheduling.k8s.io/podgroups", "batch.volcano.sh/jobs", "arranger.io/tyjobs"}
+)
 #: Seconds without a change that are rest, and after which a world has to have found it.
-REST, REST_WITHIN = 90.0, 7200.0
+REST, REST_WITHIN = 90.0, 1800.0
 
 
 @dataclass(slots=True)
@@ -70,7 +77,9 @@ def play(world: World, *, coverage: Coverage | None = None, judged: bool = True)
         judged: whether to wait for rest and to judge.
     """
     began = perf_counter()
-    outcome = clock.run(Player(world, coverage or Coverage()).run(judged=judged))
+    counted = coverage or Coverage()
+    with counted.world(world.features):
+        outcome = clock.run(Player(world, counted).run(judged=judged))
     outcome.wall = perf_counter() - began
     return outcome
 
@@ -94,7 +103,7 @@ class Player:
         self.sim = SimulationHarness(world.seed)
         self._coverage = coverage
         config = Config.model_validate(world.config)
-        self.processes = Processes(self.sim, config, on_scheduler=coverage.watch)
+        self.processes = Processes(self.sim, config)
         premises, queues = self.sim.trace.premises, config.queues
         self.sim.trace.expect_faults()
         premises.preempt_within_queue = queues.preempt_within_queue
@@ -125,7 +134,10 @@ class Player:
         return self.outcome
 
     async def rest(self) -> bool:
-        """Wait until nothing but the Lease is written any more; false if that does not come."""
+        """Wait until pods stay as and where they are; false if that does not come.
+
+        What is said about those that wait may go on to change.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + REST_WITHIN
         self._changed_at = loop.time()
@@ -145,6 +157,8 @@ class Player:
         for kind in _WORKLOADS:
             self.sim.cluster.create(definition_of(kind))
         store.subscribe(self._note)
+        if "removes-ended" in self.world.features:
+            store.subscribe(self._on_ended, "/pods")
 
     async def _start_others(self, stack: AsyncExitStack) -> None:
         """The parts of a cluster that are not ours, and never fail."""
@@ -160,7 +174,7 @@ class Player:
     def _note(self, change: Change) -> None:
         """A line of the trace."""
         meta, now = change.after["metadata"], _now()
-        if change.resource != "coordination.k8s.io/leases":
+        if _is_upheaval(change):
             self._changed_at = now
         after = change.after
         if change.resource == "/pods" and change.type == "MODIFIED" and change.before is not None:
@@ -172,12 +186,20 @@ class Player:
         line = f"{now:.6f} {change.type} {change.resource} {name} {digest:08x}"
         self.outcome.trace.append(line)
 
+    def _on_ended(self, change: Change) -> None:
+        """Pods that have ended are removed after a minute, as by a short TTL."""
+        meta = change.after["metadata"]
+        if change.after["status"].get("phase") in ("Succeeded", "Failed"):
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta}
+            gone = Event(at=0.0, does="delete", object=pod)
+            asyncio.get_running_loop().call_later(60.0, self._ask, "DELETE", gone, {})
+
     # --- what happens ------------------------------------------------------------------------
 
     async def _let_happen(self, trouble: Trouble) -> None:
         happens: list[tuple[float, Callable[[], None]]] = [
             *((event.at, partial(self._happen, event)) for event in self.world.events),
-            *((fault.at, partial(trouble.strike, fault)) for fault in self.world.faults),
+            *((fault.at, partial(self._strike, trouble, fault)) for fault in self.world.faults),
         ]
         happens.sort(key=lambda each: each[0])
         for at, happen in happens:
@@ -186,8 +208,13 @@ class Player:
             happen()
         await asyncio.sleep(max(0.0, self.world.seconds - _now()))
 
+    def _strike(self, trouble: Trouble, fault: Fault) -> None:
+        self._coverage.happens(fault.does, self.processes.leader())
+        trouble.strike(fault)
+
     def _happen(self, event: Event) -> None:
-        self._coverage.note_event(event)
+        leader = self.processes.leader()
+        self._coverage.happens(f"{event.does} {event.object['kind']}", leader)
         match event.does:
             case "create":
                 self._create(event.object)
@@ -226,6 +253,19 @@ class Player:
         media = MERGE_PATCH if method == "PATCH" else "application/json"
         body = msgspec.json.encode(body)
         self.sim.cluster.handle(Request(method, path, body=body, content_type=media))
+
+
+def _is_upheaval(change: Change) -> bool:
+    """Whether a pod comes, goes, is bound, begins to leave, or is in another phase."""
+    if change.resource != "/pods" or change.before is None or change.type == "DELETED":
+        return change.resource not in _CHATTER
+    before, after = _state(change.before), _state(change.after)
+    return before != after
+
+
+def _state(pod: Object) -> tuple[object, ...]:
+    meta, status = pod["metadata"], pod.get("status") or {}
+    return pod["spec"].get("nodeName"), meta.get("deletionTimestamp"), status.get("phase")
 
 
 @asynccontextmanager

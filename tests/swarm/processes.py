@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from arranger.controllers.assembly import Controllers
@@ -30,9 +30,6 @@ _RESTART: Final = 1.0
 class Processes:
     """The processes of a cluster; each life of one has a name of its own.
 
-    Args:
-        on_scheduler: told of every scheduler as it starts.
-
     Attributes:
         skews: by how many seconds the clocks of processes are wrong.
         controller_faults: every request of the controllers goes through them.
@@ -45,7 +42,6 @@ class Processes:
         config: Config,
         *,
         port: ExtenderTransport | None = None,
-        on_scheduler: Callable[[Scheduler], None] = lambda _: None,
     ) -> None:
         self.skews: dict[str, float] = {}
         self.controller_faults = FaultInjector(rng=random.Random(1))
@@ -53,7 +49,6 @@ class Processes:
         self._sim = sim
         self._config = config
         self._port = port
-        self._on_scheduler = on_scheduler
         self._lives: dict[str, int] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._away: dict[str, float] = {}
@@ -131,8 +126,7 @@ class Processes:
     async def _schedule(self, process: str, user: str) -> None:
         clock = lambda: virtual_now().timestamp() + self.skews.get(process, 0.0)  # noqa: E731
         opened = self._sim.scheduler(user, self._config, port=self._port, clock=clock)
-        async with opened as scheduler:
-            self._on_scheduler(scheduler)
+        async with opened:
             task = self._sim._tasks[user]
             await asyncio.wait({task})
             task.result()

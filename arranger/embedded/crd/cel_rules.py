@@ -227,6 +227,7 @@ def _program(text: str, place: str) -> tuple[Any, Any]:
     from celpy import Environment
     from celpy.celparser import CELParseError
 
+    from arranger.embedded.crd.cel_evaluator import RuleProgram
     from arranger.embedded.crd.cel_library import FUNCTIONS
 
     environment = Environment()
@@ -234,7 +235,7 @@ def _program(text: str, place: str) -> tuple[Any, Any]:
         tree = environment.compile(text)
     except CELParseError as error:
         raise _does_not_compile(text, place, f"Syntax error: {error.args[0]}") from error
-    return environment.program(tree, functions=dict(FUNCTIONS)), tree
+    return RuleProgram(environment, tree, FUNCTIONS), tree
 
 
 def _does_not_compile(text: str, place: str, why: str) -> SchemaError:

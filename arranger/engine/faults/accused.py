@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from arranger.api.quarantine import frames_of
@@ -14,6 +14,7 @@ from arranger.engine.extenders.coordinator import ExtenderCall
 from arranger.engine.gang.holds import GangHold
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
+from arranger.quota.ledger import QuotaLedger
 
 
 def accused_pods(error: BaseException, is_known: Callable[[str], bool]) -> set[str]:
@@ -33,6 +34,25 @@ def accused_pods(error: BaseException, is_known: Callable[[str], bool]) -> set[s
                     found = {uid for uid in uids_in(values.get(name)) if is_known(uid)}
                     if found:
                         return found
+    return set()
+
+
+def pods_of_named_queue(
+    error: BaseException, pods: Mapping[str, QueuedPod], ledger: QuotaLedger
+) -> set[str]:
+    """The uids of the pods whose queue is named in the innermost frame that names any.
+
+    A queue that is gone, or set aside, has a place in the order of the queues all the same.
+    """
+    queues: dict[str, set[str]] = {}
+    for uid, member in pods.items():
+        queues.setdefault(ledger.stated_queue(member.pod), set()).add(uid)
+    for each in frames_of(error):
+        values = each.tb_frame.f_locals.values()
+        texts = [value if type(value) is tuple else (value,) for value in values]
+        found = [text for each in texts for text in each if type(text) is str and text in queues]
+        if found:
+            return queues[found[0]]
     return set()
 
 

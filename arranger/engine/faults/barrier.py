@@ -6,7 +6,8 @@ object is taken out of all books, is told so, and is tried again when it changes
 (:mod:`~arranger.api.quarantine`). Meanwhile a pod that waits does not exist for us, one on a node
 takes there what it requests and is nothing else, and of any other object the last known state
 holds. A pod that was only being looked at when it made the code raise is taken out in place of the
-object that we were busy with (:mod:`~arranger.engine.faults.accused`).
+object that we were busy with (:mod:`~arranger.engine.faults.accused`), and what pods are held
+against in place of these (:mod:`~arranger.engine.faults.object_trials`).
 
 The books are checked afterwards. What cannot be put right that way is not ours to mend: whoever
 drives the engine begins anew, with those objects left out (:attr:`Barrier.suspects`).
@@ -22,19 +23,13 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from arranger.api.effects import Applied, Bind, Effect, Outcome
-from arranger.api.quarantine import (
-    LAST_RETRY,
-    Quarantine,
-    QuarantinedObject,
-    QuarantineKey,
-    UnreadableError,
-    quarantined_event,
-)
+from arranger.api.quarantine import LAST_RETRY, Quarantine, QuarantineKey, quarantined_event
 from arranger.api.types.core import Pod
-from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity
-from arranger.engine.faults.accused import accused_pods
+from arranger.engine.faults.accused import accused_pods, pods_of_named_queue
+from arranger.engine.faults.fault_notes import FaultNotes
+from arranger.engine.faults.object_trials import ObjectTrials
 from arranger.engine.faults.rollback import Rollback
 from arranger.engine.faults.states import LeftOutError, bare_pod, content_of, on_node, succeeds
 from arranger.engine.handlers.pod_handlers import PodHandlers
@@ -57,26 +52,22 @@ class Barrier:
     """Does a step about an object, and puts things right when it raises.
 
     Args:
-        quarantine: notes who has been set aside.
-        schedulers: the names of the schedulers whose pods are ours.
+        notes: who has been set aside.
+        trials: find out when it is not a pod that is to blame.
         left_out: objects that no handler hears of while they are as they are: an earlier engine
             came to grief over them.
         perf_counter: measures, in seconds, what a check of the books costs.
-
-    Attributes:
-        suspects: the objects set aside since the books were last found consistent.
     """
 
-    quarantine: Quarantine
+    _notes: FaultNotes
+    _trials: ObjectTrials
     _context: EngineContext
     _pods: PodHandlers
     _ledger: QuotaLedger
     _nominator: Nominator
     _rollback: Rollback
-    _schedulers: frozenset[str]
     _left_out: dict[QuarantineKey, Hashable]
     _perf_counter: Callable[[], float]
-    suspects: dict[QuarantineKey, Hashable] = field(default_factory=dict, init=False)
     #: uids of those left out whose owners were told.
     _told: set[str] = field(default_factory=set, init=False)
     _next_check: float = field(default=-math.inf, init=False)
@@ -87,11 +78,21 @@ class Barrier:
             Pod, self._pods.on_updated, lambda pod, now: self._pods.on_deleted(pod.key, now)
         )
 
+    @property
+    def quarantine(self) -> Quarantine:
+        """The objects that have been set aside."""
+        return self._notes.quarantine
+
+    @property
+    def suspects(self) -> dict[QuarantineKey, Hashable]:
+        """The objects set aside since the books were last found consistent."""
+        return self._notes.suspects
+
     # --- the books -------------------------------------------------------------------------
 
     def check_is_due(self, now: float) -> bool:
         """Whether something has been put right since the books were last looked at."""
-        return bool(self.suspects) and now >= self._next_check
+        return bool(self._notes.suspects) and now >= self._next_check
 
     def check(self, check_consistent: Callable[[], None], now: float) -> None:
         """Look at the books; this takes a small part of the time, however many faults there are.
@@ -101,7 +102,7 @@ class Barrier:
         """
         started = self._perf_counter()
         check_consistent()
-        self.suspects.clear()
+        self._notes.suspects.clear()
         self._next_check = now + _CHECK_SHARE * (self._perf_counter() - started)
 
     # --- events ----------------------------------------------------------------------------
@@ -145,13 +146,10 @@ class Barrier:
                 return
         if isinstance(obj, Pod):
             self._set_aside_pod(obj, before if isinstance(before, Pod) else None, error, now)
+            self._trials.on_fault([_key(obj)], error, now)
             return
-        self._note(kind, obj, error, now, partial(self._retry, kind, obj, before))
-        if before is not None and succeeds(kind.updated, before, now):
-            return
-        succeeds(kind.deleted, obj, now)
-        if before is not None and not succeeds(kind.updated, before, now):
-            succeeds(kind.deleted, before, now)
+        retry = partial(self._retry, kind, obj, before)
+        self._trials.on_update_fault(kind, obj, before, error, now, retry)
 
     def on_delete_fault(self, kind: WatchedKind[T], obj: T, error: Exception, now: float) -> None:
         """A handler raised about an object that is gone."""
@@ -167,7 +165,7 @@ class Barrier:
                 error = again
             else:
                 return
-        self._note(kind, obj, error, now)
+        self._notes.note(kind, obj, error, now)
 
     def is_left_out(self, kind: WatchedKind[T], obj: Any, now: float) -> bool:
         """Whether an object is not to be heard of as it is; it is then counted and told."""
@@ -182,7 +180,7 @@ class Barrier:
             if found is None:
                 about, content = kind.about(meta), content_of(obj)
                 found = self.quarantine.add(about, LeftOutError(), now, content=content)
-            self._tell(found, obj)
+            self._notes.tell(found, obj)
         retry = partial(self._readmit, kind, obj)
         self.quarantine.retry_at(kind.kind, meta.namespace, meta.name, now + LAST_RETRY, retry)
         if isinstance(obj, Pod) and obj.spec.node_name:
@@ -212,9 +210,15 @@ class Barrier:
 
     def advance(self, now: float) -> None:
         """Try again what is due."""
+        self._trials.advance(now)
         for found in self.quarantine.take_due(now):
             if found.retry is not None:
                 found.retry(now)
+
+    def next_due(self) -> float | None:
+        """When :meth:`advance` will have something to do."""
+        times = self.quarantine.next_due(), self._trials.next_due()
+        return min((due for due in times if due is not None), default=None)
 
     # --- attempts, outcomes, and waits that end ----------------------------------------------
 
@@ -225,24 +229,36 @@ class Barrier:
         except Exception as error:
             self._on_attempt_fault(entity, error, now)
         else:
-            if self.quarantine:
+            if self._context.plugin_failures:
+                self._on_plugin_failures(now)
+            elif self.quarantine or self._trials:
                 for member in self._rollback.pods_of(entity):
-                    self.release(self.pod_kind, member.pod.pod)
+                    pod, node = member.pod.pod, member.node
+                    self.release(self.pod_kind, pod)
+                    placed = bool(node) or member.uid in self._nominator
+                    self._trials.on_passed(_key(pod), node, now, placed=placed)
+
+    def _on_plugin_failures(self, now: float) -> None:
+        for pod, error in self._context.take_failures():
+            self._trials.on_fault([_key(pod)], error, now)
 
     def run(self, now: float, step: Callable[[], R]) -> R:
         """Do a step about whoever it concerns, again without those that make it raise.
 
         Raises:
-            Exception: it is about no pod that is known, so that none can be taken out.
+            Exception: it is about nothing that is known, so that nothing can be taken out.
         """
         for _ in range(_MAX_ACCUSED):
             try:
                 return step()
             except Exception as error:
+                self._ledger.mark_stale()
                 accused = self._accused(error)
+                if not accused and self._trials.convict(error, now):
+                    continue
+                accused = accused or pods_of_named_queue(error, self._context.pods, self._ledger)
                 if not accused:
                     raise
-                self._ledger.mark_stale()
                 self._set_aside_all(accused, error, now)
         return step()
 
@@ -257,7 +273,7 @@ class Barrier:
         self._ledger.mark_stale()
         uid = getattr(getattr(effect, "pod", None), "uid", "")
         accused = self._accused(error) or ({uid} if self._is_known(uid) else set())
-        if not accused:
+        if not accused and not self._trials.convict(error, now):
             raise error
         self._set_aside_all(accused, error, now)
         if uid in accused or not self._is_known(uid):
@@ -318,13 +334,16 @@ class Barrier:
         return None if placed is None else placed.pod
 
     def _set_aside_all(self, uids: Iterable[str], error: Exception, now: float) -> None:
-        for uid in sorted(uids):
-            if (pod := self._pod(uid)) is not None:
-                self._set_aside_pod(pod, None, error, now)
+        accused = [pod for uid in sorted(uids) if (pod := self._pod(uid)) is not None]
+        for pod in accused:
+            self._set_aside_pod(pod, None, error, now)
+        self._trials.on_fault([_key(pod) for pod in accused], error, now)
 
     def _set_aside_pod(self, pod: Pod, before: Pod | None, error: Exception, now: float) -> None:
         node = pod.spec.node_name or self._promised_node(pod.metadata.uid)
-        self._note(self.pod_kind, pod, error, now, partial(self._retry_pod, pod))
+        self._notes.note(self.pod_kind, pod, error, now, partial(self._retry_pod, pod))
+        with suppress(Exception):
+            self._rollback.unreserve(pod.metadata.uid)
         self._forget(pod, now)
         if not node or pod.terminal:
             return
@@ -348,31 +367,6 @@ class Barrier:
     def _forget(self, pod: Pod, now: float) -> None:
         """Take a pod out of all books, of which any may have it or not."""
         succeeds(self.pod_kind.deleted, pod, now)
-
-    def _note(
-        self,
-        kind: WatchedKind[Any],
-        obj: Any,
-        error: Exception,
-        now: float,
-        retry: Callable[[float], None] | None = None,
-    ) -> None:
-        about = kind.about(obj.metadata)
-        content = content_of(obj)
-        if isinstance(error, UnreadableError):
-            retry = None  # only a change of it helps
-        found = self.quarantine.add(about, error, now, retry, content)
-        self.suspects[found.key] = content
-        if found.is_news:
-            self._tell(found, obj)
-
-    def _tell(self, found: QuarantinedObject, obj: Any) -> None:
-        waits = isinstance(obj, Pod) and not obj.spec.node_name
-        if waits and obj.spec.scheduler_name in self._schedulers:
-            with suppress(Exception):  # a condition is more than an event, where one can be made
-                self._context.outbox.extend(pod_events.set_aside(obj, found.message))
-                return
-        self._context.outbox.append(quarantined_event(found))
 
     def _retry(self, kind: WatchedKind[T], obj: T, before: T | None, now: float) -> None:
         try:
@@ -400,3 +394,7 @@ class Barrier:
         else:
             if pod.metadata.uid not in self._context.pods:
                 self.release(self.pod_kind, pod)
+
+
+def _key(pod: Pod) -> QuarantineKey:
+    return "Pod", pod.metadata.namespace, pod.metadata.name

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from arranger.api.quarantine import QuarantineKey
 from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.gang.manager import GangManager
 from arranger.engine.phases import Phase
 from arranger.engine.pod.node_release import NodeRelease
@@ -51,12 +52,8 @@ class Rollback:
             if member.phase is Phase.RESERVED or stranded:
                 if not self._release.release_node(member, now):
                     continue
-            elif (
-                member.phase is Phase.QUEUED
-                and uid in context.cluster
-                and uid not in self._nominator
-            ):
-                self._cycle.unreserve(member)
+            else:
+                self.unreserve(uid)
             if member.phase is Phase.QUEUED:
                 waiting.append(member)
         entities = [self._requeuer.entity_for(member, now) for member in waiting]
@@ -64,3 +61,26 @@ class Rollback:
             entity.count_loss()
             entity.last_attempt = now
             self._requeuer.enqueue(entity, now)
+
+    def unreserve(self, uid: str) -> None:
+        """Take back what an attempt has reserved for a pod of ours, and not yet noted."""
+        member = self._context.pods.get(uid)
+        if (
+            member is not None
+            and member.phase is Phase.QUEUED
+            and uid in self._context.cluster
+            and uid not in self._nominator
+        ):
+            self._cycle.unreserve(member)
+
+    def hurry(self, key: QuarantineKey) -> None:
+        """Try a pod now that waits for its back-off to end."""
+        kind, namespace, name = key
+        if kind != "Pod":
+            return
+        for member in self._context.pods.values():
+            meta, entity = member.pod.pod.metadata, member.entity
+            if (meta.namespace, meta.name) == (namespace, name):
+                if entity is not None and entity.state is QueueState.BACKOFF:
+                    self._queue.activate(entity)
+                return

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from arranger.api.types.core import Container, Node, Pod, PodSpec
+from arranger.api.types.core import Container, LabelSelector, Node, Pod, PodSpec
+from arranger.api.types.disruption_budgets import PodDisruptionBudget, PodDisruptionBudgetSpec
+from arranger.api.types.resource_claims import ResourceClaim
 
 T = TypeVar("T")
 
@@ -70,3 +72,19 @@ def content_of(obj: Any) -> Hashable:
     if isinstance(obj, Pod):
         state["phase"] = status.get("phase", "")
     return msgspec.json.encode(state)
+
+
+def stand_in(obj: Any) -> Any:
+    """What counts in place of an object that is set aside; None where nothing does.
+
+    What it protects stays protected, and what it holds stays taken.
+    """
+    meta = msgspec.structs.replace(obj.metadata, labels={}, annotations={})
+    match obj:
+        case PodDisruptionBudget():
+            everything = PodDisruptionBudgetSpec(selector=LabelSelector())
+            return PodDisruptionBudget(meta, everything)
+        case ResourceClaim() if obj.status.allocation is not None:
+            return ResourceClaim(meta, status=obj.status)
+        case _:
+            return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -22,7 +22,7 @@ from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects, key_of
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.tenant_handlers import TenantHandlers
-from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
+from arranger.engine.handlers.watched_kinds import WatchedKind, WatchedKinds, watched_kind
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.cluster_events import node_change, object_change, quota_change
@@ -64,7 +64,7 @@ class EventHandlers:
 
     Attributes:
         pods: takes in what concerns pods.
-        kinds: who hears of objects of each kind.
+        kinds: who hears of objects of each kind; empty when given, for others to look them up.
     """
 
     _initial: InitialObjects
@@ -80,10 +80,10 @@ class EventHandlers:
     _barrier: EventBarrier
     _tenants: TenantHandlers
     pods: PodHandlers
-    kinds: Mapping[type[Any], WatchedKind[Any]] = field(init=False)
+    kinds: WatchedKinds
 
     def __post_init__(self) -> None:
-        self.kinds = self._watched_kinds()
+        self.kinds.update(self._watched_kinds())
 
     @property
     def started(self) -> bool:

@@ -60,6 +60,10 @@ class WatchedKind(Generic[T]):
         return ObjectReference(self.api_version, self.kind, metadata.namespace, name, uid)
 
 
+#: All of them, by the types of their objects.
+WatchedKinds = dict[type[Any], WatchedKind[Any]]
+
+
 def watched_kind(
     of: type[T], updated: Callable[[T, float], None], deleted: Callable[[T, float], None]
 ) -> WatchedKind[T]:

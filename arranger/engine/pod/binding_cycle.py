@@ -71,6 +71,7 @@ class BindingCycle:
         try:
             refusal = self._run_pre_bind(member)
         except PluginFailureError as error:
+            self._context.record_failure(member.pod.pod, error)
             self.roll_back(member, str(error), now)
             return
         if refusal is not None:
@@ -199,6 +200,7 @@ class BindingCycle:
                     self.roll_back(member, _pre_bind_error(plugin, answer.message()), now)
                     return
         except PluginFailureError as error:
+            self._context.record_failure(member.pod.pod, error)
             self.roll_back(member, str(error), now)
             return
         self._pre_bind_waits.pop(member.uid, None)
@@ -226,6 +228,7 @@ class BindingCycle:
                     self._effects.send(member.binding, self, member)
                     return
         except PluginFailureError as error:
+            self._context.record_failure(member.pod.pod, error)
             self.roll_back(member, str(error), now)
             return
         self.roll_back(member, "no Bind plugin took the pod", now)

@@ -87,6 +87,7 @@ class SchedulingCycle:
         self.cluster = context.cluster
         self._clock = context.clock
         self._pods = context.pods
+        self._record_failure = context.record_failure
         self._extenders = context.extenders
         self._nominator = nominator
         self._policy = policy
@@ -174,7 +175,7 @@ class SchedulingCycle:
         try:
             return self._run_post_filter(member, decision)
         except PluginFailureError as failure:
-            return CycleError(str(failure))
+            return self._failed(member, failure)
 
     def place(
         self, member: QueuedPod, within: RowMask | None = None
@@ -200,16 +201,18 @@ class SchedulingCycle:
             row = self._select_node(member, evaluation, masks, extender_result)
             if row < 0:
                 return Infeasible(evaluation, self._diagnose(evaluation, masks, extender_result))
-        except PluginFailureError as failure:
-            return CycleError(str(failure))
         except Exception as error:
-            # Vectorised plugins run inside the evaluation; whichever raised, the pod must not
-            # be lost and the others must go on.
-            return CycleError(f"{type(error).__name__}: {error}")
+            # Whichever vectorised plugin raised, the pod must not be lost, nor hold others up.
+            return self._failed(member, error)
         try:
             return self._reserve(member, evaluation.state, self.cluster.table.name(row))
         except PluginFailureError as failure:
-            return CycleError(str(failure))
+            return self._failed(member, failure)
+
+    def _failed(self, member: QueuedPod, error: Exception) -> CycleError:
+        self._record_failure(member.pod.pod, error)
+        name = "" if isinstance(error, PluginFailureError) else f"{type(error).__name__}: "
+        return CycleError(f"{name}{error}")
 
     def evaluate(self, profile: Profile, pod: PodInfo, sign: Hashable | None) -> Evaluation:
         """The evaluation of the pod's class, brought up to date."""

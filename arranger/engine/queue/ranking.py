@@ -22,6 +22,7 @@ def set_rank(entity: QueuedEntity, share_of: Callable[[QueuedEntity], float]) ->
         turn = plugin.shared_turn(queued)
     except Exception as error:
         entity.plugin_error = error_text(plugin.name, "QueueSort", error)
+        entity.plugin_fault = error
         entity.rank = (2,)
         return
     if turn is not None:

@@ -26,7 +26,7 @@ class Requirements:
             try:
                 refusal = _run_pre_enqueue(member)
             except PluginFailureError as error:
-                entity.plugin_error = str(error)
+                entity.plugin_error, entity.plugin_fault = str(error), error
                 return []
             if refusal is None:
                 entity.mark_ready(member)

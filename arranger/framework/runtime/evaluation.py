@@ -20,7 +20,7 @@ from arranger.framework.interface import DependsOn, Plugin, PreFilterResult, ove
 from arranger.framework.runtime.plugin_errors import plugin_errors
 from arranger.framework.runtime.pre_filter import run_pre_filter
 from arranger.framework.runtime.profile import Profile
-from arranger.framework.runtime.run import run_filter, run_score
+from arranger.framework.runtime.run import explain_filter, run_filter, run_pre_score, run_score
 from arranger.framework.status import Code, CycleState, Status
 
 #: With more than this share of the rows changed, redoing all of them costs no more.
@@ -117,7 +117,7 @@ class Evaluation:
         for plugin in _in_order_of_explanation(self._filters):
             if not undecided.any() and not plugin.explains_first:
                 continue
-            rejections, index_here = run_filter(plugin, self.state, self._pod, view).rejections()
+            rejections, index_here = explain_filter(plugin, self.state, self._pod, view)
             hit = undecided & (index_here >= 0)
             if hit.any():
                 told, places = np.unique(index_here[hit], return_inverse=True)
@@ -222,10 +222,8 @@ class Evaluation:
 
     def _pre_scores_unchanged(self, view: NodeView) -> bool:
         for plugin in self._cluster_pre_scorers:
-            name = plugin.name
-            with plugin_errors(name, "PreScore"):
-                answer = plugin.pre_score(self.state, self._pod, view, self.feasible)
-            if _is_skip(answer) != (name in self._skipped_scores):
+            answer = run_pre_score(plugin, self.state, self._pod, view, self.feasible)
+            if _is_skip(answer) != (plugin.name in self._skipped_scores):
                 return False
         return True
 
@@ -257,9 +255,9 @@ class Evaluation:
         view = NodeView(self._cluster.table)
         self._skipped_scores = set[str]()
         for plugin in self._profile.plugins_at("pre_score"):
-            with plugin_errors(plugin.name, "PreScore"):
-                if _is_skip(plugin.pre_score(self.state, self._pod, view, self.feasible)):
-                    self._skipped_scores.add(plugin.name)
+            answer = run_pre_score(plugin, self.state, self._pod, view, self.feasible)
+            if _is_skip(answer):
+                self._skipped_scores.add(plugin.name)
         weights = self._profile.weights
         self._use_scorers(
             tuple(

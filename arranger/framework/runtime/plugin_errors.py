@@ -4,7 +4,15 @@ from __future__ import annotations
 
 
 class PluginFailureError(Exception):
-    """A plugin raised; the text says which, where and what."""
+    """A plugin raised; the text says which, where and what.
+
+    Attributes:
+        node: the name of a node about which it raised; "" where it was not about any.
+    """
+
+    def __init__(self, text: str, node: str = "") -> None:
+        super().__init__(text)
+        self.node = node
 
 
 def error_text(plugin: str, point: str, error: Exception) -> str:

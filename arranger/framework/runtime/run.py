@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
@@ -26,16 +28,61 @@ def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView)
     try:
         if overrides(plugin, "filter"):
             return plugin.filter(state, pod, nodes)
-        rejected = {
-            place: status
-            for place, node in nodes.nodes()
-            if (status := plugin.filter_node(state, pod, node)) is not None and status.rejected
-        }
+        return _filter(plugin, state, pod, nodes)
     except Exception as error:
-        raise PluginFailureError(error_text(plugin.name, "Filter", error)) from error
+        node = _node_at_fault(nodes, lambda view, _: _filter(plugin, state, pod, view))
+        raise PluginFailureError(error_text(plugin.name, "Filter", error), node) from error
+
+
+def explain_filter(
+    plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView
+) -> GroupedRejections:
+    """The reasons of the plugin's Filter, and which of them each node is rejected for.
+
+    Raises:
+        PluginFailureError: it raised.
+    """
+
+    def explain(view: NodeView, _: object = None) -> GroupedRejections:
+        return _filter(plugin, state, pod, view).rejections()
+
+    try:
+        return explain(nodes)
+    except Exception as error:
+        node = _node_at_fault(nodes, explain)
+        raise PluginFailureError(error_text(plugin.name, "Filter", error), node) from error
+
+
+def _filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
+    if overrides(plugin, "filter"):
+        return plugin.filter(state, pod, nodes)
+    rejected = {
+        place: status
+        for place, node in nodes.nodes()
+        if (status := plugin.filter_node(state, pod, node)) is not None and status.rejected
+    }
     passes = nodes.full_mask()
     passes[list(rejected)] = False
     return FilterResult(passes, lambda: _group_statuses(rejected, nodes.length))
+
+
+def run_pre_score(
+    plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+) -> Status | None:
+    """The plugin's PreScore.
+
+    Raises:
+        PluginFailureError: it raised.
+    """
+    try:
+        return plugin.pre_score(state, pod, nodes, feasible)
+    except Exception as error:
+
+        def again(view: NodeView, places: IntArray) -> object:
+            return plugin.pre_score(state, pod, view, feasible[places])
+
+        node = _node_at_fault(nodes, again)
+        raise PluginFailureError(error_text(plugin.name, "PreScore", error), node) from error
 
 
 def run_score(
@@ -49,13 +96,47 @@ def run_score(
     try:
         if overrides(plugin, "score"):
             return plugin.score(state, pod, nodes, feasible)
-        scores = np.zeros(nodes.length, dtype=np.int64)
-        for place, node in nodes.nodes():
-            if feasible[place]:
-                scores[place] = plugin.score_node(state, pod, node)
-        return scores
+        return _score(plugin, state, pod, nodes, feasible)
     except Exception as error:
-        raise PluginFailureError(error_text(plugin.name, "Score", error)) from error
+
+        def again(view: NodeView, places: IntArray) -> IntArray:
+            return _score(plugin, state, pod, view, feasible[places])
+
+        node = _node_at_fault(nodes, again)
+        raise PluginFailureError(error_text(plugin.name, "Score", error), node) from error
+
+
+def _score(
+    plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+) -> IntArray:
+    if overrides(plugin, "score"):
+        return plugin.score(state, pod, nodes, feasible)
+    scores = np.zeros(nodes.length, dtype=np.int64)
+    for place, node in nodes.nodes():
+        if feasible[place]:
+            scores[place] = plugin.score_node(state, pod, node)
+    return scores
+
+
+def _node_at_fault(nodes: NodeView, again: Callable[[NodeView, IntArray], object]) -> str:
+    """The name of a node that is enough for what has raised to raise; "" if none is, or all are."""
+
+    rows: IntArray = np.arange(nodes.table.size, dtype=np.int64)[nodes.rows]
+
+    def raises(places: IntArray) -> bool:
+        try:
+            again(NodeView(nodes.table, rows[places]), places)
+        except Exception:
+            return True
+        return False
+
+    places: IntArray = np.flatnonzero(nodes.alive)
+    if not len(places) or raises(places[:0]):
+        return ""
+    while len(places) > 1:
+        half = len(places) // 2
+        places = places[:half] if raises(places[:half]) else places[half:]
+    return nodes.table.name(rows[places[0]].item()) if raises(places) else ""
 
 
 def _group_statuses(answers: dict[int, Status], length: int) -> GroupedRejections:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from operator import itemgetter
 from typing import Any, Generic, Protocol, TypeVar
 
 from arranger.kube.watch.decoder import KubeObject, T, UndecodableObject
@@ -132,12 +133,28 @@ class Informer(Generic[T]):
             self.faults.on_gone(self._undecodable.pop(key))
         for bad in undecodable:
             self._skip(bad)
-        if self.sort_by is not None:
-            objects = sorted(objects, key=self.sort_by)
+        objects, failed = self._in_order(objects)
         for obj in objects:
             self._update(obj)
+        for obj, error in failed:
+            before = self._objects.get(self.key(obj))
+            self._objects[self.key(obj)] = obj
+            self.faults.on_update_fault(obj, before, error)
         self.synced = True
         self.notify()
+
+    def _in_order(self, objects: list[T]) -> tuple[list[T], list[tuple[T, Exception]]]:
+        """The objects of a full state, and those whose place among them cannot be worked out."""
+        if self.sort_by is None:
+            return objects, []
+        placed, failed = [], []
+        for obj in objects:
+            try:
+                placed.append((self.sort_by(obj), obj))
+            except Exception as error:
+                failed.append((obj, error))
+        placed.sort(key=itemgetter(0))
+        return [obj for _, obj in placed], failed
 
     def applied(self, obj: T | UndecodableObject) -> None:
         """An object was added or modified; of an undecodable one the last known state stays."""

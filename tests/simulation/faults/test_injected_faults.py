@@ -164,14 +164,10 @@ class FaultyWorld:
         return [name for name in self.others if not self.sim.node_of(name)]
 
     def _check_told(self) -> None:
-        events = [e for e in self.sim.cluster.objects("events") if self._is_about_victim(e)]
-        reasons = {event["reason"] for event in events}
+        told = {pod.manifest()["metadata"]["name"] for pod in self.victim.pods()}
+        events = self.sim.cluster.objects("events", "events.k8s.io")
+        reasons = {event["reason"] for event in events if event["regarding"]["name"] in told}
         assert reasons & set(REASONS) or self.sim.node_of("victim"), reasons
-
-    @staticmethod
-    def _is_about_victim(event: dict[str, object]) -> bool:
-        about = event.get("regarding") or event.get("involvedObject")
-        return isinstance(about, dict) and about["name"] == "victim"
 
 
 #: Faults that hurt others once.

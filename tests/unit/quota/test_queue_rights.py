@@ -8,6 +8,14 @@ import msgspec
 import pytest
 
 from arranger.api.types.core import Namespace
+from arranger.api.types.pod_groups import (
+    AnyPodGroup,
+    CommunityPodGroup,
+    SigsPodGroup,
+    VolcanoPodGroup,
+)
+from arranger.cluster.node_table import NodeTable
+from arranger.quota.ledger import QuotaLedger
 from arranger.quota.queue_spec import read_queue
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.unit.quota.test_ledger import QuotaHarness
@@ -130,3 +138,28 @@ def test_what_is_wrong_with_rights_is_told() -> None:
         "spec.namespaceSelector: team Is x: matches nothing",
         "spec.serviceTypes: Training is unknown",
     ]
+
+
+class OneGroup:
+    """All pods are of one PodGroup."""
+
+    def __init__(self, group: AnyPodGroup) -> None:
+        self._group = group
+
+    def pod_group_of(self, uid: str) -> AnyPodGroup:
+        return self._group
+
+
+@pytest.mark.parametrize("kind", [SigsPodGroup, CommunityPodGroup, VolcanoPodGroup])
+@pytest.mark.parametrize("named", ["", "open", "ml"])
+def test_a_group_is_in_the_queue_of_its_pods(kind: type[AnyPodGroup], named: str) -> None:
+    manifest = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"queue": named}}
+    group = msgspec.convert(manifest, kind)
+    ledger = QuotaLedger(NodeTable(), pod_groups=OneGroup(group))
+    ledger.set_queue(a_queue("open"))
+    ledger.set_queue(a_queue("ml", namespaceSelector=ML))
+    ledger.rights.set_namespace(namespace("default"))
+    pod = a_pod().info()
+    queue, is_stated = ledger.queue_of_group(group)
+    assert queue == ledger.queue_name(pod) == ("open" if named == "open" else "default")
+    assert is_stated == (queue == ledger.stated_queue(pod))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from arranger.embedded.crd import cel_evaluator
 from arranger.embedded.crd.cel_rules import SchemaError
 from arranger.embedded.crd.schema import CustomSchema
 
@@ -152,6 +153,44 @@ def test_what_is_no_quantity_refuses_the_object(rule: str, why: str) -> None:
     [error] = schema(rule).validate(an_object(SPEC))
     assert error.type == "FieldValueInvalid"
     assert why in error.message
+
+
+LOST = {
+    "self.list.all(x, 1 / 0 == x)": "division by zero",
+    " && ".join(["1 / 0 == 1"] * 60): "division by zero",
+    " || ".join(["1 / 0 == 1"] * 60): "division by zero",
+    "[" + ", ".join(map(str, range(100))) + "].exists(x, 1 / 0 == x)": "division by zero",
+    "self.words.all(x, x)": "no such overload",
+}
+
+
+@pytest.mark.parametrize(("rule", "why"), LOST.items())
+def test_of_many_errors_the_first_is_told(rule: str, why: str) -> None:
+    [error] = schema(rule).validate(an_object(SPEC))
+    assert why in error.message
+    assert len(error.message) < 2500
+
+
+FOUND = (
+    "self.words.exists(x, x == 'b' || 1 / 0 == 1)",
+    "!self.words.all(x, x == 'b' && 1 / 0 == 1)",
+    "true || 1 / 0 == 1",
+    "1 / 0 == 1 || true",
+    "!(1 / 0 == 1 && false)",
+    "[].all(x, 1 / 0 == x) && ![].exists(x, 1 / 0 == x)",
+)
+
+
+@pytest.mark.parametrize("rule", FOUND)
+def test_an_error_that_does_not_matter_is_none(rule: str) -> None:
+    assert schema(rule).validate(an_object(SPEC)) == []
+
+
+def test_a_rule_that_takes_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cel_evaluator, "MAX_STEPS", 1_000)
+    long = "self.list.all(x, self.list.all(y, self.list.all(z, self.list.all(u, x + y > 0))))"
+    [error] = schema(f"{long} || true").validate(an_object(SPEC))
+    assert "call cost exceeds limit" in error.message
 
 
 def test_rules_say_nothing_of_what_is_not_there() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from arranger.kube.watch.decoder import PartialMetadata
-from arranger.kube.watch.informer import Informer, namespaced_name, uid_of
+from arranger.kube.watch.informer import Informer, RaiseFaults, namespaced_name, uid_of
 
 
 class Thing(msgspec.Struct):
@@ -91,3 +91,28 @@ def test_it_notifies_after_each_delivery_even_of_an_empty_state() -> None:
     informer.applied(thing("a", 2))
     informer.deleted(thing("b"))
     assert calls == [0, 2, 3, 4]
+
+
+class Faults(RaiseFaults[Thing]):
+    """Notes about whom a fault was reported, and with which last state."""
+
+    def __init__(self) -> None:
+        self.met: list[tuple[str, Thing | None]] = []
+
+    def on_update_fault(self, obj: Thing, before: Thing | None, error: Exception) -> None:
+        self.met.append((obj.metadata.name, before))
+
+
+def test_an_object_without_a_place_in_the_order_is_a_fault_of_its_own() -> None:
+    def size(each: Thing) -> int:
+        if each.metadata.name == "odd":
+            raise OverflowError
+        return each.size
+
+    handler, faults = Recorder(), Faults()
+    informer = Informer[Thing](handler, sort_by=size, faults=faults)
+    informer.replaced([thing("b", 2), thing("odd"), thing("a", 1)], "1")
+    assert handler.take() == ["+a=1", "+b=2"]
+    assert faults.met == [("odd", None)]
+    informer.deleted(thing("odd"))
+    assert handler.take() == ["-odd=1"]

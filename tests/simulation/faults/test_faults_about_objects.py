@@ -1,0 +1,273 @@
+"""Faults of our own code about an object that is no pod: pods that do not need it go on.
+
+As :mod:`tests.simulation.faults.test_injected_faults`, with a victim of another kind: whatever is
+given it raises, so that perhaps every attempt of every pod does. Then it is the victim that is set
+aside, not one pod after another. ``ARRANGER_INJECTED_FAULTS`` says how many are tried; 0 for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from arranger.embedded.kubelet import HollowKubelets
+from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.embedded.virtual_time import virtual_now
+from tests import devices, storage
+from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_pod_group
+from tests.faults.callables import Callee, Fault, recorded
+from tests.queueing import a_queue_manifest
+from tests.simulation.harnesses.gangs import DEFINITIONS, members, of_pod_group
+from tests.simulation.harnesses.preemption import with_priority
+from tests.simulation.harnesses.simulation import MERGE, VIRTUAL_TIME, Object, SimulationHarness
+from tests.simulation.harnesses.volumes import VolumeHarness
+
+pytestmark = VIRTUAL_TIME
+
+COUNT = int(os.environ.get("ARRANGER_INJECTED_FAULTS", "4"))
+NODES = 4
+
+
+@dataclass(frozen=True)
+class Victim:
+    """An object called ``victim``, and pods that need it and may suffer with it.
+
+    Attributes:
+        path: where it is edited in the end.
+    """
+
+    manifest: Callable[[], Object]
+    path: str
+    pods: Callable[[], list[PodBuilder]] = list
+    claims: Callable[[], list[storage.ClaimBuilder]] = list
+
+
+def _small_node(name: str) -> NodeBuilder:
+    return a_node(name).offers(cpu=6, pods=20).labelled(disk="small").in_zone("z")
+
+
+def _budget() -> Object:
+    selector = {"matchLabels": {"app": "low"}}
+    meta = {"name": "victim", "namespace": "default"}
+    head = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta}
+    return {**head, "spec": {"selector": selector, "maxUnavailable": 1}}
+
+
+def _plain(builder: Any) -> Object:
+    manifest: Object = builder.manifest()
+    manifest["metadata"].pop("resourceVersion", None)
+    manifest["metadata"].pop("uid", None)
+    return manifest
+
+
+def _namespace() -> Object:
+    meta = {"name": "victim", "labels": {"team": "a"}}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+
+
+def _user(name: str = "user") -> PodBuilder:
+    return a_pod(name).needs(cpu=1)
+
+
+VICTIMS = {
+    "a node": Victim(
+        lambda: _plain(_small_node("victim")),
+        "/api/v1/nodes/victim",
+    ),
+    "a volume": Victim(
+        lambda: _plain(storage.a_volume("victim", of="hand")), "/api/v1/persistentvolumes/victim"
+    ),
+    "a claim of a volume": Victim(
+        lambda: _plain(storage.a_claim("victim", of="hand")),
+        "/api/v1/namespaces/default/persistentvolumeclaims/victim",
+        lambda: [_user().with_claim("victim")],
+    ),
+    "a storage class": Victim(
+        lambda: _plain(storage.a_class("victim")),
+        "/apis/storage.k8s.io/v1/storageclasses/victim",
+        lambda: [_user().with_claim("of-victim")],
+        lambda: [storage.a_claim("of-victim", of="victim")],
+    ),
+    "a slice of devices": Victim(
+        lambda: _plain(devices.a_slice("n0", "a", "b", name="victim")),
+        "/apis/resource.k8s.io/v1/resourceslices/victim",
+    ),
+    "a claim of devices": Victim(
+        lambda: _plain(devices.a_claim("victim").asks()),
+        "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/victim",
+        lambda: [devices.claiming(_user(), "victim")],
+    ),
+    "a disruption budget": Victim(
+        _budget, "/apis/policy/v1/namespaces/default/poddisruptionbudgets/victim"
+    ),
+    "a namespace": Victim(_namespace, "/api/v1/namespaces/victim"),
+    "a queue": Victim(
+        lambda: a_queue_manifest("victim", weight=1),
+        "/apis/scheduling.volcano.sh/v1beta1/queues/victim",
+        lambda: [_user().in_queue("victim")],
+    ),
+    "a pod group": Victim(
+        lambda: _plain(a_pod_group("victim", least=2)),
+        "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/podgroups/victim",
+        lambda: of_pod_group("victim", 2),
+    ),
+}
+
+
+class World:
+    """A small cluster in which pods of others look at the victim in every way there is."""
+
+    def __init__(self, victim: Victim) -> None:
+        self.sim = SimulationHarness()
+        self.victim = victim
+        self.others: list[str] = []
+        self.restarts = 0
+
+    def _set_up(self) -> None:
+        sim = self.sim
+        for definition in DEFINITIONS:
+            sim.cluster.create(definition)
+        head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        for value in (0, 9):
+            sim.cluster.create({**head, "metadata": {"name": f"p{value}"}, "value": value})
+        sim.create(
+            *(_small_node(f"n{n}") for n in range(NODES)),
+            a_node("big").offers(cpu=4, pods=20).labelled(disk="big"),
+            storage.a_class("hand", by="kubernetes.io/no-provisioner"),
+            *self.victim.claims(),
+            devices.a_device_class(),
+            *(devices.a_slice(f"n{n}", "a", "b") for n in range(1, NODES)),
+        )
+        for name in ("one", "two"):
+            sim.create(storage.a_volume(name, of="hand"), storage.a_claim(name, of="hand"))
+            sim.create(storage.a_volume(f"spare-{name}", of="hand"))
+            sim.create(devices.a_claim(f"cards-{name}").asks())
+        sim.cluster.create(a_queue_manifest("q", weight=1))
+        sim.cluster.create(self.victim.manifest())
+        low = a_pod("low").needs(cpu=4).on("big").labelled(app="low")
+        sim.create(*with_priority(0, low.with_spec(terminationGracePeriodSeconds=0)))
+        self._create(a_pod("early").needs(cpu=1))
+
+    async def run(self, fault: Fault | None) -> None:
+        """Let it all happen, with the fault inside if given; then lift it and edit the victim."""
+        self._set_up()
+        volumes = VolumeHarness(self.sim).loop
+        async with volumes.running(), self._kubelets(), self.sim.scheduler() as scheduler:
+            if fault is None:
+                await self._happen()
+            else:
+                with fault.injected():
+                    await self._happen()
+                    await self.sim.until(lambda: not self._unbound(), within=60)
+                change = {"metadata": {"labels": {"edited": "yes"}}}
+                self.sim.request("PATCH", self.victim.path, change, MERGE)
+            await self.sim.until(lambda: not self._unbound(), within=60)
+            await self.sim.until(lambda: not scheduler.engine.barrier.quarantine, within=800)
+            scheduler.engine.check_consistent()
+            self.restarts = scheduler.core_restarts
+
+    @asynccontextmanager
+    async def _kubelets(self) -> AsyncIterator[None]:
+        kubelets = HollowKubelets(InProcessTransport(self.sim.cluster), now=virtual_now)
+        running = asyncio.create_task(kubelets.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+
+    def _create(self, *pods: PodBuilder) -> None:
+        self.sim.create(*(pod.selects(disk="small") for pod in pods))
+        self.others += [pod.manifest()["metadata"]["name"] for pod in pods]
+
+    async def _happen(self) -> None:
+        sim = self.sim
+        await asyncio.sleep(1)
+        sim.create(*self.victim.pods())
+        self._create(a_pod("lone-1").needs(cpu=1), *members("g", 3))
+        near = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "disk"}
+        near |= {"namespaceSelector": {"matchLabels": {"team": "a"}}}
+        wish = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+        self._create(a_pod("choosy").needs(cpu=1).with_spec(affinity=wish))
+        sim.create(*with_priority(9, a_pod("high").needs(cpu=4).selects(disk="big")))
+        self.others.append("high")
+        await asyncio.sleep(1)
+        sim.patch("node", "n1", {"metadata": {"labels": {"zone": "a"}}})
+        self._create(a_pod("lone-2").needs(cpu=1).in_queue("q"))
+        self._create(a_pod("store-1").with_claim("one"), a_pod("store-2").with_claim("two"))
+        for name in ("one", "two"):
+            self._create(devices.claiming(a_pod(f"cards-{name}").needs(cpu=1), f"cards-{name}"))
+        await asyncio.sleep(2)
+        change = {"metadata": {"labels": {"color": "red"}}}
+        sim.request("PATCH", self.victim.path, change, MERGE)
+        sim.delete("pod", "lone-1")
+        self.others.remove("lone-1")
+        self._create(*members("h", 2), a_pod("lone-3").needs(cpu=2))
+        await asyncio.sleep(12)
+
+    def _unbound(self) -> list[str]:
+        return [name for name in self.others if not self.sim.node_of(name)]
+
+
+def sample(found: set[Callee], rng: random.Random) -> list[tuple[Callee, bool, int | None]]:
+    """Some of the faults that there can be; not in what only hands all nodes on to plugins."""
+    all_of_them = [
+        (callee, after, times)
+        for callee in sorted(found)
+        if not callee.module.startswith("arranger.framework.runtime")
+        for after in (False, True)
+        for times in (None, 1)
+    ]
+    return rng.sample(all_of_them, min(COUNT or len(all_of_them), len(all_of_them)))
+
+
+@pytest.mark.parametrize("name", VICTIMS)
+async def test_whatever_raises_about_an_object_pods_that_do_not_need_it_go_on(name: str) -> None:
+    with recorded("victim") as found:
+        await World(VICTIMS[name]).run(None)
+    assert len(found) > 5, "the victim was hardly looked at"
+    rng = random.Random(zlib.crc32(name.encode()))
+    for callee, after, times in sample(found, rng):
+        await inject_one(name, Fault(callee, "victim", after, times))
+
+
+async def inject_one(name: str, fault: Fault) -> World:
+    """Run the world of a victim with a fault."""
+    world = World(VICTIMS[name])
+    try:
+        await world.run(fault)
+    except BaseException as error:
+        error.add_note(f"{name}: {fault}; not bound: {world._unbound()}")
+        raise
+    return world
+
+
+#: Faults that hurt others once.
+FOUND: list[tuple[str, Callee, bool, int | None]] = [
+    ("a node", Callee("arranger.plugins.nodes.taint_toleration", "TaintToleration", "filter"), *f)
+    for f in ((False, None), (True, None))
+] + [
+    (name, Callee(module, owner, method), after, None)
+    for name, module, owner, method, after in (
+        ("a node", "arranger.plugins.resources.node_resources_fit", "", "_lack", False),
+        ("a node", "arranger.engine.pod.scheduling_cycle", "SchedulingCycle", "_reserve", True),
+        ("a queue", "arranger.engine.queue.queue_order", "FairShareOrder", "queue_rank", False),
+    )
+]
+
+
+@pytest.mark.parametrize(("name", "callee", "after", "times"), FOUND, ids=str)
+async def test_so_it_is_where_others_suffered_once(
+    name: str, callee: Callee, after: bool, times: int | None
+) -> None:
+    fault = Fault(callee, "victim", after, times)
+    await inject_one(name, fault)
+    assert fault.met

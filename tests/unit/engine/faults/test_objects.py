@@ -1,0 +1,117 @@
+"""What every attempt raises with is set aside itself, and pods that do not need it go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.engine.faults.states import stand_in
+from arranger.framework.interface import Plugin
+from tests import devices
+from tests.builders import PodBuilder, a_node, a_pod
+from tests.unit.engine.harness import EngineHarness, event_notes, placements, small_profile
+
+MakeHarness = Callable[..., EngineHarness]
+
+
+class Breaks(Plugin):
+    """Raises about pods and nodes labelled ``odd``.
+
+    Attributes:
+        mended: whether it raises no more.
+    """
+
+    def __init__(self) -> None:
+        self.mended = False
+
+    def filter_node(self, state: Any, pod: Any, node: Any) -> None:
+        labels = pod.pod.metadata.labels | node.labels
+        if "odd" in labels and not self.mended:
+            raise RecursionError("deep")
+
+
+ODD_NODES = [a_node(f"a-{n}").labelled(odd="yes") for n in range(2)]
+NODES = [a_node(f"n-{n}") for n in range(6)]
+
+
+def tenants(count: int) -> list[PodBuilder]:
+    return [a_pod(f"p{n}").in_namespace(f"team-{n % 2}").needs(cpu=1) for n in range(count)]
+
+
+def names_in_quarantine(harness: EngineHarness) -> dict[str, int]:
+    return dict(harness.engine.barrier.quarantine.count())
+
+
+@pytest.mark.parametrize("odd", [1, 2])
+def test_nodes_about_which_every_attempt_raises_are_set_aside_at_once(
+    make_harness: MakeHarness, odd: int
+) -> None:
+    plugin = Breaks()
+    harness = make_harness(small_profile(plugin))
+    harness.observe(*ODD_NODES[:odd], *NODES, *tenants(6))
+    said = harness.run()
+
+    assert sorted(pod for pod, _ in placements(said)) == [f"p{n}" for n in range(6)]
+    assert names_in_quarantine(harness) == {"Node": odd}
+    assert [reason for reason, _ in event_notes(said)].count("Quarantined") == odd
+    harness.settle_all(said)
+
+    # They count again after a second; whoever raises with them then sets them aside for longer.
+    harness.advance_to(1)
+    assert harness.engine.cluster.table.count == len(NODES) + odd
+    harness.observe(a_pod("late").in_namespace("team-0").needs(cpu=1))
+    assert len(placements(harness.run())) == 1
+    assert harness.engine.cluster.table.count == len(NODES)
+
+    plugin.mended = True
+    for _ in range(20):
+        harness.advance_to(harness.engine.next_timer() or harness.now)
+    assert names_in_quarantine(harness) == {}
+    assert harness.engine.cluster.table.count == len(NODES) + odd
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["the only one", "among others"])
+def test_for_pods_that_raise_with_every_node_no_node_is_missed(
+    make_harness: MakeHarness, alone: bool
+) -> None:
+    harness = make_harness(small_profile(Breaks()))
+    bad = [pod.labelled(odd="yes") for pod in tenants(4)]
+    harness.observe(*NODES, *bad)
+    harness.run()
+    for n in range(30):
+        harness.advance_to(harness.engine.next_timer() or harness.now)
+        if not alone:
+            harness.observe(a_pod(f"good-{n}").in_namespace("team-2"))
+            assert [pod for pod, _ in placements(harness.run())] == [f"good-{n}"]
+    assert harness.engine.cluster.table.count == len(NODES)
+    assert "Node" not in names_in_quarantine(harness)
+
+
+def test_a_pod_that_raises_and_may_only_run_on_one_node_does_not_take_it_from_others(
+    make_harness: MakeHarness,
+) -> None:
+    harness = make_harness(small_profile(Breaks()))
+    harness.observe(a_node("only"), a_pod("bad").labelled(odd="yes"))
+    harness.run()
+    for n in range(20):
+        harness.advance_to(harness.engine.next_timer() or harness.now)
+        harness.observe(a_pod(f"good-{n}"))
+        assert placements(harness.run()) == [(f"good-{n}", "only")]
+
+
+def test_what_a_budget_that_is_set_aside_protects_stays_protected() -> None:
+    budget = PodDisruptionBudget(a_pod("odd").build().metadata)
+    budget.status.disruptions_allowed = 5
+    kept = stand_in(budget)
+    assert kept.spec.selector is not None
+    assert kept.status.disruptions_allowed == 0
+
+
+def test_the_devices_of_a_claim_that_is_set_aside_stay_taken() -> None:
+    claim = devices.a_claim().asks().build()
+    assert stand_in(claim) is None
+    held = devices.a_claim().asks().given("a").build()
+    assert stand_in(held).status == held.status
