@@ -66,7 +66,7 @@ class GangRegistry:
 
     def pod_group(self, kind: type[AnyPodGroup], name: str) -> AnyPodGroup | None:
         """The PodGroup of that kind and name (``namespace/name``)."""
-        return self._pod_groups.get((kind, name))
+        return self._pod_groups.get(name, {}).get(kind)
 
     def members_of(self, name: str) -> Iterable[str]:
         """The uids of a gang's pods; none, if there is no such gang."""
@@ -163,16 +163,16 @@ class GangRegistry:
 
     def changes_owner_fields(self, pod_group: AnyPodGroup) -> bool:
         """Whether a PodGroup is new, or differs from before in more than its status."""
-        before = self._pod_groups.get(pod_group.key, {}).get(type(pod_group))
+        before = self.pod_group(type(pod_group), pod_group.key)
         return before is None or _owner_fields(before) != _owner_fields(pod_group)
 
     def knows(self, pod_group: AnyPodGroup) -> bool:
         """Whether a PodGroup was there before."""
-        return type(pod_group) in self._pod_groups.get(pod_group.key, {})
+        return self.pod_group(type(pod_group), pod_group.key) is not None
 
     def workload_group(self, name: str) -> WorkloadGroup | None:
         """What an owner says of a gang."""
-        found = self._pod_groups.get(name, {}).get(WorkloadGroup)
+        found = self.pod_group(WorkloadGroup, name)
         return found if isinstance(found, WorkloadGroup) else None
 
     def on_pod_group_updated(self, pod_group: AnyPodGroup) -> set[str]:
@@ -185,34 +185,29 @@ class GangRegistry:
         changed = gang.set_pod_group(pod_group)
         if edited and gang.blocked:
             gang.blocked, changed = False, True
-        if not changed:
-            return set()
-        return self._on_settings_changed(gang)
+        return self._on_settings_changed(gang) if changed else set()
 
     def on_pod_group_deleted(self, kind: type[AnyPodGroup], name: str) -> set[str]:
         """A PodGroup was deleted."""
-        named = self._pod_groups.get(name, {})
-        if named.pop(kind, None) is not None and not named:
-            del self._pod_groups[name]
+        named = self._pod_groups.pop(name, {})
+        named.pop(kind, None)
+        if named:
+            self._pod_groups[name] = named
         gang = self.gangs.get(name)
         if gang is None:
             self.forget_records(name)  # they are not about a later gang of that name
             return set()
-        if not self._resolve_pod_group(gang):
-            return set()
-        return self._on_settings_changed(gang)
+        return self._on_settings_changed(gang) if self._resolve_pod_group(gang) else set()
 
     def mark_bound(self, uid: str) -> set[str]:
         """The API server has accepted our Binding of a pod."""
         gang = self._gang_by_uid.get(uid)
         if gang is None:
             return set()
-        if gang.is_binding(uid):  # it counts as it did before
-            gang.set_state(uid, MemberState.BOUND)
-            return self._check_satisfied(gang)
-        before = self._progress_of(gang, uid)
+        before = None if gang.is_binding(uid) else self._progress_of(gang, uid)
         gang.set_state(uid, MemberState.BOUND)
-        return self._check_satisfied(gang) | self._affected_gangs(gang, uid, before)
+        changed = self._check_satisfied(gang)  # one that was binding counts as it did before
+        return changed if before is None else changed | self._affected_gangs(gang, uid, before)
 
     def mark_tried(self, group: GangGroup) -> set[str]:
         """A group has been tried and lacks nobody, although perhaps no member has a node.
@@ -350,9 +345,8 @@ class GangRegistry:
         recorded = self._recorded_minimums.get(gang.name)
         if recorded is None or gang.created_at > recorded[1]:
             return False
-        minimums, _ = recorded
         del self._recorded_minimums[gang.name]
-        return gang.restore_bundles(minimums)
+        return gang.restore_bundles(recorded[0])
 
     def _get_or_create(self, name: str) -> Gang:
         gang = self.gangs.get(name)
