@@ -1,6 +1,6 @@
 """Much at once: of one tenant's objects, and of a stranger's connections.
 
-A tenth of it by default; ``HOSTILE_PART=1`` plays all.
+A twentieth of it by default; ``HOSTILE_PART=1`` plays all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.hostile.tables.floods import floods
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-COUNT: Final = 3000 // min(int(os.environ.get("HOSTILE_PART", "24")), 10)
+COUNT: Final = 3000 // min(int(os.environ.get("HOSTILE_PART", "24")), 20)
 #: Idle connections: more than a process has file descriptors where the limit is the usual 1,024.
 CONNECTIONS: Final = 1100
 #: Seconds within which a probe must be answered, as kubelets wait by default.

@@ -52,6 +52,11 @@ STATES: dict[str, tuple[Object, Object, bool]] = {
     "a pod that waits for a reason": (_POD, _condition(message="no room"), False),
     "a pod whose condition has no message": (_POD, _condition(), True),
     "a pod that was bound": (_POD, {"spec": {**_POD["spec"], "nodeName": "n"}}, False),
+    "a pod whose claim is still to be made": (
+        audit.pod("p", resourceClaims=[{"name": "c", "resourceClaimTemplateName": "t"}]),
+        {},
+        False,
+    ),
     "a pod of another scheduler": (audit.pod("p", schedulerName="x"), {}, False),
     "a bound pod that cannot be read": (_UNREADABLE, {}, True),
     "a TYJob": (_JOB, {}, True),

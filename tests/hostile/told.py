@@ -83,7 +83,7 @@ def _is_left_silent(
     if path := _PHASES.get(kind):
         return not _at(now, "status", *path)
     if kind == ("v1", "Pod") and _waits(written):
-        return not _is_served(now)
+        return not _is_served(now) and not _lacks_a_claim(cluster, now)
     if _has_message(now):
         return False
     return _is_unreadable(kind, now) or _is_refused(cluster, written)
@@ -97,6 +97,16 @@ def _waits(pod: Object) -> bool:
         and _at(pod, "spec", "schedulerName") == "arranger"
         and not _at(pod, "spec", "schedulingGates")
     )
+
+
+def _lacks_a_claim(cluster: HostileCluster, pod: Object) -> bool:
+    """Whether a ResourceClaim of a pod is still to be made: whoever makes it tells of that, and
+    kube-scheduler is silent until it is there, too."""
+    uses = _at(pod, "spec", "resourceClaims")
+    names = [_at(use, "resourceClaimName") for use in uses] if isinstance(uses, list) else []
+    claims = cluster.cluster.store.items("resource.k8s.io/resourceclaims")
+    made = [claim["metadata"]["name"] for claim in claims]
+    return any(name not in made for name in names)
 
 
 def _is_served(pod: Object) -> bool:

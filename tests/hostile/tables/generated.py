@@ -65,21 +65,21 @@ _SERVERS: Final = {"name", "namespace", "uid", "resourceVersion"}
 
 def of_tenants(part: int = 1) -> Iterator[Attack]:
     """Attacks on what tenants write, one in ``part`` of them."""
-    yield from _chosen(_of_types(TENANTS), part)
+    yield from chosen(_of_types(TENANTS), part)
 
 
 def of_admins(part: int = 1) -> Iterator[Attack]:
     """Attacks on what admins write."""
-    yield from _chosen(_of_types(ADMINS), part)
+    yield from chosen(_of_types(ADMINS), part)
 
 
 def of_definitions(part: int = 1) -> Iterator[Attack]:
     """Attacks on objects of our definitions."""
-    yield from _chosen(_of_schemas(), part)
+    yield from chosen(_of_schemas(), part)
 
 
-def _chosen(attacks: Iterator[Attack], part: int) -> Iterator[Attack]:
-    """The same ones each time; neighbours of one field are spread."""
+def chosen(attacks: Iterator[Attack], part: int) -> Iterator[Attack]:
+    """One in ``part`` of them: the same ones each time; neighbours of one field are spread."""
     for attack in attacks:
         if zlib.crc32(attack.name.encode()) % part == 0:
             yield attack

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from tests.hostile.attack import Attack, Object
 from tests.hostile.tables.audit import annotated, claim, job, pod, pod_group, tyjob
@@ -62,6 +63,8 @@ def _users(name: str) -> list[Object]:
     return [pod(f"uses-{name}", resourceClaims=used)]
 
 
+#: An attribute that no device has.
+_ABSENT: Final = "device.attributes['d.example.com'].absent"
 #: In the Common Expression Language.
 EXPRESSIONS = {
     "27,000 turns": "[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,"
@@ -75,6 +78,8 @@ EXPRESSIONS = {
     "a text that doubles": "'x'.replace('x', 'xx').replace('x', 'xx').size() > 0",
     "an expression of an expression": "'aaaaaaaaaaaaaaaaaaaaaaaa!'.matches('(a+)+$')",
     "no expression": ")(",
+    "40 errors, each with the one before": f"{list(range(40))}.all(a, {_ABSENT} == a)",
+    "40 errors in a row": " && ".join([f"{_ABSENT} == 1"] * 40),
     "a quantity": "device.capacity['d.example.com'].m.compareTo(quantity('1e1000000')) > 0",
 }
 
