@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
+from arranger.daemon.config.schema import Config
 from arranger.embedded.storage.store import Change, Store
-from tests.faults.injector import FaultInjector
 from tests.specification.legal import Specification
 from tests.specification.premises import Premises
 from tests.specification.trace import SOMEBODY, Step
@@ -18,11 +19,22 @@ NOTICE_AMONG_FAULTS = 120.0
 REST = 60.0
 
 
+class Writers(Protocol):
+    """Knows who writes at this moment, and whether writes may fail: a :class:`FaultInjector`."""
+
+    answering: str
+    harmful: bool
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing goes wrong any more."""
+
+
 class JudgedTrace:
     """Hands every write of a store to a :class:`Specification`.
 
     Args:
-        faults: say who writes, and whether single writes may fail.
+        faults: say who writes, and whether single writes may fail; without any, nobody knows who.
         now: the time of a write.
 
     Attributes:
@@ -32,15 +44,28 @@ class JudgedTrace:
     """
 
     def __init__(
-        self, *faults: FaultInjector, now: Callable[[], float], premises: Premises | None = None
+        self, *faults: Writers, now: Callable[[], float], premises: Premises | None = None
     ) -> None:
-        self.faults = list(faults)
+        self.faults = faults
         self.premises = premises or Premises()
         self.specification = Specification(self.premises)
         self.may_be_unreadable = False
         self._now = now
         self._before: list[Specification] = []
         self._at_rest: list[str] = []
+
+    def expect_scheduler(self, name: str, config: Config) -> None:
+        """A process of this name schedules, with this configuration."""
+        premises, queues = self.premises, config.queues
+        premises.schedulers.add(name)
+        premises.scheduler_names.update(each.scheduler_name for each in config.profiles)
+        premises.preempt_within_queue = queues.preempt_within_queue
+        premises.respect_priority = queues.respect_priority
+        premises.exempt_card_pods = queues.card_unlimited_cpu_memory
+        premises.service_by_owner = queues.pod_owner_reference_to_service_type
+        premises.extended.update(
+            resource.name for each in config.extenders for resource in each.managed_resources
+        )
 
     def follow(self, store: Store) -> None:
         """From now on this is the cluster; what it has already was always there."""
@@ -64,7 +89,8 @@ class JudgedTrace:
             return
         if any(each.harmful for each in self.faults) and not self.premises.writes_may_fail:
             self.expect_faults()
-        writer = next((each.answering for each in self.faults if each.answering), SOMEBODY)
+        known = next((each.answering for each in self.faults if each.answering), SOMEBODY)
+        writer = known if self.faults else None
         self._take(
             Step(
                 change.version,

@@ -123,7 +123,13 @@ class _Compiler:
                 raise CompileError(f"program instantiation failed: {made.message}")
             return made
         if isinstance(node, Call) and node.overloads == ("in_list",):
-            return False if self._constant(node.args[1]) == [] else ABSENT
+            if self._constant(node.args[1]) != []:
+                return ABSENT
+            # What is looked for is never evaluated, but has to make sense.
+            steps, late = len(self._steps), len(self._late)
+            self._emit(node.args[0])
+            del self._steps[steps:], self._late[late:]
+            return False
         return ABSENT
 
     def _constant_map(self, node: MapNode) -> Any:

@@ -55,6 +55,7 @@ class Daemon:
             "leaderElection": {"leaseDuration": 6, "renewDeadline": 5, "retryPeriod": 0.5},
         }
         file.write_text(yaml.safe_dump(content | (config or {})))
+        await plane.record(config or {})
         return await cls.launch(
             plane, name, "run", f"--kubeconfig={kubeconfig}", f"--config={file}"
         )

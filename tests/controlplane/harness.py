@@ -13,7 +13,7 @@ import signal
 import socket
 import ssl
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ import yaml
 from tests.controlplane import audit
 from tests.controlplane.admin import PATIENCE, Admin, ControlPlaneError, until
 from tests.controlplane.builds import build_folder
+from tests.controlplane.recorder import Recorder
 
 HERE = Path(__file__).parent
 
@@ -65,6 +66,8 @@ class ControlPlane(Admin):
         controllers: start kube-controller-manager, so that Jobs and Deployments work.
         api_server_flags: more flags of kube-apiserver, for features that are off by default.
         token: bearer token of a cluster administrator.
+        recorder: watches from the start of our first scheduler on; once everything has ended, the
+            specification judges what it saw.
         clients: processes that have no life without it; it kills those that are left at its end.
     """
 
@@ -73,6 +76,7 @@ class ControlPlane(Admin):
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     components: dict[str, Component] = field(default_factory=dict)
     clients: list[asyncio.subprocess.Process] = field(default_factory=list)
+    recorder: Recorder | None = None
     _folder: Path | None = None
 
     # --- life ------------------------------------------------------------------------------
@@ -92,6 +96,16 @@ class ControlPlane(Admin):
         trace: TracebackType | None,
     ) -> None:
         await self.stop()
+        if self.recorder is not None and error is None:
+            self.recorder.check()
+
+    async def record(self, config: Mapping[str, Any]) -> None:
+        """One of our schedulers is about to start, with this configuration."""
+        if self.recorder is None:
+            assert self._session is not None, "not started"
+            self.recorder = Recorder(self.url, self._session)
+            await self.recorder.start()
+        self.recorder.configure(config)
 
     async def start(self) -> None:
         """Start everything and wait until the API server is ready.
@@ -189,6 +203,8 @@ class ControlPlane(Admin):
 
     async def stop(self) -> None:
         """End every process and remove every file; idempotent."""
+        if self.recorder is not None:
+            await self.recorder.stop()
         if self._session is not None:
             await self._session.close()
             self._session = None

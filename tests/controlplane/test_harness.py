@@ -11,6 +11,7 @@ import pytest
 from tests.controlplane.daemon import Daemon, install_rbac
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane, a_node, a_pod, binary_path, until
+from tests.controlplane.recorder import Recorder
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -53,6 +54,26 @@ async def test_a_pod_is_bound_once_and_the_second_binding_conflicts(
     second, answer = await control_plane.request("POST", path, _binding("harness", "harness-1"))
     assert (first, second) == (201, 409)
     assert "already assigned" in answer["message"]
+
+
+async def test_what_the_server_shows_is_judged(control_plane: ControlPlane) -> None:
+    """A node of one CPU is given two pods of one, by whoever plays the scheduler."""
+    assert control_plane._session is not None
+    await control_plane.post("/api/v1/nodes", a_node("judged", cpu="1"))
+    recorder = Recorder(control_plane.url, control_plane._session)
+    await recorder.start()
+    for name in ("judged-1", "judged-2"):
+        pods = "/api/v1/namespaces/default/pods"
+        await control_plane.post(pods, a_pod(name, cpu="1"))
+        await control_plane.post(f"{pods}/{name}/binding", _binding(name, "judged"))
+
+    async def both_seen() -> bool:
+        return len(recorder.bindings("judged")) == 2
+
+    await until(both_seen, what="both Bindings in the watch")
+    await recorder.stop()
+    found = [v for v in recorder.judged().violations if "judged" in v.text]
+    assert [(v.rule, "judged-2" in v.text) for v in found] == [("it_fits", True)]
 
 
 async def test_a_new_node_carries_no_taint_that_nobody_removes(control_plane: ControlPlane) -> None:

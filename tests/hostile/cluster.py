@@ -32,6 +32,8 @@ from tests.hostile.expansion import Expansions
 from tests.hostile.overheard import SECRET, Overheard
 from tests.hostile.processes import ArrangerProcess
 from tests.hostile.slowness import slowness
+from tests.judged import JudgedTrace
+from tests.specification.premises import Premises
 from tests.tyjobs import a_template, a_tyjob
 
 #: Seconds within which another tenant's pod must be bound.
@@ -43,6 +45,8 @@ RUNNING_WITHIN: Final = 10.0
 #: Seconds within which a batch of attacks must have been taken in.
 SETTLED_WITHIN: Final = 30.0
 NODES: Final = 4
+#: Seconds that news may take, and that a gang may take to be bound, on a busy machine.
+NOTICE, BIND_SECONDS = 30.0, 60.0
 
 
 class HostileCluster:
@@ -51,6 +55,7 @@ class HostileCluster:
     Attributes:
         refused: objects that the server refused, and that were written all the same.
         overheard: what both processes have written.
+        trace: has the specification judge whatever is readable of what happens.
     """
 
     def __init__(
@@ -58,6 +63,10 @@ class HostileCluster:
     ) -> None:
         self.cluster, self.overheard = cluster, overheard
         self.refused = 0
+        premises = Premises(notice=NOTICE, bind_seconds=BIND_SECONDS)
+        self.trace = JudgedTrace(now=time.monotonic, premises=premises)
+        self.trace.may_be_unreadable = True
+        self.trace.follow(cluster.store)
         self.scheduler: ArrangerProcess
         self.controllers: ArrangerProcess
         self.ports: dict[str, int] = {}
@@ -78,6 +87,7 @@ class HostileCluster:
                 await hostile.start()
                 await hostile.until_served()
                 yield hostile
+                hostile.trace.check()
             finally:
                 kubelet.cancel()
                 await asyncio.wait({kubelet})

@@ -40,7 +40,7 @@ def main() -> int:
     with copy_of_repository() as root:
         judge: Judge = NearbyTests(root, options.seconds)
         if options.swarm:
-            judge = Swarm(root, options.seconds, options.swarm)
+            judge = Swarm.without_bugs(root, options.seconds, options.swarm)
         return _judge_all(bugs, root, judge)
 
 

@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from tests.seeded_bugs.bug import SeededBug
 
-_GANGS = (
-    "tests/unit/engine/gang/test_gangs.py",
-    "tests/unit/engine/gang",
-    "tests/unit/engine/stateful/test_gangs.py",
-)
-_QUOTA = ("tests/unit/quota", "tests/unit/engine/queue")
-_LEASE = ("tests/unit/kube/test_leader_election.py", "tests/simulation/faults/test_lease_faults.py")
-_FAULTS = ("tests/simulation/faults/test_injected_faults.py",)
-
 BUGS = (
     # Gangs.
     SeededBug(
@@ -21,7 +12,7 @@ BUGS = (
         "arranger/engine/gang/scheduling_cycle.py",
         "if not result.complete and (result.error or group.is_strict):",
         "if not result.complete and result.error:",
-        _GANGS,
+        ("tests/unit/engine/gang/test_gangs.py",),
     ),
     SeededBug(
         "one-member-is-not-taken-back",
@@ -29,7 +20,7 @@ BUGS = (
         "arranger/engine/gang/scheduling_cycle.py",
         "        while result.placed:\n            member, _ = result.placed.pop()\n",
         "        while len(result.placed) > 1:\n            member, _ = result.placed.pop()\n",
-        _GANGS,
+        ("tests/unit/engine/gang/test_gangs.py",),
     ),
     SeededBug(
         "short-gang-holds-on",
@@ -37,15 +28,18 @@ BUGS = (
         "arranger/engine/gang/manager.py",
         "elif group.is_strict and group.lacks_members(group.count_by_bundle(hold.members)):",
         "elif group.is_strict and group.missing_partners:",
-        _GANGS,
+        (
+            "tests/unit/engine/gang/test_held_nodes.py",
+            "tests/unit/engine/gang/test_holds.py",
+        ),
     ),
     SeededBug(
-        "hold-without-end",
+        "edit-starts-the-wait-anew",
         "an edit of a gang's wait time starts it anew",
         "arranger/engine/gang/holds.py",
         "        hold.entity.group = group\n        hold.deadline = hold.since + ",
         "        hold.entity.group = group\n        hold.deadline = hold.deadline + ",
-        _GANGS,
+        ("tests/unit/engine/gang/test_held_nodes.py",),
     ),
     SeededBug(
         "gang-falls-apart",
@@ -53,7 +47,11 @@ BUGS = (
         "arranger/engine/gang/links.py",
         "            leaving |= {pod.uid: pod for pod in pods if pod is not None}\n",
         "",
-        _GANGS,
+        (
+            "tests/unit/engine/pod/test_preemption_by_gangs.py",
+            "tests/unit/engine/gang/test_evictions.py",
+            "tests/unit/engine/gang/test_preemption.py",
+        ),
     ),
     SeededBug(
         "bound-counts-before-its-answer",
@@ -65,7 +63,10 @@ BUGS = (
         """            self._registry.mark_bound(member.uid)
         self._ready_to_bind += members
 """,
-        _GANGS,
+        (
+            "tests/unit/engine/gang/test_gangs.py",
+            "tests/unit/engine/gang/test_changes.py",
+        ),
     ),
     # Quotas.
     SeededBug(
@@ -82,15 +83,19 @@ BUGS = (
             if sign < 0:
                 break
 """,
-        _QUOTA,
+        ("tests/unit/quota/test_ledger.py",),
     ),
     SeededBug(
-        "charged-by-what-it-says-now",
-        "a pod that was edited is given back as what it is now, and not as what it was charged",
+        "limits-above-are-not-asked",
+        "a pod is placed beyond what the queues above its own may use",
         "arranger/quota/ledger.py",
-        "            charge = known\n",
-        "            charge = self.charge(pod, self.cards_on(node))\n",
-        _QUOTA,
+        """        for state in self.path_self_to_root(queue):
+            for name, n in demand.items():
+""",
+        """        for state in list(self.path_self_to_root(queue))[:1]:
+            for name, n in demand.items():
+""",
+        ("tests/unit/quota/test_ledger.py",),
     ),
     SeededBug(
         "edited-queue-keeps-its-charges",
@@ -98,7 +103,10 @@ BUGS = (
         "arranger/quota/ledger.py",
         "            self.rights.on_queues_changed()\n        self._stale = True\n",
         "            self.rights.on_queues_changed()\n",
-        _QUOTA,
+        (
+            "tests/unit/quota/test_ledger.py",
+            "tests/unit/engine/queue/test_queue_edits.py",
+        ),
     ),
     SeededBug(
         "admitted-for-ever",
@@ -106,7 +114,7 @@ BUGS = (
         "arranger/quota/admission.py",
         "            if complete(name):\n",
         "            if name:\n",
-        _QUOTA,
+        ("tests/unit/quota/test_admission.py",),
     ),
     # Devices.
     SeededBug(
@@ -115,10 +123,7 @@ BUGS = (
         "arranger/cluster/resource_claim_tracker.py",
         "        if unseen:\n            self._unconfirmed_releases",
         "        if not claim:\n            self._unconfirmed_releases",
-        (
-            "tests/unit/cluster/test_resource_claim_tracker.py",
-            "tests/unit/engine/pod/test_devices.py",
-        ),
+        ("tests/unit/cluster/test_resource_claim_tracker.py",),
     ),
     SeededBug(
         "refused-claim-keeps-its-device",
@@ -138,12 +143,12 @@ BUGS = (
     ),
     # The Lease.
     SeededBug(
-        "leads-after-its-deadline",
-        "a leader that could not renew its Lease goes on writing",
+        "writes-after-its-deadline",
+        "a leader that could not renew its Lease in time may go on writing",
         "arranger/kube/leader_election.py",
-        "return not self._stalled and now < self._renewed_at + self.config.renew_deadline",
-        "return not self._stalled",
-        _LEASE,
+        "return self._leading and not self._stalled and in_time and renewed",
+        "return self._leading and not self._stalled and in_time",
+        ("tests/unit/kube/test_leader_election.py",),
     ),
     SeededBug(
         "lease-by-its-own-clock",
@@ -154,7 +159,7 @@ BUGS = (
 """,
         """        self._observed_at = self._now()
 """,
-        _LEASE,
+        ("tests/unit/kube/test_leader_election.py",),
     ),
     SeededBug(
         "writes-without-the-lease",
@@ -162,7 +167,7 @@ BUGS = (
         "arranger/kube/writes/call.py",
         "        if not self.may_write():\n            raise NotLeaderError\n",
         "",
-        ("tests/unit/kube/writes/test_dispatcher.py", *_LEASE),
+        ("tests/unit/kube/writes/test_dispatcher.py",),
     ),
     # Faults of our own.
     SeededBug(
@@ -171,7 +176,7 @@ BUGS = (
         "arranger/engine/faults/barrier.py",
         "        rest = [member for uid, member in members.items() if uid not in accused]\n",
         "        rest: list[QueuedPod] = []\n",
-        _FAULTS,
+        ("tests/simulation/faults/test_injected_faults.py",),
     ),
     SeededBug(
         "never-tried-again",
@@ -179,7 +184,7 @@ BUGS = (
         "arranger/engine/faults/barrier.py",
         "return found.about.uid == meta.uid and found.content == content_of(obj)",
         "return found.about.uid == meta.uid",
-        _FAULTS,
+        ("tests/unit/daemon/test_set_aside.py",),
     ),
     SeededBug(
         "promise-is-forgotten",
@@ -187,6 +192,6 @@ BUGS = (
         "arranger/engine/faults/barrier.py",
         '        return cluster.node_of(uid) or ""\n',
         '        return ""\n',
-        _FAULTS,
+        ("tests/unit/daemon/test_set_aside.py",),
     ),
 )

@@ -16,8 +16,9 @@ from tests.seeded_bugs.bug import SeededBug
 #: pytest's statuses: all passed; some failed.
 _PASSED, _FAILED = 0, 1
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - .*)?$", re.MULTILINE)
-#: What the swarm says of a world: its seed, and the first violation.
-_SEED = re.compile(r"^seed (\d+):\s+(.+)$", re.MULTILINE)
+#: What the swarm says of a world: its seed, then a line for each violation.
+_SEED = re.compile(r"seed (\d+):$")
+_RULE = re.compile(r"  ([^:]+): ")
 _COUNT = re.compile(r"(\d+) passed")
 
 
@@ -104,25 +105,47 @@ class NearbyTests:
             raise UnfitError(f"{verdict.by} fails without the bug: {output[-2000:]}")
 
     def _run(self, *args: str) -> tuple[int, str]:
-        options = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-rfE", "--tb=short")
+        options = (
+            "-q",
+            "-p",
+            "no:randomly",
+            "-p",
+            "no:cacheprovider",
+            "-rfE",
+            "--tb=short",
+            "--timeout=100",
+        )
         return run_module(self.root, self.seconds, "pytest", *options, *args)
+
+
+#: Seed → the rules that are broken in its world.
+Broken = dict[int, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Swarm:
-    """Plays worlds, one seed after the other, until something in one is violated.
+    """Plays worlds, of one seed after the other, and sees what is broken in them.
 
     Args:
         root: a copy of the repository.
         seconds: how long they may take for one bug.
-        seeds: how many worlds at most.
-        first: the first seed.
+        seeds: how many worlds.
+        usual: what is broken without any bug; see :meth:`without_bugs`.
     """
 
     root: Path
     seconds: float
     seeds: int
-    first: int = 1
+    usual: Broken
+
+    @staticmethod
+    def without_bugs(root: Path, seconds: float, seeds: int) -> Swarm:
+        """One that has played all worlds without a bug.
+
+        Raises:
+            UnfitError: they cannot be played.
+        """
+        return Swarm(root, seconds, seeds, _broken(root, seconds, seeds))
 
     def judge(self, bug: SeededBug) -> Verdict:
         """Look for a bug that has been put in.
@@ -131,30 +154,30 @@ class Swarm:
             UnfitError: no world can be played.
         """
         started = time.monotonic()
-        status, output = self._play(self.first, self.seeds)
+        broken = _broken(self.root, self.seconds, self.seeds)
         seconds = time.monotonic() - started
-        found = _SEED.search(output)
-        if status == 0:
-            return Verdict(False, f"{self.seeds} worlds without a violation", self.seeds, seconds)
-        if found is None:
-            raise UnfitError(output[-2000:])
-        seed = int(found[1])
-        by = f"seed {seed}: {found[2].strip():.160}"
-        return Verdict(True, by, seed - self.first + 1, seconds)
+        for seed, rules in sorted(broken.items()):
+            if more := rules - self.usual.get(seed, frozenset()):
+                return Verdict(True, f"seed {seed}: {', '.join(sorted(more))}", seed, seconds)
+        return Verdict(False, f"{self.seeds} worlds are as without it", self.seeds, seconds)
 
     def confirm(self, verdict: Verdict) -> None:
-        """The bug has been taken out: nothing is violated in its world.
+        """Its world was played without the bug before."""
 
-        Raises:
-            UnfitError: something is.
-        """
-        status, output = self._play(self.first + verdict.tries - 1, 1)
-        if status:
-            raise UnfitError(f"without the bug: {output[-2000:]}")
 
-    def _play(self, seed: int, seeds: int) -> tuple[int, str]:
-        options = ("--seed", str(seed), "--seeds", str(seeds), "--first")
-        return run_module(self.root, self.seconds, "tests.swarm", *options)
+def _broken(root: Path, seconds: float, seeds: int) -> Broken:
+    """What is broken in the worlds of the first seeds."""
+    options = ("--seed", "1", "--seeds", str(seeds))
+    status, output = run_module(root, seconds, "tests.swarm", *options)
+    found: dict[int, set[str]] = {}
+    for line in output.splitlines():
+        if seed := _SEED.match(line):
+            rules = found.setdefault(int(seed[1]), set())
+        elif found and (rule := _RULE.match(line)):
+            rules.add(rule[1])
+    if bool(status) != bool(found):
+        raise UnfitError(output[-2000:])
+    return {seed: frozenset(rules) for seed, rules in found.items()}
 
 
 def run_module(root: Path, seconds: float, module: str, *args: str) -> tuple[int, str]:

@@ -5,11 +5,6 @@ from __future__ import annotations
 from tests.seeded_bugs.bug import SeededBug
 
 _WRITES = ("tests/unit/kube/writes/test_binding_faults.py", "tests/unit/kube/writes")
-_PODS = (
-    "tests/unit/engine/pod/test_life_of_a_pod.py",
-    "tests/unit/engine/pod",
-    "tests/unit/engine/stateful/test_pods.py",
-)
 
 BUGS = (
     # Answers to Bindings, as the writer reads them.
@@ -65,7 +60,7 @@ BUGS = (
 """,
         """                self.roll_back(member, "binding: no answer", now)
 """,
-        _PODS,
+        ("tests/unit/engine/pod/test_life_of_a_pod.py",),
     ),
     SeededBug(
         "refused-keeps-its-node",
@@ -73,7 +68,7 @@ BUGS = (
         "arranger/engine/pod/binding_cycle.py",
         """self.roll_back(member, f"binding rejected: {outcome.message}", now, outcome)""",
         "member.transition(Phase.UNKNOWN)",
-        _PODS,
+        ("tests/unit/engine/pod/test_devices.py",),
     ),
     SeededBug(
         "late-answer-about-another",
@@ -81,7 +76,7 @@ BUGS = (
         "arranger/engine/pod/binding_cycle.py",
         "if subject.binding is effect:  # else another Binding was sent in its place",
         "if subject.binding is not None:",
-        ("tests/unit/kube/extenders", "tests/unit/engine/extenders", *_PODS),
+        ("tests/unit/engine/extenders/test_extenders.py",),
     ),
     SeededBug(
         "seen-bound-and-rolled-back",
@@ -93,7 +88,7 @@ BUGS = (
             return
 """,
         "",
-        (*_PODS, "tests/simulation/faults/test_write_faults.py"),
+        ("tests/unit/engine/pod/test_life_of_a_pod.py",),
     ),
     SeededBug(
         "bound-before-its-volume",
@@ -109,7 +104,7 @@ def""",
 
 
 def""",
-        (*_PODS, "tests/simulation/pods"),
+        ("tests/unit/engine/pod/test_permit_and_reserve.py",),
     ),
     SeededBug(
         "old-state-is-tried-again",
@@ -120,7 +115,10 @@ def""",
 """,
         """            self._context.cluster.remove_pod(info.uid)
 """,
-        _PODS,
+        (
+            "tests/unit/engine/pod/test_life_of_a_pod.py",
+            "tests/unit/engine/stateful/test_pods.py",
+        ),
     ),
     SeededBug(
         "stale-events-count",
@@ -138,7 +136,7 @@ def""",
         "                self._binding_cycle.reject(pod, refusal, now)\n"
         "        if self._events_seen",
         "                pod.deadline = now + pod.permit_timeout\n        if self._events_seen",
-        _PODS,
+        ("tests/unit/engine/pod/test_permit_and_reserve.py",),
     ),
     SeededBug(
         "reservation-outlives-the-pod",
@@ -146,7 +144,10 @@ def""",
         "arranger/engine/pod/node_release.py",
         "        self._cycle.unreserve(member)\n        self.notify_pod_removed",
         "        context.cluster.remove_pod(member.uid)\n        self.notify_pod_removed",
-        (*_PODS, "tests/simulation/pods"),
+        (
+            "tests/unit/engine/pod/test_permit_and_reserve.py",
+            "tests/unit/engine/pod/test_devices.py",
+        ),
     ),
     # Nominations and evictions.
     SeededBug(
@@ -157,7 +158,10 @@ def""",
             self._preemption.cancel_nomination(member, now)
 """,
         "",
-        _PODS,
+        (
+            "tests/unit/engine/pod/test_nominations.py",
+            "tests/unit/engine/pod/test_preemption.py",
+        ),
     ),
     SeededBug(
         "nomination-is-cleared-in-memory-only",
@@ -168,7 +172,10 @@ def""",
 """,
         """        self.release_nomination(member, now)
 """,
-        _PODS,
+        (
+            "tests/unit/engine/pod/test_nominations.py",
+            "tests/unit/engine/pod/test_preemption.py",
+        ),
     ),
     SeededBug(
         "victim-that-stays",
@@ -179,7 +186,10 @@ def""",
 """,
         """        self._gangs.on_eviction_failed(effect.pod.uid)
 """,
-        (*_PODS, "tests/simulation/preemption"),
+        (
+            "tests/unit/engine/pod/test_preemption.py",
+            "tests/unit/engine/pod/test_nominations.py",
+        ),
     ),
     SeededBug(
         "namesake-is-evicted",
@@ -188,14 +198,6 @@ def""",
         """        options["preconditions"] = {"uid": effect.pod.uid}
 """,
         "",
-        (*_WRITES, "tests/simulation/preemption"),
-    ),
-    SeededBug(
-        "evicted-again",
-        "a pod that is leaving already is evicted again for the next one",
-        "arranger/engine/pod/preemption_executor.py",
-        "        if leaving or victim.uid in self._nominator.terminating_victims:\n",
-        "        if leaving:\n",
-        (*_PODS, "tests/unit/engine/gang"),
+        ("tests/unit/kube/writes/test_dispatcher.py",),
     ),
 )

@@ -9,7 +9,7 @@ BUGS = (
         "one-version-of-podgroups",
         "PodGroups of Kubernetes are read in one version, whatever the server serves",
         "arranger/daemon/informers.py",
-        "other_paths=_OTHER_VERSIONS.get(kind, ()),",
+        "other_paths=OTHER_VERSIONS.get(kind, ()),",
         "other_paths=(),",
         ("tests/unit/daemon/test_informers.py",),
     ),

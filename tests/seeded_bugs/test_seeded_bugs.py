@@ -91,18 +91,18 @@ def test_a_bug_that_fits_no_more_is_not_put_in(repository: Path, source: str) ->
 # --- the swarm as a judge -------------------------------------------------------------------------
 
 PLAYS = """
-import argparse
+import sys
 from sums import add
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--seed", type=int)
-parser.add_argument("--seeds", type=int)
-parser.add_argument("--first", action="store_true")
-options = parser.parse_args()
-for seed in range(options.seed, options.seed + options.seeds):
-    if add(seed, seed - 3) != 2 * seed - 3:
-        print(f"seed {seed}:\\n  sum: it is {add(seed, seed - 3)}")
-        raise SystemExit(1)
+first, count = int(sys.argv[2]), int(sys.argv[4])
+found = 0
+for seed in range(first, first + count):
+    rules = ["odd"] if seed == 2 else []
+    rules += ["sum"] if add(seed, seed - 3) != 2 * seed - 3 else []
+    if rules:
+        print(f"seed {seed}:", *(f"{rule}: it is wrong" for rule in rules), sep="\\n  ")
+        found = 1
+raise SystemExit(found)
 """
 
 
@@ -114,17 +114,20 @@ def swarm(repository: Path) -> Path:
     return repository
 
 
-def test_a_bug_that_the_swarm_finds_is_told_with_its_seed(swarm: Path) -> None:
-    verdict = judge_one(WRONG_SUM, swarm, Swarm(swarm, 60, seeds=9, first=3))
-    assert (verdict.found, verdict.by, verdict.tries) == (True, "seed 4: sum: it is 3", 2)
+def test_a_bug_that_the_swarm_finds_is_told_with_its_seed_and_rule(swarm: Path) -> None:
+    (swarm / "sums.py").write_text(SOURCE)
+    judge = Swarm.without_bugs(swarm, 60, seeds=9)
+    assert judge.usual == {2: {"odd"}}
+    verdict = judge_one(WRONG_SUM, swarm, judge)
+    assert (verdict.found, verdict.by, verdict.tries) == (True, "seed 1: sum", 1)
 
 
-def test_a_bug_that_the_swarm_does_not_find_is_told(swarm: Path) -> None:
-    verdict = judge_one(HARMLESS, swarm, Swarm(swarm, 60, seeds=9))
+def test_a_bug_by_which_nothing_else_is_broken_is_not_found(swarm: Path) -> None:
+    verdict = judge_one(HARMLESS, swarm, Swarm.without_bugs(swarm, 60, seeds=9))
     assert (verdict.found, verdict.tries) == (False, 9)
 
 
-def test_a_swarm_that_finds_the_same_without_the_bug_has_found_nothing(swarm: Path) -> None:
-    (swarm / "tests/swarm/__main__.py").write_text(PLAYS.replace("2 * seed", "seed"))
-    with pytest.raises(UnfitError, match="without the bug"):
-        judge_one(WRONG_SUM, swarm, Swarm(swarm, 60, seeds=9, first=4))
+def test_a_swarm_that_does_not_play_finds_nothing(swarm: Path) -> None:
+    (swarm / "tests/swarm/__main__.py").write_text("raise RuntimeError('broken')")
+    with pytest.raises(UnfitError, match="broken"):
+        Swarm.without_bugs(swarm, 60, seeds=9)

@@ -146,9 +146,9 @@ def nobody_keeps_away(b: Binding) -> Iterator[str]:
     """Required anti-affinity holds in both directions."""
     here, namespaces = labels_of(b.node or {"metadata": {}}), b.world.namespaces()
     mine = affinity_terms(b.was, "podAntiAffinity")
-    for pod in b.world.placed():
+    for pod in b.world.placed() if mine else b.world.apart.values():
         theirs = affinity_terms(pod, "podAntiAffinity")
-        if not (mine or theirs) or not b.knows(PODS, pod) or pod["metadata"]["uid"] == b.uid:
+        if not b.knows(PODS, pod) or pod["metadata"]["uid"] == b.uid:
             continue
         node = b.world.get(NODES, node_of(pod))
         if node is None or not b.knows(NODES, node):
@@ -319,5 +319,7 @@ def it_is_spread(b: Binding) -> Iterator[str]:
             yield f"{here} has {counts.get(here, 0)} already, another {key} has {least}"
 
 
-#: True once all Bindings are done that belong together, and promises that are void are taken back.
-WITH_OTHERS: tuple[Rule, ...] = (it_is_beside_its_friends, it_is_spread, no_promised_room_is_taken)
+#: True once all Bindings are done that belong together.
+WITH_OTHERS: tuple[Rule, ...] = (it_is_beside_its_friends, it_is_spread)
+#: True once promises that are void are taken back.
+BESIDE_PROMISES: tuple[Rule, ...] = (no_promised_room_is_taken,)

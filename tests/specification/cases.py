@@ -78,8 +78,7 @@ def promised(priority: int) -> Trace:
     """A node of 4 with 2 that were freed for one of priority 5, and one that takes them."""
     pods = (a_pod("old", cpu=2), a_pod("taker", cpu=2, priority=5))
     trace = one_node(*pods).binds("old", "n1").nominates("taker", "n1").passes(60)
-    trace.has(a_pod("thief", cpu=2, priority=priority))
-    return trace.binds("thief", "n1").passes(60)
+    return trace.has(a_pod("thief", cpu=2, priority=priority)).binds("thief", "n1").passes(60)
 
 
 def in_a_queue(cpu: int, *, exists: bool = True, **spec: Any) -> Trace:

@@ -10,6 +10,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 from tests.specification.manifests import (
     Object,
@@ -75,12 +77,58 @@ def stands(pod: Object) -> bool:
     return bool(node_of(pod)) and not failed and not is_leaving(pod)
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What a pod says of its gang, and whether it is bound.
+
+    Attributes:
+        minimums: (role, how many of it must be bound).
+        groups: texts that list the gangs that start together.
+    """
+
+    dialect: str
+    role: str
+    stands: bool
+    minimums: tuple[tuple[str, int], ...]
+    groups: tuple[str, ...]
+
+
+def member(pod: Object, dialect: str) -> Member:
+    """A pod as a member of its gang."""
+    notes, role = notes_of(pod), role_of(pod, dialect)
+    asked = [("", notes.get(key)) for key in _MINIMUMS]
+    asked.append((role, notes.get(_BUNDLE + "minRequiredNumber")))
+    minimums = tuple((role, n) for role, text in asked if (n := _count(text)) is not None)
+    return Member(dialect, role, stands(pod), minimums, _groups_of(pod))
+
+
+def _groups_of(obj: Object) -> tuple[str, ...]:
+    texts = (notes_of(obj).get(_GANG + key) for key in ("groups", "gang-groups"))
+    return tuple(text for text in texts if text)
+
+
+def _count(said: object) -> int | None:
+    try:
+        return max(0, int(str(said)))
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _names(text: str) -> frozenset[str]:
+    """The gangs in the value of an annotation."""
+    try:
+        return frozenset(json.loads(text))
+    except (ValueError, TypeError):
+        return frozenset()
+
+
 @dataclass(slots=True)
 class Gang:
     """What is known of a gang.
 
     Attributes:
-        members: uid → pod.
+        members: by uid; what they say is counted, as a gang may be large.
         begun: since when some are bound and too few, by our own Bindings or evictions alone.
         whole: whether it has had its minimum since none was bound.
         torn: whether somebody else has bound, taken or edited members of it since.
@@ -88,52 +136,67 @@ class Gang:
     """
 
     name: str
-    members: dict[str, Object] = field(default_factory=dict)
+    members: dict[str, Member] = field(default_factory=dict)
     begun: float | None = None
     whole: bool = False
     torn: bool = False
     needed: tuple[dict[str, int], set[str]] = field(default_factory=lambda: ({}, set()))
+    said: Counter[tuple[str, object]] = field(default_factory=Counter)
+
+    def put(self, uid: str, now: Member | None) -> bool:
+        """A member is so from now on, or is gone; returns whether it was bound before."""
+        was = self.members.pop(uid, None)
+        for each, sign in ((was, -1), (now, 1)):
+            if each is None:
+                continue
+            facts: list[tuple[str, object]] = [("dialect", each.dialect)]
+            facts += [("bound", each.role), ("bound all", "")] if each.stands else []
+            facts += [("minimum", least) for least in each.minimums]
+            facts += [("groups", text) for text in each.groups]
+            for fact in facts:
+                self.said[fact] += sign
+                if not self.said[fact]:
+                    del self.said[fact]
+        if now is not None:
+            self.members[uid] = now
+        return was is not None and was.stands
+
+    def _all_said(self, what: str) -> list[Any]:
+        return [value for kind, value in self.said if kind == what]
+
+    def pod_group(self, world: World) -> Object | None:
+        """Its PodGroup, if there is one."""
+        dialects = self._all_said("dialect")
+        found = (world.get(POD_GROUPS[d], self.name) for d in sorted(dialects) if d)
+        return next((group for group in found if group is not None), None)
 
     def needs(self, world: World) -> dict[str, int]:
         """Role → how many of it must be bound; "" stands for all."""
-        group: Object | None = None
-        said: dict[str, list[int]] = {}
-        for pod in self.members.values():
-            group = group or group_of(world, pod)
-            for key in _MINIMUMS:
-                _add(said, "", notes_of(pod).get(key))
-            if _BUNDLE + "minRequiredNumber" in notes_of(pod):
-                role = role_of(pod, gang_of(pod)[1])
-                _add(said, role, notes_of(pod)[_BUNDLE + "minRequiredNumber"])
-        least = {role: min(numbers) for role, numbers in said.items()}
-        if group is not None:
-            own: dict[str, list[int]] = {}
-            policy = (group["spec"].get("schedulingPolicy") or {}).get("gang") or {}
-            for key in _MINIMUMS:
-                _add(own, "", notes_of(group).get(key))
-            if not own:
-                _add(own, "", policy.get("minCount", group["spec"].get("minMember")))
-            for role, n in (group["spec"].get("minTaskMember") or {}).items():
-                _add(own, role, n)
-            least = {role: min(numbers) for role, numbers in own.items()} | least
-        return least
+        least: dict[str, int] = {}
+        for role, n in self._all_said("minimum"):
+            least[role] = min(n, least.get(role, n))
+        group = self.pod_group(world)
+        if group is None:
+            return least
+        notes, spec = notes_of(group), group["spec"]
+        policy = (spec.get("schedulingPolicy") or {}).get("gang") or {}
+        stated = [n for key in _MINIMUMS if (n := _count(notes.get(key))) is not None]
+        of_all = min(stated) if stated else _count(policy.get("minCount", spec.get("minMember")))
+        own = {} if of_all is None else {"": of_all}
+        roles = {role: _count(n) or 0 for role, n in (spec.get("minTaskMember") or {}).items()}
+        return {**own, **roles, **least}
 
     def partners(self, world: World) -> set[str]:
         """The gangs that its pods, or its PodGroup, name as those that start with it."""
-        found: set[str] = set()
-        groups = (group_of(world, pod) for pod in self.members.values())
-        for each in [*self.members.values(), *(g for g in groups if g is not None)]:
-            for key in ("groups", "gang-groups"):
-                try:
-                    found.update(json.loads(notes_of(each).get(_GANG + key) or "[]"))
-                except (ValueError, TypeError):
-                    continue
-        return found - {self.name}
+        group = self.pod_group(world)
+        texts = [*self._all_said("groups"), *(() if group is None else _groups_of(group))]
+        return set().union(*map(_names, texts)) - {self.name}
 
     def bound(self) -> Counter[str]:
         """Role → how many of it are bound, "" for all."""
-        roles = [role_of(p, gang_of(p)[1]) for p in self.members.values() if stands(p)]
-        return Counter(roles) + Counter({"": sum(role != "" for role in roles)})
+        have = Counter({role: n for (kind, role), n in self.said.items() if kind == "bound"})
+        have[""] = self.said["bound all", ""]
+        return +have
 
     def has_its_minimum(self, world: World) -> bool:
         """Whether enough of each role are bound."""
@@ -143,14 +206,6 @@ class Gang:
     def describe(self, world: World) -> str:
         """For a sentence about it."""
         return f"{dict(self.bound())} of {self.needs(world)}"
-
-
-def _add(to: dict[str, list[int]], role: str, said: object) -> None:
-    try:
-        to.setdefault(role, []).append(max(0, int(str(said))))
-    except ValueError:
-        if not to.get(role):
-            to.pop(role, None)
 
 
 @dataclass(slots=True)
@@ -176,18 +231,18 @@ class GangBook:
         there = step.kind != "DELETED"
         if (old := self._of.get(uid, "")) and (old != name or not there):
             gang = self.gangs[old]
-            was = gang.members.pop(uid)
+            was = gang.put(uid, None)
             del self._of[uid]
-            yield from self._look(
-                world, gang, step.at, ours=ours and there is False, moved=stands(was)
-            )
+            yield from self._look(world, gang, step.at, ours=ours and there is False, moved=was)
             if not gang.members:
                 del self.gangs[old]
         if name and there:
             gang = self.gangs.setdefault(name, Gang(name))
-            known = gang.members.get(uid)
-            gang.members[uid], self._of[uid] = step.after, name
-            moved = (known is not None and stands(known)) != stands(step.after)
+            now = member(step.after, gang_of(step.after)[1])
+            if gang.members.get(uid) == now:
+                return
+            self._of[uid] = name
+            moved = gang.put(uid, now) != now.stands
             yield from self._look(world, gang, step.at, ours=ours, moved=moved)
 
     def together(self, world: World, gang: Gang) -> list[Gang]:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from tests.specification.bindings import AT_ONCE, WITH_OTHERS, Binding, Rule
+from tests.specification.bindings import AT_ONCE, BESIDE_PROMISES, WITH_OTHERS, Binding, Rule
 from tests.specification.gangs import GangBook
 from tests.specification.liveness import wrong_at_rest
 from tests.specification.manifests import (
@@ -36,7 +36,15 @@ EVENTS = "events.k8s.io/events"
 #: What a step by one of our schedulers is called where the trace does not say which.
 ONE_OF_OURS = "(a scheduler)"
 #: What a rule raises about an object that is not as Kubernetes would have it.
-_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+_UNREADABLE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,12 @@ class Specification:
 
     def take(self, step: Step) -> None:
         """Judge a step by the state that it meets, and do it."""
-        step = self._with_writer(step)
+        try:
+            self._take(self._with_writer(step))
+        except _UNREADABLE as error:
+            self.unreadable.append(f"step {step.version}, {step.resource}: {error!r}")
+
+    def _take(self, step: Step) -> None:
         ours = self._is_ours(step)
         self.settle(step.at)
         for rule in (self.it_writes_as_the_leader, self.a_pod_is_bound_once):
@@ -114,12 +127,9 @@ class Specification:
         if step.resource == EVENTS and step.kind == "ADDED":
             self._ask(step, self.the_event_is_true)
         self._note(step, ours=ours)
-        try:
-            self.world.take(step)
-            for text in self.gangs.take(self.world, step, ours=ours):
-                self._object(step.version, step.at, "gangs_are_whole", text)
-        except _UNREADABLE as error:
-            self.unreadable.append(f"{step.resource} {step.after['metadata']['name']}: {error!r}")
+        self.world.take(step)
+        for text in self.gangs.take(self.world, step, ours=ours):
+            self._object(step.version, step.at, "gangs_are_whole", text)
         if step.resource == PODS and self._doubts:
             self.settle(step.at)
 
@@ -141,6 +151,8 @@ class Specification:
             self._told.setdefault(step.after["metadata"]["uid"], step.at)
         if step.writer is not None:
             return step
+        if step.resource != PODS:
+            return replace(step, writer=SOMEBODY)
         told = self._told.get(step.after["metadata"].get("uid", ""), float("-inf"))
         evicts = step.begins_to_leave and step.at - told < self.premises.notice
         mine = self._is_for_us(step.after) and (step.is_bind or evicts)
@@ -212,9 +224,12 @@ class Specification:
                     self._object(step.version, step.at, rule.__name__, f"{about} {text}")
             except _UNREADABLE as error:
                 self.unreadable.append(f"step {step.version}, {rule.__name__}: {error!r}")
-        if not self.premises.writes_may_fail:
-            until = step.at + max(self.premises.notice, self.premises.bind_seconds)
-            self._doubts += [_Doubt(rule, binding, step.version, until) for rule in WITH_OTHERS]
+        soon = step.at + self.premises.notice
+        later = max(soon, step.at + self.premises.bind_seconds)
+        for rule in BESIDE_PROMISES:
+            self._doubts.append(_Doubt(rule, binding, step.version, soon))
+        for rule in WITH_OTHERS if not self.premises.writes_may_fail else ():
+            self._doubts.append(_Doubt(rule, binding, step.version, later))
 
     def settle(self, now: float) -> None:
         """It is so late: forget the doubts that are cleared, object to those that stay."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tests.specification.bindings import AT_ONCE, WITH_OTHERS, Binding
+from tests.specification.bindings import AT_ONCE, BESIDE_PROMISES, WITH_OTHERS, Binding
 from tests.specification.gangs import GangBook, gang_of
 from tests.specification.manifests import Object, labels_of, name_of, nominated_to, notes_of
 from tests.specification.premises import Premises
@@ -52,7 +52,7 @@ def who_fits_is_placed(world: World, premises: Premises) -> Iterator[str]:
     if any(gang_of(pod)[0] for pod in ours):
         return
     at_rest = replace(premises, notice=0.0, changing_nodes=set())
-    rules = (*AT_ONCE, *WITH_OTHERS, *IN_QUEUES)
+    rules = (*AT_ONCE, *WITH_OTHERS, *BESIDE_PROMISES, *IN_QUEUES)
     for pod in ours:
         if not _is_simple(world, pod):
             continue

@@ -41,7 +41,10 @@ def test_what_has_not_come_about_is_found_at_rest(what: str) -> None:
 
 def test_every_rule_has_a_case() -> None:
     """Also one that is written tomorrow."""
-    asked = {rule.__name__ for rule in (*bindings.AT_ONCE, *bindings.WITH_OTHERS)}
+    asked = {
+        rule.__name__
+        for rule in (*bindings.AT_ONCE, *bindings.WITH_OTHERS, *bindings.BESIDE_PROMISES)
+    }
     asked |= {rule.__name__ for rule in queues.IN_QUEUES}
     source = (REPO / "tests/specification/legal.py").read_text()
     asked |= set(re.findall(r"self\._ask\(step, self\.(\w+)\)", source))

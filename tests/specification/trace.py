@@ -12,6 +12,7 @@ from typing import Literal
 from tests.specification.manifests import (
     Amounts,
     Object,
+    affinity_terms,
     asks,
     has_ended,
     is_leaving,
@@ -83,6 +84,7 @@ class World:
     Attributes:
         objects: resource → name → object.
         pods_on: node → uid → pod that uses it.
+        apart: uid → pod on a node that keeps others away by required anti-affinity.
         waiting: uid → pod that has no node, has not ended and is not being deleted.
         asked: uid → what a living pod asks for.
         changed: (resource, name) → when what a scheduler reads of it was changed, and by whom.
@@ -94,6 +96,7 @@ class World:
     now: float = float("-inf")
     objects: dict[str, dict[str, Object]] = field(default_factory=dict)
     pods_on: dict[str, dict[str, Object]] = field(default_factory=dict)
+    apart: dict[str, Object] = field(default_factory=dict)
     waiting: dict[str, Object] = field(default_factory=dict)
     asked: dict[str, Amounts] = field(default_factory=dict)
     changed: dict[tuple[str, str], tuple[float, str | None]] = field(default_factory=dict)
@@ -170,11 +173,14 @@ class World:
         if before is not None and node_of(before):
             self.pods_on.get(node_of(before), {}).pop(uid, None)
         self.waiting.pop(uid, None)
+        self.apart.pop(uid, None)
         living = there and not has_ended(pod)
         if living and (uid not in self.asked or before is None or before["spec"] != pod["spec"]):
             self.asked[uid] = {**asks(pod), "pods": 1}
         if living and node:
             self.pods_on.setdefault(node, {})[uid] = pod
+            if affinity_terms(pod, "podAntiAffinity"):
+                self.apart[uid] = pod
         elif living and not is_leaving(pod):
             self.waiting[uid] = pod
         if not living:

@@ -39,7 +39,13 @@ from arranger.controllers.gang.status import (
     native_status,
     volcano_status,
 )
-from arranger.controllers.runtime.objects import Object, UnstructuredObject, is_stale, merge_patch
+from arranger.controllers.runtime.objects import (
+    Object,
+    UnstructuredObject,
+    conditions_of,
+    is_stale,
+    merge_patch,
+)
 from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.gangs.gang import Gang
 from arranger.gangs.gang_object import GANG_API_VERSION, MANAGED_BY, gang_object_spec
@@ -360,4 +366,6 @@ def _pod_group(observed: ObservedObject) -> VolcanoPodGroup:
 
 
 def _waits_for_admission(group: ObservedObject) -> bool:
-    return any(c.get("reason") == NOT_ADMITTED for c in group.status.get("conditions") or ())
+    return any(
+        c.get("reason") == NOT_ADMITTED for c in conditions_of(group.status.get("conditions"))
+    )

@@ -69,6 +69,11 @@ def owner_reference(api_version: str, kind: str, owner: ObjectMeta) -> Object:
     return {"apiVersion": api_version, "kind": kind, **names, "controller": True}
 
 
+def conditions_of(value: Any) -> list[Object]:
+    """The conditions in a status that somebody else may have written: whatever else is left out."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
 def with_condition(
     conditions: list[Object], condition: tuple[str, str, str, str], now: str
 ) -> list[Object]:
@@ -79,6 +84,7 @@ def with_condition(
         now: RFC 3339; becomes ``lastTransitionTime`` where the status changes.
     """
     kind, status, reason, message = condition
+    conditions = conditions_of(conditions)
     earlier = next((c for c in conditions if c.get("type") == kind), {})
     since = earlier.get("lastTransitionTime") if earlier.get("status") == status else None
     fresh = {

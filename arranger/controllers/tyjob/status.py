@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from arranger.api import event_reasons
 from arranger.api.listing import first_names
 from arranger.api.timestamps import second_time
 from arranger.api.types.tyjob import LEADER, TYJob
-from arranger.controllers.runtime.objects import Object, with_condition
+from arranger.controllers.runtime.objects import Object, conditions_of, with_condition
 from arranger.controllers.tyjob.observed_state import (
     TERMINAL_STAGES,
     Attempt,
@@ -114,20 +114,26 @@ def pod_status(observed: ObservedState) -> Object:
     }
 
 
+def _count(value: Any) -> int:
+    """A number of a status that somebody else may have written."""
+    return value if isinstance(value, int) else 0
+
+
 def event_notes(job: TYJob, patch: Object) -> Iterable[EventNote]:
     """The Events that a change of the status is worth."""
     before = job.status
     for condition in patch.get("conditions", ()):
         refused = condition["type"] == "Valid" and condition["status"] == "False"
-        if refused and condition not in (before.get("conditions") or ()):
+        if refused and condition not in conditions_of(before.get("conditions")):
             yield EventNote(_REFUSALS[condition["reason"]], condition["message"], warning=True)
-    if patch.get("restarts", 0) > (before.get("restarts") or 0):
+    if patch.get("restarts", 0) > _count(before.get("restarts")):
         leader = job.replicas[0].pod
         failed = f"{leader} has failed, for the {_ordinal(patch['restarts'])} time"
         yield EventNote(event_reasons.LEADER_FAILED, failed, warning=True, pod=leader)
-    counted = before.get("workerRestarts") or {}
+    counted = before.get("workerRestarts")
+    counted = counted if isinstance(counted, dict) else {}
     for name, number in (patch.get("workerRestarts") or {}).items():
-        if number > counted.get(name, 0):
+        if number > _count(counted.get(name)):
             failed = f"{name} has failed, for the {_ordinal(number)} time"
             yield EventNote(event_reasons.WORKER_FAILED, failed, warning=True, pod=name)
     if stage := patch.get("stage"):

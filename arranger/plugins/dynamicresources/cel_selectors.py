@@ -77,7 +77,7 @@ class CelSelector:
         """
         verdict = self._cached_result(driver, device)
         if verdict is None:
-            verdict = self._evaluate(driver, device, effort or Effort(MAX_COST))
+            verdict = self._evaluate(driver, device, effort or Effort(2 * MAX_COST))
         if isinstance(verdict, str):
             raise SelectorError(f"CEL runtime error: {verdict}")
         return verdict

@@ -12,7 +12,7 @@ NODE: Final = 10
 COMPILE: Final = 500
 TOKEN: Final = 10
 #: How much of a selector's evaluation is done for one unit.
-WORK_A_UNIT: Final = 5
+WORK_A_UNIT: Final = 4
 #: What is done of an evaluation that is begun, however little is left: most are done with less.
 LEAST_WORK: Final = 2_000
 

@@ -20,6 +20,8 @@ from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from arranger.embedded.workloads.controllers import HollowControllers
 from arranger.kube.client.transport import MERGE_PATCH, Request
+from tests.faults.injector import FaultInjector
+from tests.judged import JudgedTrace, loop_time
 from tests.paths import REPO
 
 Object = dict[str, Any]
@@ -30,6 +32,9 @@ class ExampleHarness:
 
     def __init__(self) -> None:
         self.cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(1))
+        self._writers = FaultInjector()
+        self.trace = JudgedTrace(self._writers, now=loop_time)
+        self.trace.follow(self.cluster.store)
         load_manifests(self.cluster, [])
         self.config = Config()
         #: Set by the first wait: until then the configuration may be another.
@@ -107,8 +112,9 @@ class ExampleHarness:
         await self._begun.wait()
         election = LeaderElectionConfig(leader_elect=False)
         config = self.config.model_copy(update={"leader_election": election})
+        self.trace.expect_scheduler("examples", config)
         scheduler = Scheduler(
-            InProcessTransport(self.cluster),
+            InProcessTransport(self.cluster, hook=self._writers, user="examples"),
             config,
             identity="examples",
             rng=random.Random(1),
@@ -132,6 +138,7 @@ async def examples() -> AsyncIterator[ExampleHarness]:
     assert not work.done(), work
     work.cancel()
     await asyncio.wait({work})
+    harness.trace.check()
 
 
 def _workload(pod: Object) -> str:

@@ -166,7 +166,7 @@ async def test_f15_letters_labels_and_sizes_of_all_kinds_arrive_whole(
         await sim.until(lambda: bool(sim.message("no")))
 
 
-@pytest.mark.parametrize("year", [1970, 2999])
+@pytest.mark.parametrize("year", [1, 1970, 2999, 9999])
 async def test_f15_pods_created_in_another_century_are_scheduled(
     sim: SimulationHarness, year: int
 ) -> None:
@@ -175,7 +175,7 @@ async def test_f15_pods_created_in_another_century_are_scheduled(
         sim,
         "/pods",
         a_pod("odd").manifest(),
-        metadata__creationTimestamp=f"{year}-01-01T00:00:00Z",
+        metadata__creationTimestamp=f"{year:04}-12-31T23:59:59Z",
     )
     async with sim.scheduler():
         sim.create_nodes_and_pods(pods=2)

@@ -160,7 +160,7 @@ class SimulationHarness:
             perf_counter=lambda: next(self._ticks) * 1e-6,
             extender_transport=port,
         )
-        self.trace.premises.schedulers.add(name)
+        self.trace.expect_scheduler(name, config)
         task = asyncio.create_task(scheduler.run(), name=name)
         self.schedulers[name], self._tasks[name] = scheduler, task
         self._starts[name] += 1

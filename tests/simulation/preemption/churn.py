@@ -12,10 +12,20 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from arranger.api.effects import Ambiguous, Applied, Bind, DeletePod, Outcome, Refused
+from arranger.api.effects import (
+    Ambiguous,
+    Applied,
+    Bind,
+    DeletePod,
+    Outcome,
+    PatchPodStatus,
+    Refused,
+)
 from arranger.engine.gang.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
+from tests.simulation.harnesses.engine_trace import EngineTrace
+from tests.specification.premises import Premises
 from tests.unit.engine.harness import EngineHarness
 
 #: Seconds that pods take to end.
@@ -86,6 +96,8 @@ class Churn:
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
+        premises = Premises(writes_may_fail=True, bind_seconds=float("inf"))
+        self.trace = EngineTrace(premises)
         self.harness = EngineHarness(
             default_profile(), gangs=GangPolicy(starvation_after=float("inf"))
         )
@@ -106,6 +118,7 @@ class Churn:
             self.at_rest = self.harness.now > until - CALM / 2 or not self.leaving
             self._pass(until - self.harness.now)
         self._look()
+        self.trace.check(self.harness.now, at_rest=True)
         self.in_vain += [plan for plan in self.plans.values() if not plan.excuses]
         self.seen["takers excused"] += sum(1 for plan in self.plans.values() if plan.excuses)
         return self
@@ -136,7 +149,9 @@ class Churn:
 
     def _node(self, name: str, cpu: int) -> None:
         self.cpus[name] = cpu
-        self.harness.observe(a_node(name).offers(cpu=cpu))
+        node = a_node(name).offers(cpu=cpu)
+        self.trace.shows(node.manifest(), self.harness.now)
+        self.harness.observe(node)
 
     def _comes(self, *, low: bool = False) -> None:
         rng, number = self.rng, len(self.works)
@@ -163,6 +178,7 @@ class Churn:
     def _show(self, name: str) -> None:
         pod = self._built(name)
         pod = pod.on(self.node_of[name]) if name in self.node_of else pod
+        self.trace.shows(pod.manifest(), self.harness.now)
         self.harness.observe(pod.deleting() if name in self.leaving else pod)
 
     def _built(self, name: str) -> PodBuilder:
@@ -184,6 +200,7 @@ class Churn:
     def _gone(self, name: str) -> None:
         work, evicted = self.owner[name], self.leaving.pop(name, None) is not None
         self.node_of.pop(name, None)
+        self.trace.gone(name, self.harness.now)
         self.harness.observe_deleted(a_pod(name))
         cpu = work.pods.pop(name)
         del self.owner[name]
@@ -210,7 +227,7 @@ class Churn:
         self._look()
         self.harness.run()
         while todo := [e for e in self.harness.effects if isinstance(e, Bind | DeletePod)]:
-            self.harness.effects.clear()
+            self._forget_effects()
             self._note_plans([each for each in todo if isinstance(each, DeletePod)])
             for effect in todo:
                 if isinstance(effect, Bind):
@@ -218,6 +235,13 @@ class Churn:
                 else:
                     self._evict(effect)
             self._look()
+        self._forget_effects()
+
+    def _forget_effects(self) -> None:
+        """Statuses are written at once; Bindings and deletions are carried out by who asks."""
+        for effect in self.harness.effects:
+            if isinstance(effect, PatchPodStatus):
+                self.trace.applied(effect, self.harness.now)
         self.harness.effects.clear()
 
     def _bind(self, effect: Bind) -> None:
@@ -227,6 +251,7 @@ class Churn:
             outcome = CONFLICT
             self._excuse_pod(name, "its Binding was refused")
         elif name in self.owner:
+            self.trace.applied(effect, self.harness.now)
             self.node_of[name] = effect.node
         self.harness.settle(effect, outcome)
         if outcome is not CONFLICT and name in self.owner:
@@ -243,6 +268,7 @@ class Churn:
         elif luck < 0.06:
             outcome = Ambiguous("no answer")
         if outcome is not FORBIDDEN and name in self.owner and name not in self.leaving:
+            self.trace.applied(effect, self.harness.now)
             self.leaving[name] = self.harness.now + self.rng.choice(GRACE)
         self.harness.settle(effect, outcome)
         if name in self.leaving:

@@ -23,7 +23,9 @@ from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from arranger.kube.client.metrics import NullMetricsRecorder
 from arranger.kube.client.transport import Request, Response, Stream
+from tests.judged import JudgedTrace, loop_time
 from tests.paths import REPO
+from tests.specification.premises import Premises
 from tests.tyjobs import a_tyjob
 
 Object = dict[str, Any]
@@ -71,6 +73,10 @@ class TwoTenants:
 
     def __init__(self, seed: int = 1) -> None:
         self.cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(seed))
+        #: Judged as far as it can be: no scheduler is here, and the culprit's objects are spoilt.
+        self.trace = JudgedTrace(now=loop_time, premises=Premises(scheduler_names=set()))
+        self.trace.may_be_unreadable = True
+        self.trace.follow(self.cluster.store)
         self.gauges = Gauges()
         self.transport = _MonstrousTransport(self.cluster)
         for name in (CULPRIT, NEIGHBOUR):
@@ -89,8 +95,10 @@ class TwoTenants:
         )
 
     def create(self, manifest: Object) -> None:
-        """Somebody creates an object."""
+        """Somebody creates an object, and writes its status if it has one."""
         self.cluster.create(manifest)
+        if "status" in manifest:
+            self._send("PATCH", f"{self._path(manifest)}/status", {"status": manifest["status"]})
 
     def replace(self, manifest: Object) -> None:
         """Somebody edits all of an object."""
@@ -127,6 +135,7 @@ class TwoTenants:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             assert not ended, [task.exception() for task in ended]
+            self.trace.check()
 
     async def _run_pods(self) -> None:
         while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from copy import deepcopy
+from itertools import product
 from typing import Any
 
 import pytest
@@ -93,3 +94,46 @@ async def test_an_object_nested_by_thousands_is_told_to_its_owner() -> None:
         await tenants.neighbour_ends("after-edits")
         assert tenants.quarantined()["Job"] == 0
         assert CULPRIT in {pod["metadata"]["namespace"] for pod in tenants.cluster.objects("pods")}
+
+
+#: Moments at both ends of the calendar, some of which no calendar in UTC has; and durations.
+_MOMENTS = (
+    "0001-01-01T00:00:00Z",
+    "0001-01-01T00:00:00+14:00",
+    "9999-12-31T23:59:59Z",
+    "9999-12-31T23:59:59.999999-14:00",
+)
+_SECONDS = (0, 2**31 - 1, 2**31, 2**63 - 1, -(2**63))
+
+
+def _moments_replaced(value: Any, moment: str, seconds: int, key: str = "") -> Any:
+    """The value with each time in it, and each number of seconds, replaced."""
+    if isinstance(value, dict):
+        return {k: _moments_replaced(v, moment, seconds, k) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_moments_replaced(v, moment, seconds) for v in value]
+    if isinstance(value, str) and value.startswith("2026-"):
+        return moment
+    return seconds if "econds" in key and isinstance(value, int) else value
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_moments_at_the_ends_of_the_calendar_and_endless_durations(kind: str) -> None:
+    tenants = TwoTenants()
+    with capture_logs() as logs:
+        async with tenants.at_work():
+            for n, (moment, seconds) in enumerate(product(_MOMENTS, _SECONDS)):
+                for state in ("Completed", "Running", "Failed", "Terminating"):
+                    obj = deepcopy(objects()[kind])
+                    obj["metadata"]["name"] = f"bad-{n}-{state.lower()}"
+                    obj["status"] = deepcopy(statuses()[kind])
+                    obj["metadata"].pop("annotations", None)
+                    if kind == "Job":
+                        obj["status"]["state"]["phase"] = state
+                    if kind == "TYJob":
+                        obj["status"]["stage"] = state
+                    tenants.create(_moments_replaced(obj, moment, seconds))
+            await tenants.neighbour_ends("after", within=600)
+    faults = [line for line in logs if line["event"] == "object.quarantined"]
+    ours = [line for line in faults if not line["error"].startswith("UnreadableError")]
+    assert not [(line["error"], line["place"]) for line in ours]

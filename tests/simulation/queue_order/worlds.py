@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from arranger.api.effects import Applied, Bind, DeletePod, Effect, Refused
 from arranger.api.types.pod_groups import SigsPodGroup, VolcanoPodGroup
 from arranger.engine.engine import Engine
@@ -15,7 +17,9 @@ from arranger.engine.gang.policy import GangPolicy
 from arranger.plugins import default_profile
 from arranger.quota.preemption_policy import QuotaConfig
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_pod_group, a_queue
+from tests.simulation.harnesses.engine_trace import EngineTrace
 from tests.simulation.queue_order.judge import Judge
+from tests.specification.premises import Premises
 
 CONFLICT = Refused(409, "Conflict", "the object has been modified")
 DIALECTS = ("annotations", "bundles", "sigs", "volcano", "job")
@@ -49,6 +53,9 @@ class BusyWorld:
         policy = GangPolicy(starvation_after=float("inf"), wait_time=30.0)
         self.engine = Engine([default_profile()], gang_policy=policy, quota_config=QuotaConfig())
         self.judge = Judge(self.engine)
+        # A Binding in 33 is refused.
+        premises = Premises(writes_may_fail=True, bind_seconds=float("inf"))
+        self.trace = EngineTrace(premises)
         if self.rng.random() < 0.3:
             self.queues = ("red", "blue")
             self._create_queues()
@@ -71,6 +78,8 @@ class BusyWorld:
             found.append(a_queue(name, **limit))
         for queue in found:
             self.engine.handlers.on_queue_updated(queue, self.now)
+            head = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
+            self.trace.shows({**msgspec.to_builtins(queue), **head}, self.now)
 
     def play(self) -> Judge:
         """Let it be busy for a while; returns what the judge has seen."""
@@ -80,6 +89,7 @@ class BusyWorld:
             self._decide()
             self.now += self.rng.choice((0.0, 0.1, 0.25, 0.5, 1.0, 3.0))
         self.engine.check_consistent()
+        self.trace.check(self.now)
         return self.judge
 
     # --- what happens ----------------------------------------------------------------------------
@@ -116,24 +126,30 @@ class BusyWorld:
                 gang = self.engine.registry.gang_of(effect.pod.uid)
                 self.judge.refused |= {effect.pod.uid, *(gang.memberships if gang else ())}
                 return
+            self.trace.applied(effect, self.now)
             self.engine.on_outcome(effect, Applied(), self.now)
             self.running[name] = effect.node
             self._show(name)
         elif isinstance(effect, DeletePod):
+            self.trace.applied(effect, self.now)
             self.engine.on_outcome(effect, Applied(), self.now)
             self.leaving[effect.pod.name] = self.now + self.rng.choice((0.0, 0.3, 2.0))
-        elif self.engine.awaits(effect):
-            self.engine.on_outcome(effect, Applied(), self.now)
+        else:
+            self.trace.applied(effect, self.now)
+            if self.engine.awaits(effect):
+                self.engine.on_outcome(effect, Applied(), self.now)
 
     def _gone(self, name: str) -> None:
         self.pods.pop(name)
         self.running.pop(name, None)
+        self.trace.gone(name, self.now)
         self.engine.handlers.on_pod_deleted(f"default/{name}", self.now)
 
     def _show(self, name: str) -> None:
         pod = self.pods[name]
         if name in self.running:
             pod = pod.on(self.running[name])
+        self.trace.shows(pod.manifest(), self.now)
         self.engine.handlers.on_pod_updated(pod.build(), self.now)
 
     def _edit(self) -> None:
@@ -149,6 +165,7 @@ class BusyWorld:
         if self.cards:
             model = self.queue_rng.choice(MODELS)
             node = node.labelled({f"{GPU}.product": model}).offers({GPU: 4})
+        self.trace.shows(node.manifest(), self.now)
         self.engine.handlers.on_node_updated(node.build(), self.now)
 
     # --- who arrives -----------------------------------------------------------------------------
@@ -220,6 +237,7 @@ class BusyWorld:
                 ]
             case "sigs":
                 group = a_pod_group(name, least=least)
+                self.trace.shows(group.manifest(), self.now)
                 self.engine.handlers.on_pod_group_updated(group.build(SigsPodGroup), self.now)
                 return [pod.in_pod_group(name) for pod in pods]
             case "volcano":
@@ -230,6 +248,8 @@ class BusyWorld:
                     group = a_pod_group(name, least=least, queue=queue)
                     group = group.annotated({"volcano.sh/card.request": json.dumps(request)})
                     pods = [pod.in_queue(queue) for pod in pods]
+                head = {"apiVersion": "scheduling.volcano.sh/v1beta1"}
+                self.trace.shows({**group.manifest(), **head}, self.now)
                 self.engine.handlers.on_pod_group_updated(group.build(VolcanoPodGroup), self.now)
                 return [pod.annotated({"scheduling.k8s.io/group-name": name}) for pod in pods]
             case "job":

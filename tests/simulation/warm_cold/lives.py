@@ -84,6 +84,7 @@ class Lives:
             await asyncio.sleep(wait)
             sim.crash()
             scheduler.engine.check_consistent()
+            sim.trace.check()
             now = asyncio.get_running_loop().time()
             return scheduler.engine, self._present(), now
 

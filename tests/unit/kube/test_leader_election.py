@@ -348,6 +348,21 @@ async def test_after_a_stall_past_the_deadline_leadership_is_over(
     assert one.task.done()
 
 
+async def test_another_thread_sees_a_loop_that_stands_still_and_a_deadline_that_is_over(
+    server: LeaseServer,
+) -> None:
+    one = Candidate(server, "one")
+    one.start()
+    await asyncio.sleep(5)
+    leads_at = one.election.leads_at
+    assert leads_at(now() + 2)
+    assert not leads_at(now() + 4), "the loop stands still"
+    one.cut_off = True
+    await until(lambda: not leads_at(now() + 2))  # before the loop itself stops leading
+    assert one.election.is_leader()
+    await one.stop()
+
+
 async def test_a_short_hiccup_is_no_stall(
     server: LeaseServer, stall: Callable[[float], None]
 ) -> None:

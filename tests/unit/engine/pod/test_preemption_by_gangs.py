@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from arranger.api.effects import (
     Applied,
     Bind,
+    DeletePod,
     Effect,
     PatchObject,
     PatchPodStatus,
@@ -116,6 +118,23 @@ def test_gang_against_gang_the_loser_leaves_whole(harness: EngineHarness) -> Non
         harness.observe(pod.on(harness.node_of(pod) or f"n{n}"))
     harness.observe(*gang("new", 2, 5))
     assert evicted(harness.run()) == {"old-0", "old-1", "old-2"}
+
+
+def test_who_is_leaving_is_not_evicted_again_with_the_rest_of_its_gang(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(*(a_node(f"n{n}").offers(cpu=1) for n in range(3)))
+    harness.observe(*gang("old", 3, least=2))
+    harness.settle_all(harness.run())
+    for pod in gang("old", 3, least=2):
+        harness.observe(pod.on(harness.node_of(pod)))
+    times: Counter[str] = Counter()
+    for taker in ("first", "second"):
+        harness.observe(a_pod(taker).needs(cpu=1).with_priority(5))
+        times.update(delete.pod.name for delete in of_kind(DeletePod, harness.run()))
+        if taker == "first":
+            assert times.total() == 1, "the gang has one to spare"
+    assert times == {"old-0": 1, "old-1": 1, "old-2": 1}
 
 
 def test_a_gang_puts_back_whom_it_can_do_without(harness: EngineHarness) -> None:
