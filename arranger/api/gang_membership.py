@@ -59,6 +59,7 @@ SETTINGS_ANNOTATIONS: Final = (
     keys.BUNDLE_STRICT,
     keys.BUNDLE_WAIT,
 )
+_SETTINGS: Final = frozenset(SETTINGS_ANNOTATIONS)
 
 
 class Mode(Enum):
@@ -165,16 +166,11 @@ def gang_membership(pod: Pod) -> GangMembership | None:
         bundle = annotations.get(keys.BUNDLE_NAME, "")
     elif pod_group_type is VolcanoPodGroup:
         bundle = annotations.get(keys.TASK_SPEC) or labels.get(keys.TASK_SPEC, "")
-    settings, problems = _settings_of(pod, bundle)
-    if not _NAME.fullmatch(name):
-        problems = (f"gang name {shown(name)} is not a DNS-1123 name", *problems)
-        # Its pods still belong together, but must not pass for those of a group "a,default/b".
-        name = quote(name, safe="")
-    timed_out = _is_timed_out(annotations)
-    gang = f"{pod.metadata.namespace}/{name}"
+    said = _settings_annotations(annotations), labels.get(keys.POD_GROUP_MIN, "")
     in_bundle = keys.BUNDLE_GANG in annotations and keys.GANG_NAME not in annotations
     mark = keys.BUNDLE_TIMEOUT if in_bundle else keys.GANG_TIMEOUT
-    return GangMembership(gang, bundle, pod_group_type, settings, timed_out, mark, problems)
+    timed_out = _is_timed_out(annotations)
+    return _membership(pod.metadata.namespace, name, pod_group_type, bundle, *said, mark, timed_out)
 
 
 def owned_membership(pod: Pod, name: str, role: str, owner: str) -> GangMembership:
@@ -185,7 +181,8 @@ def owned_membership(pod: Pod, name: str, role: str, owner: str) -> GangMembersh
         role: the pod's.
         owner: as ``PyTorchJob train``.
     """
-    settings, problems = _settings_of(pod, role)
+    label = pod.metadata.labels.get(keys.POD_GROUP_MIN, "")
+    settings, problems = _pod_settings(_settings_annotations(pod.metadata.annotations), role, label)
     gang = f"{pod.metadata.namespace}/{name if _NAME.fullmatch(name) else quote(name, safe='')}"
     timed_out = _is_timed_out(pod.metadata.annotations)
     return GangMembership(
@@ -202,10 +199,30 @@ def workload_key(pod: Pod) -> str:
     return f"owner {owner.uid}" if owner is not None else ""
 
 
-def _settings_of(pod: Pod, bundle: str) -> tuple[GangSettings, tuple[str, ...]]:
-    labels, annotations = pod.metadata.labels, pod.metadata.annotations
-    values = tuple(map(annotations.get, SETTINGS_ANNOTATIONS))
-    return _pod_settings(values, bundle, labels.get(keys.POD_GROUP_MIN, ""))
+@bounded_cache(4096)
+def _membership(
+    namespace: str,
+    name: str,
+    pod_group_type: type[AnyPodGroup] | None,
+    bundle: str,
+    said: tuple[tuple[str, str], ...],
+    label: str,
+    mark: str,
+    timed_out: bool,
+) -> GangMembership:
+    """One object for all pods of a gang that say the same."""
+    settings, problems = _pod_settings(said, bundle, label)
+    if not _NAME.fullmatch(name):
+        problems = (f"gang name {shown(name)} is not a DNS-1123 name", *problems)
+        # Its pods still belong together, but must not pass for those of a group "a,default/b".
+        name = quote(name, safe="")
+    gang = f"{namespace}/{name}"
+    return GangMembership(gang, bundle, pod_group_type, settings, timed_out, mark, problems)
+
+
+def _settings_annotations(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Those that settings are read from and that are not empty."""
+    return tuple([item for item in annotations.items() if item[0] in _SETTINGS and item[1]])
 
 
 def _is_timed_out(annotations: Mapping[str, str]) -> bool:
@@ -214,14 +231,13 @@ def _is_timed_out(annotations: Mapping[str, str]) -> bool:
 
 @bounded_cache(4096)
 def _pod_settings(
-    values: tuple[str | None, ...], bundle: str, label: str
+    said: tuple[tuple[str, str], ...], bundle: str, label: str
 ) -> tuple[GangSettings, tuple[str, ...]]:
     """The settings in a pod's annotations, and the invalid values among them.
 
     Cached, as most members of a gang have the same values.
     """
-    pairs = zip(SETTINGS_ANNOTATIONS, values, strict=True)
-    annotations = {key: value for key, value in pairs if value}
+    annotations = dict(said)
     problems: list[str] = []
     settings = _koordinator_settings(annotations, problems)
     if keys.BUNDLE_GANG in annotations:

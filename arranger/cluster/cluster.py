@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -194,6 +194,23 @@ class Cluster:
                 if column in missing:
                     missing[column] -= amount
         return all(amount <= 0 for amount in missing.values())
+
+    def amounts_of(self, pods: Iterable[PodInfo]) -> dict[int, int]:
+        """Column of the resource matrices → what these pods request together."""
+        amounts: dict[int, int] = {}
+        for pod in pods:
+            for column, amount in zip(*pod.request_vector(self.table.resource_column), strict=True):
+                amounts[column] = amounts.get(column, 0) + amount
+        return amounts
+
+    def could_fit_beside(self, pod: PodInfo, node: str, removable: Mapping[int, int]) -> bool:
+        """As :meth:`could_fit`, by what those that are removable request together."""
+        row = self.table.index.get(node)
+        if row is None:
+            return False
+        columns, requested = pod.request_vector(self.table.resource_column)
+        free = zip(columns, requested, self.table.free(row, columns), strict=True)
+        return all(n <= left or n <= left + removable.get(column, 0) for column, n, left in free)
 
     def check_consistent(self) -> None:
         """Check the table and the maps against each other.

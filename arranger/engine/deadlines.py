@@ -23,6 +23,10 @@ class DeadlineSet:
             self._deadline_of[key] = due
             heapq.heappush(self._heap, (due, key))
 
+    def is_scheduled(self, key: str, due: float) -> bool:
+        """Whether a notice is due by then already."""
+        return self._deadline_of.get(key, math.inf) <= due
+
     def pop_due(self, now: float) -> list[str]:
         """The keys whose time has come."""
         keys = []

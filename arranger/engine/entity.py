@@ -249,8 +249,8 @@ class QueuedEntity:
             member = self.members.get(uid)
             if member is None:
                 heapq.heappop(heap)
-            elif (now := _seniority(member)) != known:
-                heapq.heapreplace(heap, (now, uid))  # its PodGroup has another priority
+            elif known[0] != -member.pod.priority:  # its PodGroup has another one
+                heapq.heapreplace(heap, (_seniority(member), uid))
             else:
                 return member
 

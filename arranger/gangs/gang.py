@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from enum import Enum
 from functools import reduce
 
 from arranger.api.gang_membership import (
@@ -19,35 +18,12 @@ from arranger.api.gang_membership import (
 )
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import AnyPodGroup
-
-
-class MemberState(Enum):
-    """How far a member is.
-
-    The API server knows nothing of BINDING and, until our eviction arrives there, of TERMINATING.
-    """
-
-    PENDING = "pending"
-    BINDING = "binding"  # its Binding is on its way
-    BOUND = "bound"
-    TERMINATING = "terminating"  # it has a node, and is being deleted or evicted
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-
+from arranger.gangs.member_state import MemberState, member_state
 
 #: States of members that have a node and keep it.
 _HAS_NODE = (MemberState.BINDING, MemberState.BOUND)
 _COUNTED = (*_HAS_NODE, MemberState.SUCCEEDED)
 _BEGUN = (MemberState.BOUND, MemberState.SUCCEEDED, MemberState.FAILED)
-
-
-def member_state(pod: Pod) -> MemberState:
-    """The state that the API shows; a pod that ended without being bound counts as ended."""
-    if pod.status.phase == "Succeeded":
-        return MemberState.SUCCEEDED
-    if pod.status.phase == "Failed":
-        return MemberState.FAILED
-    return MemberState.BOUND if pod.spec.node_name else MemberState.PENDING
 
 
 class Gang:
@@ -57,6 +33,7 @@ class Gang:
         name: ``namespace/name``.
         pod_group: its PodGroup, where there is one.
         settings: the settings of all sources, merged.
+        total_minimum: members that must run, of all bundles together.
         satisfied: whether its minimum has been bound since the last reset (``once-satisfied``), or,
             where it needs nobody, it has been tried.
         terminating_at_reset: uids of the members that were terminating at the last reset, until
@@ -75,6 +52,7 @@ class Gang:
         self.name = name
         self.pod_group: AnyPodGroup | None = None
         self.settings = GangSettings()
+        self.total_minimum = 0
         self.satisfied = False
         self.terminating_at_reset: set[str] = set()
         self.blocked = False
@@ -119,11 +97,6 @@ class Gang:
         return dict(self.settings.bundle_minimums)
 
     @property
-    def total_minimum(self) -> int:
-        """Members that must run, of all bundles together."""
-        return max(self.minimum, sum(n for _, n in self.settings.bundle_minimums))
-
-    @property
     def is_defined(self) -> bool:
         """Whether any source sets a minimum."""
         return self.settings.minimum is not None or bool(self.settings.bundle_minimums)
@@ -151,9 +124,14 @@ class Gang:
         return before != self.settings
 
     def _resolve_settings(self) -> None:
-        retained = GangSettings(bundle_minimums=tuple(self._retained_bundles.items()))
-        sources = [*self._settings_counts, self._from_pod_group, retained]
-        self.settings = reduce(GangSettings.with_fallback, sources, GangSettings())
+        sources = list(self._settings_counts)
+        if self.pod_group is not None:
+            sources.append(self._from_pod_group)
+        if self._retained_bundles:
+            retained = tuple(sorted(self._retained_bundles.items()))
+            sources.append(GangSettings(bundle_minimums=retained))
+        self.settings = reduce(GangSettings.with_fallback, sources) if sources else GangSettings()
+        self.total_minimum = max(self.minimum, sum(n for _, n in self.settings.bundle_minimums))
 
     def _update_created(self, created: object) -> None:
         when = created.timestamp() if hasattr(created, "timestamp") else 0.0
@@ -171,29 +149,39 @@ class Gang:
         """
         uid, before = pod.metadata.uid, self.settings
         earlier = self.memberships.get(uid)
-        if earlier is not None and earlier.settings != membership.settings:
+        if earlier is None:
+            count = self._settings_counts.get(membership.settings, 0)
+            self._settings_counts[membership.settings] = count + 1
+            self._update_created(pod.metadata.creation_timestamp)
+            if not count:
+                self._resolve_settings()
+        elif earlier is not membership and earlier.settings != membership.settings:
             self._drop_settings(earlier.settings)
             # The latest edit takes precedence over what the other members say.
             count = self._settings_counts.pop(membership.settings, 0)
             self._settings_counts = {membership.settings: count + 1, **self._settings_counts}
             self._retract_bundles(earlier)
             self._resolve_settings()
-        elif earlier is None:
-            count = self._settings_counts.get(membership.settings, 0)
-            self._settings_counts[membership.settings] = count + 1
-            self._update_created(pod.metadata.creation_timestamp)
-            if not count:
-                self._resolve_settings()
-        if earlier is not None:
-            self.pod_group_types[earlier.pod_group_type] -= 1
-        self.pod_group_types[membership.pod_group_type] += 1
-        self.memberships[uid] = membership
+        if earlier is not membership:
+            if earlier is not None:
+                self.pod_group_types[earlier.pod_group_type] -= 1
+            self.pod_group_types[membership.pod_group_type] += 1
+            self.memberships[uid] = membership
         state, state_before = member_state(pod), self._terminating.get(uid, self._states.get(uid))
         if state is MemberState.PENDING and state_before in _HAS_NODE:
             state = state_before  # the watch has not seen our Binding yet
         terminating = evicting or pod.metadata.deletion_timestamp is not None
         self._set_member_state(uid, earlier or membership, state, terminating=terminating)
-        return self.settings != before
+        return self.settings is not before and self.settings != before
+
+    def shows(self, pod: Pod, membership: GangMembership | None) -> bool:
+        """Whether a pod that runs or waits is known as it is, so that nothing changes by it."""
+        uid = pod.metadata.uid
+        if self.memberships.get(uid) is not membership or uid in self._terminating:
+            return False
+        if pod.terminal or pod.metadata.deletion_timestamp is not None:
+            return False
+        return self._states[uid] is member_state(pod)
 
     def remove_member(self, uid: str, *, moved: bool = False) -> bool:
         """A member is gone, or has ``moved`` to another gang; returns whether settings change.
@@ -254,14 +242,19 @@ class Gang:
         """Whether a member has a node that it is about to lose."""
         return self._states.get(uid) is MemberState.TERMINATING
 
+    def is_binding(self, uid: str) -> bool:
+        """Whether a member's Binding is on its way, and it is to keep its node."""
+        return self._states.get(uid) is MemberState.BINDING
+
     def counts_towards_minimum(self, uid: str) -> bool:
         """Whether a member has a node that counts towards the minimum."""
         return self._states.get(uid) in _COUNTED
 
     def count(self, state: MemberState, bundle: str | None = None) -> int:
         """Members in this state, of one bundle or of all."""
-        counts = self._state_counts
-        return counts[state] if bundle is None else self._bundle_counts[bundle, state]
+        if bundle is None:
+            return self._state_counts.get(state, 0)
+        return self._bundle_counts.get((bundle, state), 0)
 
     def _set_member_state(
         self, uid: str, before: GangMembership, state: MemberState, *, terminating: bool
@@ -272,6 +265,8 @@ class Gang:
             if state in _HAS_NODE:
                 state = MemberState.TERMINATING
         known = self._states.get(uid)
+        if known is state and before is self.memberships[uid]:
+            return
         if known is not None:
             self._bundle_counts[before.bundle, known] -= 1
             self._state_counts[known] -= 1
@@ -292,11 +287,16 @@ class Gang:
     @property
     def schedules_individually(self) -> bool:
         """Whether its members are placed one by one now, as its match policy says."""
-        match = self.settings.match_policy or MatchPolicy.ONCE_SATISFIED
-        if match is MatchPolicy.ONCE_SATISFIED or self.needs_nobody:
+        match = self.settings.match_policy
+        if match is None or match is MatchPolicy.ONCE_SATISFIED or self.needs_nobody:
             return self.satisfied
         running = match is MatchPolicy.WAITING_AND_RUNNING and self.is_defined
         return running and not self.missing_members({})
+
+    @property
+    def lacks_pods(self) -> bool:
+        """Whether it has fewer pods than its minimum, whatever becomes of them."""
+        return len(self.memberships) < self.total_minimum
 
     def missing_members(self, have: Mapping[str, int]) -> dict[str | None, int]:
         """Bundle → how many members the minimum still needs beyond ``have``, the placed ones.
@@ -318,6 +318,8 @@ class Gang:
 
         While another bundle lacks members, only those do: others could take their nodes.
         """
+        if not self.settings.bundle_minimums:
+            return self.minimum > self._counted_members(None) + sum(have.values())
         missing = self.missing_members(have)
         return bundle in missing or missing.keys() == {None}
 
@@ -373,9 +375,10 @@ class Gang:
     @property
     def has_minimum(self) -> bool:
         """Whether the minimum is bound or has succeeded."""
+        if self.settled_count(None) < self.minimum or not self.is_defined:
+            return False
         bundles = self.settings.bundle_minimums
-        enough = all(self.settled_count(bundle) >= minimum for bundle, minimum in bundles)
-        return self.is_defined and enough and self.settled_count(None) >= self.minimum
+        return all(self.settled_count(bundle) >= minimum for bundle, minimum in bundles)
 
     def check_consistent(self) -> None:
         """Check the counts against the members.

@@ -9,7 +9,8 @@ from typing import Final
 
 from arranger.api.gang_membership import Mode, Topology
 from arranger.api.listing import first_names, namespace_of
-from arranger.gangs.gang import Gang, MemberState
+from arranger.gangs.gang import Gang
+from arranger.gangs.member_state import MemberState
 
 #: Gangs, or bundles of one, that a message names before it only counts.
 MAX_NAMED: Final = 5
@@ -69,9 +70,25 @@ class GangGroup:
         return {gang.name for gang in self.gangs}
 
     @property
+    def waiting_names(self) -> set[str]:
+        """The names of its gangs, if any member waits for a node; else none."""
+        waiting = any(gang.count(MemberState.PENDING) for gang in self.gangs)
+        return self.gang_names if waiting else set()
+
+    def mark_satisfied(self) -> set[str]:
+        """All of its gangs have had their minimum; returns their names."""
+        for gang in self.gangs:
+            gang.satisfied = True
+        return self.gang_names
+
+    @property
     def schedules_individually(self) -> bool:
         """Whether its members are placed one by one."""
-        return not self.missing_partners and all(gang.schedules_individually for gang in self.gangs)
+        if self.missing_partners:
+            return False
+        if len(self.gangs) == 1:  # nearly all, and it is asked several times for every pod
+            return self.gangs[0].schedules_individually
+        return all(gang.schedules_individually for gang in self.gangs)
 
     @property
     def is_strict(self) -> bool:
@@ -86,9 +103,15 @@ class GangGroup:
     @property
     def partially_bound(self) -> bool:
         """Whether part of the minimum is bound, as after a crash or a failed Binding."""
+        if not any(gang.count(MemberState.BOUND) for gang in self.gangs):
+            return False
         short = any(gang.missing_members({}) for gang in self.gangs)
-        bound = any(gang.count(MemberState.BOUND) for gang in self.gangs)
-        return short and bound and not all(gang.satisfied for gang in self.gangs)
+        return short and not all(gang.satisfied for gang in self.gangs)
+
+    @property
+    def lacks_pods(self) -> bool:
+        """Whether one of its gangs has fewer pods than it needs: nothing else must be counted."""
+        return bool(self.missing_partners) or any(gang.lacks_pods for gang in self.gangs)
 
     def lacks_members(self, have: BundleCounts) -> bool:
         """Whether any gang lacks members beyond ``have``, those placed now."""

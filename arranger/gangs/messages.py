@@ -8,8 +8,9 @@ from typing import Final
 
 from arranger.api.annotations import GANG_MIN
 from arranger.api.listing import first_names
-from arranger.gangs.gang import Gang, MemberState
+from arranger.gangs.gang import Gang
 from arranger.gangs.group import MAX_NAMED, BundleCounts, GangGroup
+from arranger.gangs.member_state import MemberState
 
 #: Said where the members of a gang may be placed in so many ways that not all were tried.
 TOO_MANY_WAYS: Final = "There are too many ways to place its members to try them all"
@@ -23,6 +24,8 @@ def blocking_reason(group: GangGroup) -> str:
             names = f"{len(group.missing_partners)} more"
         return f"{group.display_name} waits for {names}, which must exist and name it"
     for gang in group.gangs:
+        if gang.is_defined and not gang.blocked:
+            continue
         title = f"gang {gang.name}"
         if not group.names_are_known:
             title = f"one gang of the {group.display_name}"

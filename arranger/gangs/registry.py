@@ -9,9 +9,10 @@ from typing import NamedTuple
 from arranger.api.gang_membership import GangMembership
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import GANG_DEFINERS, AnyPodGroup, GangObject, WorkloadGroup
-from arranger.gangs.gang import Gang, MemberState
+from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
 from arranger.gangs.group_index import GroupIndex
+from arranger.gangs.member_state import MemberState
 
 
 class _Progress(NamedTuple):
@@ -41,7 +42,8 @@ class GangRegistry:
         self._gang_by_uid: dict[str, Gang] = {}
         #: uids of members that we are evicting, until they are gone.
         self._evicting: set[str] = set()
-        self._pod_groups: dict[tuple[type[AnyPodGroup], str], AnyPodGroup] = {}
+        #: Name → the PodGroups of that name, by type.
+        self._pod_groups: dict[str, dict[type[AnyPodGroup], AnyPodGroup]] = {}
         self._groups = GroupIndex(self.gangs)
 
     def gang_of(self, uid: str) -> Gang | None:
@@ -64,7 +66,7 @@ class GangRegistry:
 
     def pod_group(self, kind: type[AnyPodGroup], name: str) -> AnyPodGroup | None:
         """The PodGroup of that kind and name (``namespace/name``)."""
-        return self._pod_groups.get((kind, name))
+        return self._pod_groups.get(name, {}).get(kind)
 
     def members_of(self, name: str) -> Iterable[str]:
         """The uids of a gang's pods; none, if there is no such gang."""
@@ -81,6 +83,8 @@ class GangRegistry:
         """A pod was added or edited; ``membership`` is what it says about its gang."""
         uid = pod.metadata.uid
         known = self._gang_by_uid.get(uid)
+        if known is not None and known.shows(pod, membership):
+            return self._check_satisfied(known)  # most edits are about other things
         changed: set[str] = set()
         if known is not None and (membership is None or membership.gang != known.name):
             changed |= {known.name} | self.on_pod_deleted(uid, moved=True)
@@ -131,7 +135,7 @@ class GangRegistry:
         gang.set_terminating(uid, terminating=False)
         changed = self._check_satisfied(gang)
         if uid in gang.terminating_at_reset and gang.counts_towards_minimum(uid):
-            changed |= _mark_satisfied(self.group_of(gang))
+            changed |= self.group_of(gang).mark_satisfied()
         return changed | self._affected_gangs(gang, uid, before)
 
     def on_pod_deleted(self, uid: str, *, moved: bool = False) -> set[str]:
@@ -159,51 +163,51 @@ class GangRegistry:
 
     def changes_owner_fields(self, pod_group: AnyPodGroup) -> bool:
         """Whether a PodGroup is new, or differs from before in more than its status."""
-        before = self._pod_groups.get((type(pod_group), pod_group.key))
+        before = self.pod_group(type(pod_group), pod_group.key)
         return before is None or _owner_fields(before) != _owner_fields(pod_group)
 
     def knows(self, pod_group: AnyPodGroup) -> bool:
         """Whether a PodGroup was there before."""
-        return (type(pod_group), pod_group.key) in self._pod_groups
+        return self.pod_group(type(pod_group), pod_group.key) is not None
 
     def workload_group(self, name: str) -> WorkloadGroup | None:
         """What an owner says of a gang."""
-        found = self._pod_groups.get((WorkloadGroup, name))
+        found = self.pod_group(WorkloadGroup, name)
         return found if isinstance(found, WorkloadGroup) else None
 
     def on_pod_group_updated(self, pod_group: AnyPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
         edited = self.knows(pod_group) and self.changes_owner_fields(pod_group)
-        self._pod_groups[type(pod_group), pod_group.key] = pod_group
+        self._pod_groups.setdefault(pod_group.key, {})[type(pod_group)] = pod_group
         gang = self.gangs.get(pod_group.key)
         if gang is None or self._find_pod_group(gang) is not pod_group:
             return set()
         changed = gang.set_pod_group(pod_group)
         if edited and gang.blocked:
             gang.blocked, changed = False, True
-        if not changed:
-            return set()
-        return self._on_settings_changed(gang)
+        return self._on_settings_changed(gang) if changed else set()
 
     def on_pod_group_deleted(self, kind: type[AnyPodGroup], name: str) -> set[str]:
         """A PodGroup was deleted."""
-        self._pod_groups.pop((kind, name), None)
+        named = self._pod_groups.pop(name, {})
+        named.pop(kind, None)
+        if named:
+            self._pod_groups[name] = named
         gang = self.gangs.get(name)
         if gang is None:
             self.forget_records(name)  # they are not about a later gang of that name
             return set()
-        if not self._resolve_pod_group(gang):
-            return set()
-        return self._on_settings_changed(gang)
+        return self._on_settings_changed(gang) if self._resolve_pod_group(gang) else set()
 
     def mark_bound(self, uid: str) -> set[str]:
         """The API server has accepted our Binding of a pod."""
         gang = self._gang_by_uid.get(uid)
         if gang is None:
             return set()
-        before = self._progress_of(gang, uid)
+        before = None if gang.is_binding(uid) else self._progress_of(gang, uid)
         gang.set_state(uid, MemberState.BOUND)
-        return self._check_satisfied(gang) | self._affected_gangs(gang, uid, before)
+        changed = self._check_satisfied(gang)  # one that was binding counts as it did before
+        return changed if before is None else changed | self._affected_gangs(gang, uid, before)
 
     def mark_tried(self, group: GangGroup) -> set[str]:
         """A group has been tried and lacks nobody, although perhaps no member has a node.
@@ -215,7 +219,7 @@ class GangRegistry:
         new = [gang for gang in group.gangs if not gang.satisfied]
         if not new or one_domain or not all(gang.has_minimum for gang in new):
             return set()
-        return _mark_satisfied(group)
+        return group.mark_satisfied()
 
     def mark_previously_satisfied(self, name: str) -> set[str]:
         """A scheduler before us has seen the gang satisfied."""
@@ -261,17 +265,22 @@ class GangRegistry:
         self.previously_satisfied.discard(name)
         self._recorded_minimums.pop(name, None)
 
-    def set_binding(self, uid: str, state: MemberState = MemberState.BINDING) -> set[str]:
-        """Our Binding of a pod is on its way; or (``PENDING``) has failed for good."""
+    def mark_binding(self, uids: Iterable[str]) -> None:
+        """Our Bindings of these pods are on their way: the minimum is no nearer, they may fail."""
+        for uid in uids:
+            if (gang := self._gang_by_uid.get(uid)) is not None:
+                gang.set_state(uid, MemberState.BINDING)
+
+    def mark_binding_failed(self, uid: str) -> set[str]:
+        """Our Binding of a pod has failed for good."""
         gang = self._gang_by_uid.get(uid)
         if gang is None:
             return set()
         group = self.group_of(gang)
         individually = group.schedules_individually
-        gang.set_state(uid, state)
-        # The minimum is no nearer: whether the Binding succeeds is not known yet.
+        gang.set_state(uid, MemberState.PENDING)
         unchanged = group.schedules_individually == individually
-        return set() if unchanged else _gangs_that_wait(group)
+        return set() if unchanged else group.waiting_names
 
     def check_consistent(self) -> None:
         """Check gangs, groups and the maps between them.
@@ -296,15 +305,16 @@ class GangRegistry:
 
     def _check_satisfied(self, gang: Gang) -> set[str]:
         """Mark a group as satisfied when its minimum is bound for the first time."""
-        if gang.satisfied or not gang.has_begun:
+        previously = gang.name in self.previously_satisfied
+        if gang.satisfied or not (previously or gang.has_minimum) or not gang.has_begun:
             return set()
         group = self.group_of(gang)
-        if gang.name in self.previously_satisfied:
+        if previously:
             gang.satisfied = True
             return group.gang_names
         if group.missing_partners or not all(member.has_minimum for member in group.gangs):
             return set()
-        return _mark_satisfied(group)
+        return group.mark_satisfied()
 
     def _reset_if_over(self, gang: Gang) -> set[str]:
         """Reset a group that has lost its last node, so that it is placed as a whole again.
@@ -332,11 +342,11 @@ class GangRegistry:
         return not all(g.has_minimum or (not g.is_defined and g.has_succeeded) for g in gangs)
 
     def _restore_minimums(self, gang: Gang) -> bool:
-        minimums, recorded_at = self._recorded_minimums.get(gang.name, ({}, 0.0))
-        if not minimums or gang.created_at > recorded_at:
+        recorded = self._recorded_minimums.get(gang.name)
+        if recorded is None or gang.created_at > recorded[1]:
             return False
         del self._recorded_minimums[gang.name]
-        return gang.restore_bundles(minimums)
+        return gang.restore_bundles(recorded[0])
 
     def _get_or_create(self, name: str) -> Gang:
         gang = self.gangs.get(name)
@@ -358,12 +368,14 @@ class GangRegistry:
         seen = sum(len(each.memberships) for each in group.gangs)
         if counted > before.counted and seen < sum(each.total_minimum for each in group.gangs):
             return set()  # too early to try; after a restart thousands are seen one by one
-        return _gangs_that_wait(group)
+        return group.waiting_names
 
     def _find_pod_group(self, gang: Gang) -> AnyPodGroup | None:
         """The first PodGroup of the gang's name whose type a member names, or that any may."""
+        if not (named := self._pod_groups.get(gang.name)):
+            return None
         for pod_group_type in GANG_DEFINERS:
-            found = self._pod_groups.get((pod_group_type, gang.name))
+            found = named.get(pod_group_type)
             if found and (gang.pod_group_types[pod_group_type] or gang.pod_group_types[None]):
                 return found
         return None
@@ -379,18 +391,6 @@ class GangRegistry:
         del self.gangs[gang.name]
         self.forget_records(gang.name)  # they are not about a later gang of that name
         return self._groups.on_gang_deleted(gang)
-
-
-def _mark_satisfied(group: GangGroup) -> set[str]:
-    for gang in group.gangs:
-        gang.satisfied = True
-    return group.gang_names
-
-
-def _gangs_that_wait(group: GangGroup) -> set[str]:
-    """The gangs of a group, if any member waits for a node."""
-    waiting = any(gang.count(MemberState.PENDING) for gang in group.gangs)
-    return group.gang_names if waiting else set()
 
 
 def _owner_fields(pod_group: AnyPodGroup) -> tuple[object, ...]:

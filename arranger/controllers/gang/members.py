@@ -11,8 +11,8 @@ from typing import Final
 from arranger.api.gang_membership import GangMembership
 from arranger.api.timestamps import second_time
 from arranger.api.types.core import Pod
-from arranger.gangs.gang import MemberState, member_state
 from arranger.gangs.gang_object import dialect_of
+from arranger.gangs.member_state import MemberState, member_state
 
 #: Owners of a pod that are looked at, and owners that a status names.
 _MAX_OWNERS: Final = 4

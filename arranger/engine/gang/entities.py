@@ -108,6 +108,8 @@ class GangEntityIndex:
 
     def notify(self, entity: QueuedEntity, due: float) -> None:
         """Have the members told at ``due``, or later if they were told not long ago."""
+        if self._notices.is_scheduled(entity.key, due):
+            return
         count = len(entity.members) + len(self._holds.waiting_members(entity))
         earliest = entity.notified_at + NOTIFY_INTERVAL_PER_MEMBER * count
         self._notices.schedule(entity.key, max(due, earliest))

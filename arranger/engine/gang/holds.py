@@ -91,7 +91,8 @@ class GangHolds:
 
     def lacks_members(self, entity: QueuedEntity) -> bool:
         """Whether fewer members have arrived than the minimum."""
-        return entity.gang_group.lacks_members(self.arrived_counts(entity))
+        group = entity.gang_group
+        return group.lacks_pods or group.lacks_members(self.arrived_counts(entity))
 
     def is_urgent(self, group: GangGroup) -> bool:
         """Whether the group is to be completed before all others are tried."""

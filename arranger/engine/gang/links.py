@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.gangs.gang import MemberState
 from arranger.gangs.group import GangGroup
+from arranger.gangs.member_state import MemberState
 from arranger.gangs.registry import GangRegistry
 
 

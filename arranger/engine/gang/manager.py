@@ -24,7 +24,6 @@ from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.quota_gate import QuotaGate
-from arranger.gangs.gang import MemberState
 from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
 
@@ -135,7 +134,7 @@ class GangManager:
 
     def on_node_lost(self, member: QueuedPod, now: float) -> None:
         """A member has lost its node; a Strict group then releases those of the others, too."""
-        changed = self._registry.set_binding(member.uid, MemberState.PENDING)
+        changed = self._registry.mark_binding_failed(member.uid)
         if changed:
             # Members that were placed one by one have to be placed with it again.
             self.on_gangs_changed(changed, now)
@@ -173,8 +172,7 @@ class GangManager:
         if hold is not None:
             self._end_hold(hold)
         members = list(members)
-        for member in members:
-            self._registry.set_binding(member.uid)
+        self._registry.mark_binding(member.uid for member in members)
         self._ready_to_bind += members
 
     def hold_placed(self, entity: QueuedEntity, placed: Placements, now: float) -> None:

@@ -93,28 +93,40 @@ class FreedRoom:
     _left: PodInfo | None = None
     _room: PossibleRoom = field(init=False)
     _known_limits: Set[Limit] | None = field(default=None, init=False)
+    #: (priority, class) of pods → what those on the node have whose place they might take.
+    _removable: dict[tuple[int, Hashable], dict[int, int]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._room = PossibleRoom(self._context, self._policy)
 
     def could_fit(self, waiting: PodInfo) -> bool:
         """Whether a pod might fit on the node, and its gang into what there is; with evictions."""
-        context, can_preempt = self._context, self._policy.can_preempt
         entity = self._entity_of(waiting)
         if entity is not None and entity.lacks:
             return self.frees_quota(waiting)
         if entity is not None and entity.never and self._left is None:
             return True  # that it can never fit may not be true any more
-        own = {} if entity is None else entity.members  # what is nominated is there for itself
-
-        def removable(other: PodInfo) -> bool:
-            return other.uid in own or can_preempt(waiting, other)
-
-        if not context.cluster.could_fit(waiting, self._node, removable):
+        if not self._fits_on_node(waiting, entity):
             return False
         if entity is not None and entity.group is not None:
             return self._room.for_whole(entity)
         return entity is None or not is_over_quota(entity) or self._within_limits(waiting)
+
+    def _fits_on_node(self, waiting: PodInfo, entity: QueuedEntity | None) -> bool:
+        """Whether a pod's requests would fit on the node, evictions included."""
+        cluster, policy = self._context.cluster, self._policy
+        if len(self._nominations) > 0:
+            own = {} if entity is None else entity.members  # what is nominated is there for itself
+            return cluster.could_fit(
+                waiting, self._node, lambda o: o.uid in own or policy.can_preempt(waiting, o)
+            )
+        key = waiting.priority, policy.preemptor_class(waiting)
+        removable = self._removable.get(key)
+        if removable is None:
+            pods = cluster.pods_on(self._node)
+            removable = cluster.amounts_of(o for o in pods if policy.can_preempt(waiting, o))
+            self._removable[key] = removable
+        return cluster.could_fit_beside(waiting, self._node, removable)
 
     def frees_quota(self, waiting: PodInfo) -> bool:
         """Whether the node, or the pod that has left it, counts towards limits of a waiting one,

@@ -2,92 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, RESERVATION, QueuedEntity
-from arranger.framework.cluster_event import ActionType, ClusterEvent
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 
 
-def is_asked_for(entity: QueuedEntity, event: ClusterEvent) -> bool:
-    """Whether an event is of a type that may help an entity; cheap, and nothing of pods is asked.
+class _Interest(NamedTuple):
+    """What entities that were rejected alike want to know of an event.
 
-    Entities with equal ``rejected_by`` and profile, all lone pods or all gangs, are told the same.
+    Attributes:
+        anyway: it may help whatever else is so.
+        may_move: members of a gang may move to the node that has changed, for others of it.
+        hints: those that ask for events of its type.
     """
-    actions = event.action_type
-    if not entity.rejected_by or ActionType.EVICTION_RULES in actions:
-        return True
-    if entity.group is not None and actions & ActionType.NODE_CHANGED:
-        return True  # some of its members may move there
-    by_name = entity.profile.by_name
-    for name in entity.rejected_by:
-        plugin = by_name.get(name)
-        if plugin is None:
-            if _concerns_the_queue(entity, name, event):
+
+    anyway: bool
+    may_move: bool
+    hints: tuple[QueueingHint, ...]
+
+
+class HelpQuestion:
+    """Asks of one event, at one moment, whom it may help.
+
+    What is the same for many entities is worked out once: thousands may wait.
+    """
+
+    def __init__(self, event: ClusterEvent) -> None:
+        self._event = event
+        self._bits = event.action_type.value
+        self._changes_rules = bool(self._bits & ActionType.EVICTION_RULES.value)
+        self._changes_node = bool(self._bits & ActionType.NODE_CHANGED.value)
+        self._interests: dict[Hashable, _Interest] = {}
+        #: (could fit, frees quota) → the event, as the plugins of a gang are told of it.
+        self._for_gangs: dict[tuple[bool, bool], ClusterEvent] = {}
+
+    def is_asked_by(self, entity: QueuedEntity) -> bool:
+        """Whether the event is of a type that may help an entity; nothing of its pods is asked.
+
+        Entities with equal :func:`rejected_alike` are told the same.
+        """
+        if not entity.rejected_by or self._changes_rules:
+            return True
+        interest = self._interest_of(entity)
+        return interest.anyway or interest.may_move or bool(interest.hints)
+
+    def may_help(self, entity: QueuedEntity, pods: Sequence[PodInfo] | None = None) -> bool:
+        """Whether a plugin that rejected the entity asked for such an event.
+
+        ``pods`` are those whom it would have to help: of a gang those that could not be placed.
+        """
+        if not entity.rejected_by:
+            return True
+        if self._changes_rules and entity.rejected_by != {GANG}:
+            concerns = self._event.concerns
+            return concerns is None or concerns(entity.representative.pod)
+        anyway, may_move, hints = self._interest_of(entity)
+        if anyway or not (may_move or hints):
+            return anyway
+        event = self._event
+        if entity.group is not None and event.could_fit is not None:
+            event, fits = self._for_any_member(entity)
+            if may_move and fits and len(entity.one_of_each_class()) > 1:
                 return True
-        elif any(wake.action_types & actions for wake in plugin.queueing_hints):
-            return True
-    return False
+        if pods is None:
+            pods = entity.blockers if entity.group is not None else ()
+            pods = pods or [entity.representative.pod]
+        return any(hint.matches(pod, event) for hint in hints for pod in pods)
+
+    def _interest_of(self, entity: QueuedEntity) -> _Interest:
+        alike = rejected_alike(entity)
+        interest = self._interests.get(alike)
+        if interest is None:
+            interest = self._interests[alike] = self._find_interest(entity)
+        return interest
+
+    def _find_interest(self, entity: QueuedEntity) -> _Interest:
+        by_name, anyway = entity.profile.by_name, False
+        hints: list[QueueingHint] = []
+        for name in entity.rejected_by:
+            plugin = by_name.get(name)
+            if plugin is None:
+                anyway = anyway or self._concerns_the_queue(entity, name)
+            else:
+                hints += [h for h in plugin.queueing_hints if h.action_types.value & self._bits]
+        may_move = entity.group is not None and self._event.could_fit is not None
+        may_move = may_move and self._changes_node and entity.rejected_by != {GANG}
+        return _Interest(anyway, may_move, tuple(hints))
+
+    def _concerns_the_queue(self, entity: QueuedEntity, name: str) -> bool:
+        """Whether the event may help against what is rejected in the name of no plugin."""
+        if name == GANG:
+            # A gang is woken by its own members and PodGroups; one of them that it keeps in a
+            # domain, by nodes that may belong to the domain now.
+            return entity.group is None and self._changes_node
+        return name != RESERVATION or self._event.resource == RESERVATION
+
+    def _for_any_member(self, entity: QueuedEntity) -> tuple[ClusterEvent, bool]:
+        """Room for any member may help: it may leave another node to the one that lacks room.
+
+        Where none of them fits even now, no attempt can use what has become free.
+        """
+        could_fit, frees_quota = self._event.could_fit, self._event.frees_quota
+        assert could_fit is not None, "nothing has become free"
+        pods = [member.pod for member in entity.one_of_each_class()]
+        fits = any(map(could_fit, pods))
+        frees = frees_quota is not None and any(map(frees_quota, pods))
+        event = self._for_gangs.get((fits, frees))
+        if event is None:
+            event = replace(self._event, could_fit=lambda _: fits, frees_quota=lambda _: frees)
+            self._for_gangs[fits, frees] = event
+        return event, fits
 
 
-def may_help(
-    entity: QueuedEntity, event: ClusterEvent, pods: Sequence[PodInfo] | None = None
-) -> bool:
-    """Whether a plugin that rejected the entity asked for such an event.
-
-    ``pods`` are those whom it would have to help: of a gang those that could not be placed.
-    """
-    if not entity.rejected_by:
-        return True
-    if ActionType.EVICTION_RULES in event.action_type and entity.rejected_by != {GANG}:
-        concerns = event.concerns
-        return concerns is None or concerns(entity.representative.pod)
-    if entity.group is not None:
-        event = _for_any_member(entity, event)
-        if _may_move_there(entity, event):
-            return True
-    if pods is None:
-        pods = entity.blockers if entity.group is not None else ()
-        pods = pods or [entity.representative.pod]
-    return any(_asked_for(entity, name, pods, event) for name in entity.rejected_by)
-
-
-def _asked_for(
-    entity: QueuedEntity, name: str, pods: Sequence[PodInfo], event: ClusterEvent
-) -> bool:
-    plugin = entity.profile.by_name.get(name)
-    if plugin is None:
-        return _concerns_the_queue(entity, name, event)
-    return any(wake.matches(pod, event) for wake in plugin.queueing_hints for pod in pods)
-
-
-def _concerns_the_queue(entity: QueuedEntity, name: str, event: ClusterEvent) -> bool:
-    """Whether an event may help against what is rejected in the name of no plugin."""
-    if name == GANG:
-        # A gang is woken by its own members and PodGroups; one of them that it keeps in a domain,
-        # by nodes that may belong to the domain now.
-        return entity.group is None and bool(event.action_type & ActionType.NODE_CHANGED)
-    return name != RESERVATION or event.resource == RESERVATION
-
-
-def _for_any_member(entity: QueuedEntity, event: ClusterEvent) -> ClusterEvent:
-    """Room for any member may help: it may leave another node to the one that lacks room.
-
-    Where none of them fits even now, no attempt can use what has become free.
-    """
-    could_fit, frees_quota = event.could_fit, event.frees_quota
-    if could_fit is None:
-        return event
-    pods = [member.pod for member in entity.one_of_each_class()]
-    fits = any(map(could_fit, pods))
-    frees = frees_quota is not None and any(map(frees_quota, pods))
-    return replace(event, could_fit=lambda _: fits, frees_quota=lambda _: frees)
-
-
-def _may_move_there(entity: QueuedEntity, event: ClusterEvent) -> bool:
-    """Whether a node has changed that may take members of one kind from others of its gang."""
-    if event.could_fit is None or not event.action_type & ActionType.NODE_CHANGED:
-        return False
-    several = len(entity.one_of_each_class()) > 1 and entity.rejected_by != {GANG}
-    return several and event.could_fit(entity.representative.pod)
+def rejected_alike(entity: QueuedEntity) -> Hashable:
+    """Equal for entities to which events of the same types matter."""
+    return entity.rejected_by, entity.group is None, id(entity.profile)

@@ -18,15 +18,18 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.queue.attempt_start import AttemptStart
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.queue.collaborators import Gate, Nominations
 from arranger.engine.queue.heap import MultiQueueHeap
-from arranger.engine.queue.hints import may_help
+from arranger.engine.queue.hints import HelpQuestion
+from arranger.engine.queue.interest_index import InterestIndex
 from arranger.engine.queue.job_shares import JobShares
+from arranger.engine.queue.open_questions import OpenQuestion, OpenQuestions
 from arranger.engine.queue.queue_order import FairShareOrder
 from arranger.engine.queue.ranking import set_rank
 from arranger.engine.queue.requirements import Requirements
@@ -36,20 +39,6 @@ from arranger.framework.status import Status
 
 #: Where an attempt leaves an entity that has been told no.
 _REFUSED: Final = (QueueState.UNSCHEDULABLE, QueueState.GATED)
-
-
-class AttemptStart(NamedTuple):
-    """The time before an attempt.
-
-    Attributes:
-        events: how many cluster events there had been.
-        nominated: whether the entity had a nomination.
-        woken_from: the wake-up group for which it is tried.
-    """
-
-    events: int
-    nominated: bool
-    woken_from: Hashable
 
 
 class SchedulingQueue:
@@ -79,7 +68,10 @@ class SchedulingQueue:
         self._unschedulable = UnschedulableEntities()
         #: (heap version, entity) of those that leave room to another for a moment.
         self._yielding: list[tuple[int, QueuedEntity]] = []
-        self._gated: dict[str, QueuedEntity] = {}
+        self._gated: dict[Hashable, QueuedEntity] = {}
+        self._gated_interests = InterestIndex()
+        #: Nobody is tried before these are answered: any of them may help one that goes first.
+        self._open_questions = OpenQuestions(config.questions_at_once)
         self._last_version = 0
         self._now = -math.inf
         self.event_count = 0
@@ -159,6 +151,10 @@ class SchedulingQueue:
 
         The caller says when it has been tried: :meth:`on_tried`.
         """
+        if self._open_questions:
+            self._answer_next()
+            if self._open_questions:
+                return None  # others are to have their turn in between
         if self._yielding and self.ready:
             self._end_yielding()
         entity = self._active.pop()
@@ -199,7 +195,7 @@ class SchedulingQueue:
             return
         if nominated or not in_vain:
             self._wake_first(start.woken_from)
-        elif entity.state is QueueState.UNSCHEDULABLE:
+        elif entity.state is QueueState.UNSCHEDULABLE and not self._open_questions:
             self._unschedulable.share_verdict(start.woken_from, entity, self._nominations)
 
     def _is_nominated(self, entity: QueuedEntity) -> bool:
@@ -229,8 +225,8 @@ class SchedulingQueue:
 
     @property
     def ready(self) -> bool:
-        """Whether :meth:`pop` has something to give."""
-        return self._active.first_queue() is not None
+        """Whether :meth:`pop` has something to give, or to do before."""
+        return bool(self._open_questions) or self._active.first_queue() is not None
 
     def wake(self, event: ClusterEvent, now: float, *, yields: bool = False) -> None:
         """Something has happened in the cluster: wake the entities that it may help.
@@ -238,10 +234,22 @@ class SchedulingQueue:
         Upstream: ``MoveAllToActiveOrBackoffQueue``. With ``yields`` those that were tried not long
         ago leave the room for a moment, while nobody else is to be tried: it is meant for another,
         who is about to come.
+
+        Of many that wait only some are asked at once, the others by :meth:`pop`.
         """
         self.event_count += 1
         self._now = now
-        helped = self._unschedulable.groups_helped_by(event)
+        question = HelpQuestion(event)
+        groups = self._unschedulable.groups_asking(question)
+        gated = self._gated_interests.asking(question, self._gated.__getitem__)
+        if self._open_questions.add(OpenQuestion(question, groups, gated, yields)):
+            self._answer_next()
+
+    def _answer_next(self) -> None:
+        """Ask some of those to whom an event matters, and wake those whom it may help."""
+        piece = self._open_questions.next_piece()
+        question = piece.question
+        helped = [key for key in piece.groups if self._unschedulable.is_helped(key, question)]
         if helped:
             for member in list(self._nominations.nominated_pods()):
                 entity = member.entity
@@ -251,9 +259,11 @@ class SchedulingQueue:
                     entity.broken_attempts = 0  # it may be trying just now, and making its room
                     self._enqueue(entity)
         for key in helped:
-            self._wake_first(key, yields=yields)
-        for entity in [e for e in self._gated.values() if may_help(e, event)]:
+            self._wake_first(key, yields=piece.yields)
+        waiting = [e for key in piece.gated if (e := self._gated.get(key)) is not None]
+        for entity in [e for e in waiting if question.may_help(e)]:
             self._enqueue(entity)
+        self._open_questions.on_answered(piece)
 
     def update(
         self, entity: QueuedEntity, member: QueuedPod, pod: PodInfo, event: ClusterEvent, now: float
@@ -268,12 +278,14 @@ class SchedulingQueue:
         self._dequeue(entity)
         member.update(pod)
         entity.recheck_member(member)
-        if rests and not may_help(entity, event, [pod]):
+        if not rests or self._open_questions or HelpQuestion(event).may_help(entity, [pod]):
+            self._enqueue(entity)
+        elif refusals := self._requirements.unmet(entity):
+            self._hold_back(entity, refusals)
+        else:
             # It waits no longer than before: frequent edits must not put the attempt off for ever.
             set_rank(entity, self._share_of)
             self._wait_unschedulable(entity)
-        else:
-            self._enqueue(entity)
 
     def check_consistent(self) -> None:
         """Check that every entity is in exactly one part and has a way out of it.
@@ -296,6 +308,8 @@ class SchedulingQueue:
             rests = entity.state is QueueState.UNSCHEDULABLE
             assert rests == (key in unschedulable), f"{entity} unschedulable"
             assert (entity.state is QueueState.GATED) == (key in self._gated), f"{entity} gated"
+        self._unschedulable.check_consistent()
+        self._gated_interests.check_consistent(set(self._gated))
         assert unschedulable.keys() | self._gated.keys() <= self._entities.keys(), "a ghost"
 
     # --- inside ----------------------------------------------------------------------------
@@ -341,6 +355,7 @@ class SchedulingQueue:
         entity.rejected_by = frozenset(refusal.plugin for refusal in refusals)
         entity.reason = refusals[0].message()
         self._gated[entity.key] = entity
+        self._gated_interests.add(entity.key, entity)
 
     def sort_key(self, entity: QueuedEntity) -> tuple[Any, ...]:
         """The entity's place in the order of its quota queue, smallest first."""
@@ -379,5 +394,6 @@ class SchedulingQueue:
             self._unschedulable.remove(entity)
         elif state is QueueState.GATED:
             del self._gated[entity.key]
+            self._gated_interests.remove(entity.key)
         elif state in (QueueState.ACTIVE, QueueState.BACKOFF):
             self._pass_on(entity)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from arranger.engine.entity import QueuedEntity, QueueState
-from arranger.engine.queue.hints import is_asked_for, may_help
-from arranger.framework.cluster_event import ClusterEvent
+from arranger.engine.queue.hints import HelpQuestion
+from arranger.engine.queue.interest_index import InterestIndex
 
 #: Void entries are removed when they outnumber the others by so many.
 _SLACK = 16
@@ -43,6 +43,10 @@ class _WakeupGroup:
         else:
             heapq.heappush(self.heap, (entity.rank, entity.heap_version, entity))
 
+    @property
+    def any_member(self) -> QueuedEntity:
+        return next(iter(self.members.values()))
+
     def first(self, skipped: Container[str]) -> QueuedEntity | None:
         heap = self.heap
         kept: list[tuple[Any, int, QueuedEntity]] = []
@@ -65,11 +69,16 @@ class UnschedulableEntities:
     """The entities that no node would take, until something helps."""
 
     _groups: dict[Hashable, _WakeupGroup] = field(default_factory=dict)
+    _interests: InterestIndex = field(default_factory=InterestIndex)
 
     def add(self, entity: QueuedEntity) -> None:
         """An entity is unschedulable from now on; it has its rank and a new version."""
         entity.wakeup_group = entity.rejected_by, _class_of(entity)
-        self._groups.setdefault(entity.wakeup_group, _WakeupGroup()).push(entity)
+        group = self._groups.get(entity.wakeup_group)
+        if group is None:
+            group = self._groups[entity.wakeup_group] = _WakeupGroup()
+            self._interests.add(entity.wakeup_group, entity)
+        group.push(entity)
 
     def remove(self, entity: QueuedEntity) -> None:
         """An entity is tried again, or gone."""
@@ -77,20 +86,16 @@ class UnschedulableEntities:
         del group.members[entity.key]
         if not group.members:
             del self._groups[entity.wakeup_group]
+            self._interests.remove(entity.wakeup_group)
 
-    def groups_helped_by(self, event: ClusterEvent) -> list[Hashable]:
-        """The wake-up groups that an event may help."""
-        asked: dict[Hashable, bool] = {}
-        helped: list[Hashable] = []
-        for key, group in self._groups.items():
-            first = next(iter(group.members.values()))
-            alike = first.rejected_by, first.group is None, id(first.profile)
-            is_asked = asked.get(alike)
-            if is_asked is None:
-                is_asked = asked[alike] = is_asked_for(first, event)
-            if is_asked and may_help(first, event):
-                helped.append(key)
-        return helped
+    def groups_asking(self, question: HelpQuestion) -> list[Hashable]:
+        """The wake-up groups to which events of that type matter."""
+        return self._interests.asking(question, lambda key: self._groups[key].any_member)
+
+    def is_helped(self, key: Hashable, question: HelpQuestion) -> bool:
+        """Whether the event may help a wake-up group, if there still is one."""
+        group = self._groups.get(key)
+        return group is not None and question.may_help(group.any_member)
 
     def first(self, key: Hashable, skipped: Container[str]) -> QueuedEntity | None:
         """The first entity of a group in the order of the queue, but for pods of these uids."""
@@ -115,6 +120,14 @@ class UnschedulableEntities:
                 self.remove(other)
                 other.rejected_by = tried.rejected_by
                 self.add(other)
+
+    def check_consistent(self) -> None:
+        """Check that all groups are found by what rejected them.
+
+        Raises:
+            AssertionError: one is not.
+        """
+        self._interests.check_consistent(set(self._groups))
 
     def entities(self) -> Iterator[QueuedEntity]:
         """All of them."""

@@ -14,6 +14,7 @@ from arranger.api.effects import Applied, Bind, DeletePod, Effect, Refused
 from arranger.api.types.pod_groups import SigsPodGroup, VolcanoPodGroup
 from arranger.engine.engine import Engine
 from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.plugins import default_profile
 from arranger.quota.preemption_policy import QuotaConfig
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_pod_group, a_queue
@@ -51,7 +52,11 @@ class BusyWorld:
         self.queue_rng = random.Random(f"queues {self.seed}")
         # A starving gang has nodes kept free for it: said in docs/design/queue-order.md.
         policy = GangPolicy(starvation_after=float("inf"), wait_time=30.0)
-        self.engine = Engine([default_profile()], gang_policy=policy, quota_config=QuotaConfig())
+        # Whether those that wait are asked one by one or all at once, the order is the same.
+        asked = SchedulingQueueConfig(questions_at_once=(512, 1, 2)[self.seed % 3])
+        self.engine = Engine(
+            [default_profile()], queue_config=asked, gang_policy=policy, quota_config=QuotaConfig()
+        )
         self.judge = Judge(self.engine)
         # A Binding in 33 is refused.
         premises = Premises(writes_may_fail=True, bind_seconds=float("inf"))

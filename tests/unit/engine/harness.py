@@ -26,6 +26,7 @@ from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.phases import Phase
+from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import DependsOn, Plugin, QueueSortInput, SpecOnlyPlugin
 from arranger.framework.runtime.profile import PluginWeight, Profile
@@ -80,9 +81,11 @@ class EngineHarness:
         extenders: Sequence[Extender] = (),
         parallel: int = 1,
         workloads: Sequence[WorkloadKind] = (),
+        queue_config: SchedulingQueueConfig | None = None,
     ) -> None:
         self.engine = Engine(
             profiles,
+            queue_config=queue_config,
             gang_policy=gangs,
             quota_config=queues,
             workload_kinds=workloads,

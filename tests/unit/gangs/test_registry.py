@@ -12,7 +12,7 @@ from arranger.api.types.pod_groups import (
     SigsPodGroup,
     VolcanoPodGroup,
 )
-from arranger.gangs.gang import MemberState
+from arranger.gangs.member_state import MemberState
 from tests.builders import a_pod, a_pod_group
 from tests.unit.gangs.harness import RegistryHarness, gang, in_pod_group, member, uid_of
 
@@ -90,14 +90,14 @@ def test_a_binding_is_believed_before_the_watch_shows_it_and_against_older_news(
 ) -> None:
     one, two = gang("g", 2, 2)
     known.see(one, two)
-    known.registry.set_binding(uid_of(one))
+    known.registry.mark_binding([uid_of(one)])
     known.bound(one)
     known.see(one.labelled(older="news"))
     assert known.gang().missing_members({}) == {None: 1}
-    known.registry.set_binding(uid_of(two))
+    known.registry.mark_binding([uid_of(two)])
     known.see(two.labelled(older="news"))
     assert known.gang().missing_members({}) == {}
-    known.registry.set_binding(uid_of(two), MemberState.PENDING)
+    known.registry.mark_binding_failed(uid_of(two))
     assert known.gang().missing_members({}) == {None: 1}
 
 
@@ -266,7 +266,7 @@ def test_a_group_is_satisfied_when_all_of_its_gangs_are(known: RegistryHarness) 
     a, b = member("a", TWO), member("b", TWO, "other")
     known.see(a, b)
     for pod in (a, b):
-        known.registry.set_binding(uid_of(pod))
+        known.registry.mark_binding([uid_of(pod)])
     assert known.bound(a) == set()
     assert known.bound(b) == {"default/a", "other/b"}
     assert known.gang("default/a").satisfied

@@ -33,8 +33,10 @@ def placement_order(members: Iterable[QueuedPod], group: GangGroup) -> list[Queu
     restart.
     """
     members = sorted(members, key=age)
-    position = {uid: n for n, gang in enumerate(group.gangs) for uid in gang.memberships}
     pods = {member.equivalence_key: member.pod for member in members}
+    if len(pods) < 2 and len(group.gangs) < 2:
+        return sorted(members, key=lambda member: -member.pod.priority)
+    position = {uid: n for n, gang in enumerate(group.gangs) for uid in gang.memberships}
     largest: dict[str, int] = {}
     for pod in pods.values():
         for name, amount in pod.requests.items():

@@ -11,7 +11,7 @@ from arranger.controllers.gang.members import (
     summarize,
     summarize_member,
 )
-from arranger.gangs.gang import MemberState
+from arranger.gangs.member_state import MemberState
 from tests.builders import PodBuilder, a_pod
 
 AT = "2026-01-01T00:00:00Z"

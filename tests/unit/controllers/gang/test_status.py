@@ -13,8 +13,8 @@ from arranger.controllers.gang.status import (
     phase_of,
     volcano_status,
 )
-from arranger.gangs.gang import MemberState
 from arranger.gangs.gang_object import gang_object_spec
+from arranger.gangs.member_state import MemberState
 
 NOW = "2026-01-01T00:00:00Z"
 EARLIER = "2025-12-31T00:00:00Z"
