@@ -158,7 +158,10 @@ class QueueReconciler:
         known, written = self.cache.observed.get(queue.name), _decode(body)
         if known is None or known.metadata.uid != written.metadata.uid:
             return result  # it was deleted before the answer came
-        self.work_queue.enqueue(self.cache.on_queue_updated(written) - {queue.name})
+        concerned = self.cache.on_queue_updated(written)
+        if not _is_edited(queue, written):
+            concerned -= {queue.name}
+        self.work_queue.enqueue(concerned)
         return result
 
     def _record_problems(self, queue: ObservedQueue) -> None:
@@ -175,3 +178,9 @@ class QueueReconciler:
 
 def _decode(body: bytes) -> ObservedQueue:
     return decode_object(body, ObservedQueue)
+
+
+def _is_edited(queue: ObservedQueue, written: ObservedQueue) -> bool:
+    """Whether the answer to a write shows an edit of somebody else; no watch shows it any more."""
+    before, after = queue.metadata.annotations, written.metadata.annotations
+    return queue.spec != written.spec or before != after

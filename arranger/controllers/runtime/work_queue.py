@@ -129,7 +129,8 @@ class WorkQueue:
         In the order of their names: equal events have equal consequences in every process.
         """
         for key in sorted(keys):
-            if key not in self._backoffs:
+            # The try that is under way may have read what there was before.
+            if key not in self._backoffs or key in self._processing:
                 self._enqueue_after(self._debounce, key)
 
     def _enqueue_after(self, delay: float, key: str) -> None:

@@ -259,6 +259,21 @@ async def test_somebody_else_writes_at_the_same_time(harness: QueueControllerHar
         assert {c["type"] for c in harness.status()["conditions"]} == {"Theirs", "Valid"}
 
 
+async def test_an_edit_that_only_the_answer_to_a_status_write_shows_is_taken_in(
+    harness: QueueControllerHarness,
+) -> None:
+    """What a watch shows after that is no news any more."""
+    harness.create(gpu_node())
+    async with harness.controller():
+        await asyncio.sleep(5)
+        quota = {"metadata": {"annotations": {"volcano.sh/card.quota": json.dumps({CARD: 4})}}}
+        edit = ConcurrentAction(lambda: harness.edit(quota))
+        harness.faults.inject(WRITES & ~EVENTS, edit, times=1)
+        harness.create(training("t", 2).on("n"))
+        await asyncio.sleep(5)
+    assert harness.status()["usage"]["cards"] == f"{CARD}: 2/4"
+
+
 async def test_only_fields_that_the_definition_has_are_written(
     harness: QueueControllerHarness,
 ) -> None:

@@ -169,3 +169,16 @@ async def test_a_defect_ends_nothing_but_its_own_try() -> None:
         await asyncio.sleep(5)
         assert not seen.queue.panics
         assert seen.queue.idle
+
+
+async def test_a_change_during_the_try_that_succeeds_after_failures_is_reconciled() -> None:
+    seen = Reconciled(lambda times: Result.BACKOFF if times == 1 else Result.DONE)
+    async with seen.running():
+        seen.queue.enqueue({"a"})
+        while len(seen.log) < 2:  # noqa: ASYNC110 — polling costs nothing in virtual time
+            await asyncio.sleep(0.01)
+        assert seen.at_work
+        seen.queue.enqueue({"a"})
+        await asyncio.sleep(5)
+    assert len(seen.log) == 3
+    assert seen.queue.idle
