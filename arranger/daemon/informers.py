@@ -88,6 +88,16 @@ STORED_OWNERS: Final[tuple[type[Any], ...]] = (
 assert set(STORED_KINDS.values()) <= COLLECTION_PATHS.keys(), "a kind without a path"
 
 
+#: Resources that pods are owned by, of which metadata alone is read → kind.
+_KINDS: Final = {
+    "deployments": "Deployment",
+    "daemonsets": "DaemonSet",
+    "jobs": "Job",
+    "cronjobs": "CronJob",
+    "tyjobs": "TYJob",
+}
+
+
 class Informers:
     """The informers of one engine, one for each kind.
 
@@ -150,7 +160,7 @@ class Informers:
         #: By path.
         self._owners: dict[str, Informer[Owner]] = {
             path: informer(
-                WatchedKind(*_split_path(path), owners.on_updated, owners.on_deleted),
+                WatchedKind(*owner_kind(path), owners.on_updated, owners.on_deleted),
                 transform=trim_owner,
             )
             for path in sorted(owner_paths)
@@ -209,6 +219,15 @@ class Informers:
                 for sink in self._workloads
             ),
         ]
+
+
+def owner_kind(path: str) -> tuple[str, str]:
+    """API version and kind of the objects at a path, for Events about them.
+
+    Who reads metadata alone is not told the kind; by another resource's name nobody finds them.
+    """
+    group_version, plural = _split_path(path)
+    return group_version, _KINDS.get(plural, plural)
 
 
 def _split_path(path: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from arranger.api.annotations import CLOSED_BY_PARENT
 from arranger.api.resource_requests import format_quantity, format_resource_list
 from arranger.controllers.queue.cache import QueueCache
 from arranger.controllers.queue.entries import Usage
-from arranger.controllers.runtime.objects import Object, with_condition
+from arranger.controllers.runtime.objects import Object, conditions_of, with_condition
 from arranger.quota.queue_spec import QueueQuota, path_self_to_root
 
 OPEN: Final = "Open"
@@ -32,7 +32,7 @@ def queue_status(cache: QueueCache, name: str, now: str) -> Object:
         if problems
         else (VALID, "True", "Valid", "")
     )
-    conditions = with_condition(list(observed.status.get("conditions") or ()), condition, now)
+    conditions = with_condition(conditions_of(observed.status.get("conditions")), condition, now)
     generation = observed.metadata.generation
     return {
         "state": state_of(cache, name),
@@ -41,7 +41,7 @@ def queue_status(cache: QueueCache, name: str, now: str) -> Object:
         "usage": _usage(state, used),
         **{phase.lower(): counts[phase] for phase in _PHASES},
         "conditions": [
-            {**each, "observedGeneration": generation} if each["type"] == VALID else each
+            {**each, "observedGeneration": generation} if each.get("type") == VALID else each
             for each in conditions
         ],
     }

@@ -144,7 +144,9 @@ class Attempt:
 
         Workers often fail because their leader is lost; so none counts once that is known.
         """
-        counts = dict(self.job.status.get("workerRestarts") or {})
+        noted = self.job.status.get("workerRestarts")
+        noted = noted if isinstance(noted, dict) else {}
+        counts = {name: count for name, count in noted.items() if isinstance(count, int)}
         for name, pod in self.workers.items():
             if pod.failures:
                 counts[name] = max(counts.get(name, 0), pod.failures)

@@ -15,7 +15,7 @@ from typing import Final
 
 from arranger.api.parsing.timestamps import parse_time
 from arranger.api.types.tyjob import TYJob, validate_tyjob
-from arranger.controllers.runtime.objects import Object, merge_patch
+from arranger.controllers.runtime.objects import Object, conditions_of, merge_patch
 from arranger.controllers.tyjob.observed_state import TERMINAL_STAGES, Attempt, ObservedState, Stage
 from arranger.controllers.tyjob.status import (
     Decision,
@@ -74,7 +74,7 @@ def plan(
     """What to write about a job; nothing once it is right."""
     if job.metadata.deletion_timestamp is not None:
         return TYJobPlan()  # the garbage collector removes what the job owns
-    if job.status.get("stage") in TERMINAL_STAGES:
+    if str(job.status.get("stage")) in TERMINAL_STAGES:
         writes, wait = force_delete_overdue(observed.pods.values(), now)
         writes += clean_up(job, observed)
         left = merge_patch(job.status, pod_status(observed))
@@ -146,8 +146,8 @@ def _end(job: TYJob, observed: ObservedState) -> Decision | None:
 
 def _waiting_since(job: TYJob) -> datetime | None:
     """When the job has lost, or first lacked, the nodes that it must have; by its status."""
-    for condition in job.status.get("conditions") or ():
+    for condition in conditions_of(job.status.get("conditions")):
         if (condition.get("type"), condition.get("status")) == ("Scheduled", "False"):
             since = condition.get("lastTransitionTime")
-            return parse_time(since) if since else None
+            return parse_time(since) if isinstance(since, str) and since else None
     return None

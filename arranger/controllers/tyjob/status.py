@@ -58,7 +58,7 @@ def open_status(
     """
     stage, reason, message = decided
     job, stamp, ended = current.job, second_time(now), stage in TERMINAL_STAGES
-    conditions = list(job.status.get("conditions") or ())
+    conditions = conditions_of(job.status.get("conditions"))
     refused = "" if ended else _refused(conditions, current.observed.refusal, lacks=lacks)
     if refused and not reason:
         reason, message = "Refused", refused
@@ -87,7 +87,7 @@ def invalid_status(job: TYJob, problem: str, end: Decision | None, now: datetime
         end: stage, reason and message if it has come to its end all the same.
     """
     stamp = second_time(now)
-    conditions = list(job.status.get("conditions") or ())
+    conditions = conditions_of(job.status.get("conditions"))
     conditions = _with_generation(
         with_condition(conditions, ("Valid", "False", "Invalid", problem), stamp), job
     )

@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from arranger.daemon.informers import Informers
+from arranger.daemon.config.schema import QueueConfig
+from arranger.daemon.informers import Informers, owner_kind
 from arranger.kube.client.metrics import NULL_METRICS
 from arranger.kube.client.problems import IGNORE_PROBLEMS
 from arranger.plugins import default_profile
@@ -54,3 +55,12 @@ async def test_podgroups_of_kubernetes_are_read_in_the_version_that_is_served(se
     assert [call.path for call in transport.opened] == [POD_GROUPS.format(v) for v in tried]
     harness.run()
     assert [key for _, key in harness.engine.registry._pod_groups] == ["team/g"]
+
+
+def test_events_about_owners_name_their_kind() -> None:
+    for resource in QueueConfig().owner_resources:
+        _, kind = owner_kind(f"/apis/{resource}")
+        assert kind.lower() + "s" == resource.rpartition("/")[2]
+        assert kind[0].isupper()
+    assert owner_kind("/apis/apps/v1/deployments") == ("apps/v1", "Deployment")
+    assert owner_kind("/apis/example.com/v1/things") == ("example.com/v1", "things")
