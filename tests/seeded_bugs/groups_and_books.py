@@ -57,10 +57,11 @@ BUGS = (
         "bound-counts-before-its-answer",
         "a member counts as bound from the moment its Binding is sent",
         "arranger/engine/gang/manager.py",
-        """            self._registry.set_binding(member.uid)
+        """        self._registry.mark_binding(member.uid for member in members)
         self._ready_to_bind += members
 """,
-        """            self._registry.mark_bound(member.uid)
+        """        for member in members:
+            self._registry.mark_bound(member.uid)
         self._ready_to_bind += members
 """,
         (

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 
+import msgspec
 import pytest
 
+from arranger.api.types.pod_groups import NativePodGroup
 from arranger.daemon.config.schema import QueueConfig
 from arranger.daemon.informers import Informers, owner_kind
 from arranger.kube.client.metrics import NULL_METRICS
 from arranger.kube.client.problems import IGNORE_PROBLEMS
 from arranger.plugins import default_profile
+from tests.builders import a_pod_group
 from tests.unit.engine.harness import EngineHarness
 from tests.unit.kube.scripted_transport import ScriptedTransport, failure
 
@@ -54,7 +57,9 @@ async def test_podgroups_of_kubernetes_are_read_in_the_version_that_is_served(se
     running.cancel()
     assert [call.path for call in transport.opened] == [POD_GROUPS.format(v) for v in tried]
     harness.run()
-    assert [key for _, key in harness.engine.registry._pod_groups] == ["team/g"]
+    group = a_pod_group("g").build(NativePodGroup)
+    metadata = msgspec.structs.replace(group.metadata, namespace="team")
+    assert harness.engine.registry.knows(msgspec.structs.replace(group, metadata=metadata))
 
 
 def test_events_about_owners_name_their_kind() -> None:
