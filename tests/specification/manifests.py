@@ -51,6 +51,10 @@ def larger(first: Mapping[str, int], second: Mapping[str, int]) -> Amounts:
     return {name: max(first.get(name, 0), second.get(name, 0)) for name in {**first, **second}}
 
 
+#: What may be asked for a pod as a whole; of anything else its containers ask.
+_OF_ALL = ("cpu", "memory", "hugepages-")
+
+
 def asks(pod: Object) -> Amounts:
     """What a pod asks of its node: its containers, or what its start needs, and its overhead."""
     spec = pod["spec"]
@@ -64,14 +68,15 @@ def asks(pod: Object) -> Amounts:
             start = larger(start, beside)
         else:
             start = larger(start, added(beside, mine))
-    whole = larger(added(running, beside), start) | _requests(spec)
+    of_all = {n: amount for n, amount in _requests(spec).items() if n.startswith(_OF_ALL)}
+    whole = larger(added(running, beside), start) | of_all
     total = added(whole, amounts(spec.get("overhead")))
     return {name: n for name, n in total.items() if n > 0}
 
 
 def _requests(of: Mapping[str, Any]) -> Amounts:
-    resources = of.get("resources") or {}
-    return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+    """What is requested; where only a limit was given, the server has made that the request."""
+    return amounts((of.get("resources") or {}).get("requests"))
 
 
 # --- pods ----------------------------------------------------------------------------------------
