@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import aiohttp
 
+from arranger.api.parsing.nesting import cut_deep_parts
 from tests.specification.legal import Specification
 from tests.specification.premises import Premises
 from tests.specification.trace import Step
@@ -136,7 +137,7 @@ class Recorder:
     def _changes(self) -> list[tuple[int, float, str, str, Object]]:
         found = []
         for at, resource, line in self._lines:
-            said = json.loads(line)
+            said = json.loads(cut_deep_parts(line))
             if said["type"] in ("ADDED", "MODIFIED", "DELETED"):
                 obj = said["object"]
                 version = int(obj["metadata"]["resourceVersion"])

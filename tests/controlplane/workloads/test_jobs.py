@@ -68,7 +68,12 @@ class JobClusterHarness(ClusterHarness):
             raise AssertionError(f"{found}\n{self.log_lines()}") from None
 
     async def evict(self, pod: str) -> None:
-        """As the scheduler does it: a condition that says why, and then a delete."""
+        """As the scheduler does it: a condition that says why, and then a delete.
+
+        That nobody may have its place is our doing, not the scheduler's.
+        """
+        assert self.plane.recorder is not None
+        self.plane.recorder.premises.unjudged.add("it_may_be_evicted")
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
