@@ -11,7 +11,7 @@ from tests.conformance.test_named_cases import CASES, load
 from tests.conformance.verdict_diff import differences
 from tests.differential.comparison import compare_with_oracle
 from tests.differential.generator import random_snapshot
-from tests.differential.oracle import Oracle, oracle_path
+from tests.differential.oracle import Oracle
 
 pytestmark = pytest.mark.controlplane
 
@@ -20,7 +20,7 @@ SEEDS = range(100)
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
-    if not oracle_path().exists():
+    if not Oracle.path().exists():
         pytest.skip("the oracle is not built: run `make oracle` (needs Go)")
     with Oracle() as running:
         yield running

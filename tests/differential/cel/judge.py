@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Sequence
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -21,48 +18,19 @@ from arranger.plugins.dynamicresources.cel_selectors import (
     go_on,
 )
 from arranger.plugins.dynamicresources.effort import Effort
-from tests.controlplane.builds import build_folder
-from tests.paths import REPO
+from tests.differential.go_program import GoProgram
 
 Json = dict[str, Any]
-MODULE = REPO / "tests" / "controlplane"
 
 
-def judge_path() -> Path:
-    """Where ``make celjudge`` puts the binary that was built from the present sources."""
-    sources = [
-        MODULE / "go.mod",
-        MODULE / "go.sum",
-        *sorted((MODULE / "cmd/celjudge").glob("*.go")),
-    ]
-    return build_folder("celjudge", sources) / "arranger-celjudge"
+class Judge(GoProgram):
+    """The program that judges selectors."""
 
-
-class Judge:
-    """One process; use it as a context manager. It ends when its input is closed, or we do."""
-
-    def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            [judge_path()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._process.communicate()
+    name = "celjudge"
 
     def ask(self, expression: str, devices: Sequence[Json]) -> Json:
         """The answer to an expression and devices, as ``cmd/celjudge`` gives it."""
-        assert self._process.stdin is not None, "asked for with PIPE"
-        assert self._process.stdout is not None, "asked for with PIPE"
-        question = {"expression": expression, "devices": devices}
-        self._process.stdin.write(json.dumps(question) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        line = self.answer({"expression": expression, "devices": devices})
         assert line, f"the judge has ended at {expression!r}"
         answer: Json = json.loads(line)
         return answer

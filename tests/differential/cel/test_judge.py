@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.differential.cel.judge import Judge, differences, judge_path, our_answer
+from tests.differential.cel.judge import Judge, differences, our_answer
 from tests.differential.cel.recorded import answers, asked, random_question
 
 pytestmark = pytest.mark.controlplane
@@ -16,7 +16,7 @@ SEEDS = range(100_000, 100_800)
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[Judge]:
-    if not judge_path().exists():
+    if not Judge.path().exists():
         pytest.skip("the judge is not built: run `make celjudge` (needs Go)")
     with Judge() as running:
         yield running

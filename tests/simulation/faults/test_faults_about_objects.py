@@ -11,21 +11,19 @@ import asyncio
 import os
 import random
 import zlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from arranger.embedded.kubelet import HollowKubelets
-from arranger.embedded.transport.in_process import InProcessTransport
-from arranger.embedded.virtual_time import virtual_now
 from tests import devices, storage
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_pod_group
 from tests.faults.callables import Callee, Fault, recorded
+from tests.faults.sampling import sample
 from tests.queueing import a_queue_manifest
 from tests.simulation.harnesses.gangs import DEFINITIONS, members, of_pod_group
+from tests.simulation.harnesses.kubelets import running_kubelets
 from tests.simulation.harnesses.preemption import with_priority
 from tests.simulation.harnesses.simulation import MERGE, VIRTUAL_TIME, Object, SimulationHarness
 from tests.simulation.harnesses.volumes import VolumeHarness
@@ -160,7 +158,11 @@ class World:
         """Let it all happen, with the fault inside if given; then lift it and edit the victim."""
         self._set_up()
         volumes = VolumeHarness(self.sim).loop
-        async with volumes.running(), self._kubelets(), self.sim.scheduler() as scheduler:
+        async with (
+            volumes.running(),
+            running_kubelets(self.sim.cluster),
+            self.sim.scheduler() as scheduler,
+        ):
             if fault is None:
                 await self._happen()
             else:
@@ -173,16 +175,6 @@ class World:
             await self.sim.until(lambda: not scheduler.engine.barrier.quarantine, within=800)
             scheduler.engine.check_consistent()
             self.restarts = scheduler.core_restarts
-
-    @asynccontextmanager
-    async def _kubelets(self) -> AsyncIterator[None]:
-        kubelets = HollowKubelets(InProcessTransport(self.sim.cluster), now=virtual_now)
-        running = asyncio.create_task(kubelets.run())
-        try:
-            yield
-        finally:
-            running.cancel()
-            await asyncio.wait({running})
 
     def _create(self, *pods: PodBuilder) -> None:
         self.sim.create(*(pod.selects(disk="small") for pod in pods))
@@ -217,25 +209,15 @@ class World:
         return [name for name in self.others if not self.sim.node_of(name)]
 
 
-def sample(found: set[Callee], rng: random.Random) -> list[tuple[Callee, bool, int | None]]:
-    """Some of the faults that there can be; not in what only hands all nodes on to plugins."""
-    all_of_them = [
-        (callee, after, times)
-        for callee in sorted(found)
-        if not callee.module.startswith("arranger.framework.runtime")
-        for after in (False, True)
-        for times in (None, 1)
-    ]
-    return rng.sample(all_of_them, min(COUNT or len(all_of_them), len(all_of_them)))
-
-
 @pytest.mark.parametrize("name", VICTIMS)
 async def test_whatever_raises_about_an_object_pods_that_do_not_need_it_go_on(name: str) -> None:
     with recorded("victim") as found:
         await World(VICTIMS[name]).run(None)
     assert len(found) > 5, "the victim was hardly looked at"
     rng = random.Random(zlib.crc32(name.encode()))
-    for callee, after, times in sample(found, rng):
+    # What only hands all nodes on to plugins is left out.
+    inner = [each for each in found if not each.module.startswith("arranger.framework.runtime")]
+    for callee, after, times in sample(inner, rng, COUNT):
         await inject_one(name, Fault(callee, "victim", after, times))
 
 

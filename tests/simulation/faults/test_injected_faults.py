@@ -11,18 +11,17 @@ import asyncio
 import os
 import random
 import zlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import pytest
 
-from arranger.embedded.kubelet import HollowKubelets
-from arranger.embedded.transport.in_process import InProcessTransport
-from arranger.embedded.virtual_time import virtual_now
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.faults.callables import Callee, Fault, recorded
+from tests.faults.sampling import sample
 from tests.simulation.harnesses.gangs import members
+from tests.simulation.harnesses.kubelets import running_kubelets
 from tests.simulation.harnesses.preemption import with_priority
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME, SimulationHarness
 
@@ -102,7 +101,7 @@ class FaultyWorld:
         if self.victim.bound:
             sim.create(*self.victim.pods())
         self._create(a_pod("early").needs(cpu=1))
-        async with self._kubelets(), AsyncExitStack() as schedulers:
+        async with running_kubelets(self.sim.cluster), AsyncExitStack() as schedulers:
             scheduler = await schedulers.enter_async_context(sim.scheduler())
             if fault is None:
                 await self._happen()
@@ -124,16 +123,6 @@ class FaultyWorld:
             await sim.until(lambda: not scheduler.engine.barrier.quarantine, within=400)
             scheduler.engine.check_consistent()
             self.restarts = scheduler.core_restarts
-
-    @asynccontextmanager
-    async def _kubelets(self) -> AsyncIterator[None]:
-        kubelets = HollowKubelets(InProcessTransport(self.sim.cluster), now=virtual_now)
-        running = asyncio.create_task(kubelets.run())
-        try:
-            yield
-        finally:
-            running.cancel()
-            await asyncio.wait({running})
 
     @property
     def has_place(self) -> bool:
@@ -197,19 +186,6 @@ FOUND: list[tuple[str, Callee, bool, int | None]] = [
 ]
 
 
-def sample(found: set[Callee], rng: random.Random) -> list[tuple[Callee, bool, int | None]]:
-    """Some of the faults that there can be."""
-    all_of_them = [
-        (callee, after, times)
-        for callee in sorted(found)
-        for after in (False, True)
-        for times in (None, 1)
-    ]
-    if not COUNT:
-        return all_of_them
-    return rng.sample(all_of_them, min(COUNT, len(all_of_them)))
-
-
 @pytest.mark.parametrize("name", VICTIMS)
 async def test_whatever_raises_about_one_pod_only_that_pod_suffers(name: str) -> None:
     await inject(name, crashes=False)
@@ -235,7 +211,7 @@ async def inject(name: str, *, crashes: bool) -> None:
         await FaultyWorld(VICTIMS[name]).run(None)
     assert len(found) > 20, "the victim was hardly looked at"
     rng = random.Random(zlib.crc32(name.encode()) + crashes)
-    for callee, after, times in sample(found, rng):
+    for callee, after, times in sample(found, rng, COUNT):
         crash_after = rng.uniform(0.5, 8) if crashes else None
         await _inject_one(name, Fault(callee, "victim", after, times), crash_after)
 
