@@ -318,9 +318,9 @@ class Scheduler:
             while self._may_schedule():
                 self._run_engine()
                 if not told:
-                    told = True
-                    counts = {"nodes": self.engine.cluster.table.count}
-                    log.info("scheduler.synced", **counts, seconds=round(loop_time() - began, 1))
+                    told, seconds = True, round(loop_time() - began, 1)
+                    nodes = self.engine.cluster.table.count
+                    log.info("scheduler.synced", nodes=nodes, seconds=seconds)
                 await asyncio.sleep(0)
                 if not self.engine.ready:
                     break

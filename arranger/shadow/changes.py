@@ -17,7 +17,7 @@ from arranger.api.quantity import QuantityError, milli_value, parse_quantity, va
 from arranger.api.types.core import Node, NodeStatus, ObjectMeta, Pod, SchedulingGate
 from arranger.api.types.queue import Queue
 from arranger.engine.handlers.watched_kinds import TYPES
-from arranger.shadow.objects import ClusterObjects
+from arranger.shadow.objects import ClusterObjects, names_kind
 
 #: Nodes that one change may add.
 MAX_NODES: Final = 100_000
@@ -49,21 +49,15 @@ def delete(kind: str, key: str) -> ClusterChange:
     """
 
     def apply(objects: ClusterObjects) -> None:
-        namespace, _, name = key.rpartition("/")
-        known = [
-            of
-            for (_, each), of in TYPES.items()
-            if kind.lower() in (each.lower(), f"{each}s".lower())
-        ]
+        name = key.rpartition("/")[2]
+        known = [of for (_, each), of in TYPES.items() if names_kind(kind, each)]
         dropped = [
             of for of in known for at in (key, f"/{name}") if objects.drop(of, at) is not None
         ]
-        for pod in list(objects.of(Pod)):
-            owner = pod.metadata.controller
-            of_owner = owner is not None and owner.name == name and _is(kind, owner.kind)
-            if of_owner and pod.metadata.namespace == (namespace or "default"):
-                dropped.append(type(objects.drop(Pod, pod.key)))
-        if not dropped:
+        controlled = list(objects.controlled_by(kind, key))
+        for pod in controlled:
+            objects.drop(Pod, pod.key)
+        if not dropped and not controlled:
             raise ChangeError(f"there is no {kind} {key}")
 
     return ClusterChange(f"without {kind} {key}", apply)
@@ -236,8 +230,3 @@ def _node(objects: ClusterObjects, name: str) -> Node:
     if node is None:
         raise ChangeError(f"there is no node {name}")
     return node
-
-
-def _is(word: str, kind: str) -> bool:
-    """Whether a word of kubectl names a kind: its singular or plural."""
-    return word.lower() in (kind.lower(), f"{kind}s".lower())

@@ -6,7 +6,7 @@ on these copies, and time passes only when nothing else is left to do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -110,7 +110,7 @@ class _Driver:
         most = _MOVES + _MOVES_EACH * len(waited)
         while self.moves < most:
             self._run_engine()
-            if self._advance(_TERMINATION_SECONDS, self.writes.end_terminating()):
+            if self._end_terminating():
                 continue
             due = self.engine.next_timer()
             if due is None or due > min(self.moved_at + quiet, seconds):
@@ -118,14 +118,14 @@ class _Driver:
             self.now = max(due, self.now)
         return self._result(waited, unfinished=self.moves >= most)
 
-    def _advance(self, seconds: float, changes: Sequence[Change]) -> bool:
-        """Let time pass, and then these changes be seen; False if there are none."""
-        if not changes:
-            return False
-        self.now += seconds
+    def _end_terminating(self) -> bool:
+        """Let the time pass that pods take to end; False if none is ending."""
+        changes = self.writes.end_terminating()
+        if changes:
+            self.now += _TERMINATION_SECONDS
         for change in changes:
             self._show(change)
-        return True
+        return bool(changes)
 
     def _feed(self) -> None:
         """Tell the engine of all there is, as the informers do at a start."""

@@ -10,7 +10,7 @@ import msgspec
 
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import decode_object
-from arranger.api.types.core import Namespace, Node, NodeStatus
+from arranger.api.types.core import Namespace, Node, NodeStatus, Pod
 from arranger.api.types.queue import Queue
 from arranger.api.types.resource_claims import DeviceClass, ResourceSlice
 from arranger.api.types.storage import (
@@ -139,6 +139,16 @@ class ClusterObjects:
         """All objects of a kind."""
         yield from self._objects.get(kind, {}).values()
 
+    def controlled_by(self, kind: str, key: str) -> Iterator[Pod]:
+        """The pods that the ``namespace/name`` of a kind controls, by its word in kubectl."""
+        namespace, _, name = key.rpartition("/")
+        for pod in self.of(Pod):
+            owner = pod.metadata.controller
+            if owner is None or pod.metadata.namespace != namespace:
+                continue
+            if owner.name == name and names_kind(kind, owner.kind):
+                yield pod
+
     def workloads(self, kind: WorkloadKind) -> Iterator[Workload]:
         """All owners of a kind whose pods are gangs."""
         yield from self._objects.get(kind.paths[0], {}).values()
@@ -147,6 +157,11 @@ class ClusterObjects:
         """All owners of pods of these resources, ``apps/v1/deployments`` for example."""
         for resource in resources:
             yield from self._objects.get(f"/apis/{resource}", {}).values()
+
+
+def names_kind(word: str, kind: str) -> bool:
+    """Whether a word of kubectl names a kind: its singular or plural."""
+    return word.lower() in (kind.lower(), f"{kind}s".lower())
 
 
 def _all_allocatable(status: NodeStatus) -> NodeStatus:

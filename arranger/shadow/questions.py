@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -48,7 +49,8 @@ def ask(
     suggester = Suggester(told, config, now) if suggest else None
 
     def finish(found: Iterable[Answer]) -> list[Answer]:
-        return [_with_suggestions(each, answers, suggester) for each in found][:MAX_ANSWERS]
+        given = islice(found, MAX_ANSWERS)
+        return [_with_suggestions(each, answers, suggester) for each in given]
 
     match kind.lower():
         case "pod" | "pods" | "po":
@@ -84,14 +86,7 @@ def _pods_of_gang(objects: ClusterObjects, answers: WhyAnswers, key: str) -> lis
 
 
 def _pods_of_owner(objects: ClusterObjects, kind: str, key: str) -> list[str]:
-    namespace, _, name = key.rpartition("/")
-    found = []
-    for pod in objects.of(Pod):
-        owner = pod.metadata.controller
-        words = (owner.kind.lower(), f"{owner.kind}s".lower()) if owner is not None else ()
-        named = owner is not None and owner.name == name and kind.lower() in words
-        if named and pod.metadata.namespace == namespace:
-            found.append(pod.key)
+    found = sorted(pod.key for pod in objects.controlled_by(kind, key))
     if not found:
         raise LookupError(f"no pod is controlled by {kind} {key}")
-    return sorted(found)
+    return found

@@ -35,7 +35,7 @@ from arranger.engine.handlers.watched_kinds import TYPES
 from arranger.shadow.objects import ClusterObjects, Kind, key_of
 
 _GONE: Final = Refused(404, "NotFound", "it is gone")
-#: Owners whose pods are made again when they are evicted, under what name they come back.
+#: Kinds of owners whose pods are made again when they are evicted.
 _REMAKING: Final = frozenset(("ReplicaSet", "ReplicationController", "StatefulSet"))
 
 
