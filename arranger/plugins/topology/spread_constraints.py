@@ -54,11 +54,16 @@ class SpreadConstraint:
             return counts.get("no pods", frozenset(), matches)
         return counts.get(("spread", self.selector_key), frozenset({namespace}), matches)
 
-    def match_node_inclusion_policies(self, pod: Pod, nodes: NodeView) -> BoolArray:
-        """Which nodes count by ``nodeAffinityPolicy`` and ``nodeTaintsPolicy``."""
+    def match_node_inclusion_policies(
+        self, pod: Pod, affinity: RequiredNodeAffinity, nodes: NodeView
+    ) -> BoolArray:
+        """Which nodes count by ``nodeAffinityPolicy`` and ``nodeTaintsPolicy``.
+
+        ``affinity`` is the pod's own.
+        """
         matched = nodes.alive.copy()
         if self.honor_affinity:
-            matched &= RequiredNodeAffinity(pod).mask(nodes)
+            matched &= affinity.mask(nodes)
         if self.honor_taints:
             matched &= _tolerated(pod, nodes)
         return matched
