@@ -52,7 +52,8 @@ class SpreadConstraint:
 
         if selector.empty:  # upstream counts nothing for a selector that selects everything
             return counts.get("no pods", frozenset(), matches)
-        return counts.get(("spread", self.selector_key), frozenset({namespace}), matches)
+        key, cost = ("spread", self.selector_key), 1 + selector.size // 4
+        return counts.get(key, frozenset({namespace}), matches, cost)
 
     def match_node_inclusion_policies(
         self, pod: Pod, affinity: RequiredNodeAffinity, nodes: NodeView
