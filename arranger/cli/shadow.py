@@ -15,7 +15,7 @@ from arranger.cli.simulation.manifests import ManifestError, read_manifests
 from arranger.daemon.config.schema import Config, ConfigError
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
-from arranger.kube.client.transport import Request, TransportError
+from arranger.kube.client.transport import Request, Transport, TransportError
 from arranger.shadow import changes
 from arranger.shadow.changes import ChangeError, ClusterChange
 from arranger.shadow.listing import list_objects
@@ -75,19 +75,29 @@ async def from_cluster(
     transport = HttpTransport(await load_api_server_config(kubeconfig, context))
     try:
         objects = await list_objects(transport, config)
-        around: list[dict[str, Any]] = []
-        for path in _SURROUNDINGS if surroundings else ():
-            answer = await transport.send(Request("GET", path))
-            if answer.status == 200:
-                listed = decode_object(answer.body)
-                head = {
-                    "apiVersion": listed["apiVersion"],
-                    "kind": str(listed["kind"]).removesuffix("List"),
-                }
-                around += [{**head, **item} for item in listed["items"]]
+        around = await read_surroundings(transport) if surroundings else []
         return Source(Shadow.of(objects, config), around)
     finally:
         await transport.close()
+
+
+async def read_surroundings(transport: Transport) -> list[dict[str, Any]]:
+    """Namespaces and PriorityClasses, as manifests; those that may not be listed are left out.
+
+    Raises:
+        TransportError: there was no answer.
+    """
+    around: list[dict[str, Any]] = []
+    for path in _SURROUNDINGS:
+        answer = await transport.send(Request("GET", path))
+        if answer.status == 200:
+            listed = decode_object(answer.body)
+            head = {
+                "apiVersion": listed["apiVersion"],
+                "kind": str(listed["kind"]).removesuffix("List"),
+            }
+            around += [{**head, **item} for item in listed["items"]]
+    return around
 
 
 def load_source(
