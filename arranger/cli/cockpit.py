@@ -7,8 +7,10 @@ import secrets
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -222,9 +224,17 @@ async def _first_of(wanted: Coroutine[Any, Any, None], beside: asyncio.Task[None
 async def _what_if(
     shadow: Shadow, around: Surroundings, config: Config, form: WhatIfForm
 ) -> Difference:
-    # A cluster in memory has an event loop of its own.
-    changes = asyncio.to_thread(_changes, Source(shadow, around), config, form)
-    return await _answer(shadow.ask(WhatIf(await _answer(changes))))
+    found = await _apart(partial(_changes, Source(shadow, around), config, form))
+    return await _answer(shadow.ask(WhatIf(found)))
+
+
+async def _apart(work: Callable[[], T]) -> T:
+    """Do something that has an event loop of its own, as a cluster in memory has.
+
+    No thread is left afterwards: each question forks this process.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        return await asyncio.get_running_loop().run_in_executor(pool, work)
 
 
 def _changes(source: Source, config: Config, form: WhatIfForm) -> list[ClusterChange]:

@@ -61,6 +61,6 @@ class History:
         """Times, pods that run, pods that wait: as a chart is drawn from."""
         return [
             [sample.at for sample in self.samples],
-            [float(sample.running) for sample in self.samples],
-            [float(sample.waiting) for sample in self.samples],
+            [sample.running for sample in self.samples],
+            [sample.waiting for sample in self.samples],
         ]

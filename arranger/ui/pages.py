@@ -12,7 +12,8 @@ from arranger.api.printable import printable_lines
 from arranger.ui.views.amounts import shown
 
 _FOLDER: Final = Path(__file__).parent
-STATIC: Final = _FOLDER / "static"
+#: How a file is named to the browser.
+_KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 #: (address, name) of the pages that every page leads to.
 PAGES: Final = (
     ("./", "Overview"),
@@ -37,6 +38,17 @@ def environment() -> Environment:
     )
     made.globals.update(pages=PAGES, amount=shown, query="", follows=False, here="", current="")
     return made
+
+
+def static_files() -> dict[str, tuple[bytes, str]]:
+    """The files that pages refer to: name → content and type. They are small, and read once: a
+    server that reads none while it runs needs no threads."""
+    folder = _FOLDER / "static"
+    return {
+        path.relative_to(folder).as_posix(): (path.read_bytes(), _KINDS[path.suffix])
+        for path in folder.rglob("*")
+        if path.suffix in _KINDS
+    }
 
 
 def _shown(value: Any) -> Any:

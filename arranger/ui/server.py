@@ -20,7 +20,7 @@ from arranger.ui.details import DETAILS
 from arranger.ui.history import INTERVAL, History
 from arranger.ui.lists import LISTS
 from arranger.ui.outcome import parts_of
-from arranger.ui.pages import STATIC, environment
+from arranger.ui.pages import environment, static_files
 from arranger.ui.security import Guard
 from arranger.ui.source import QuestionError, Source, WhatIfForm
 from arranger.ui.views.observed import Observed
@@ -61,6 +61,7 @@ class Cockpit:
     local: bool = True
     clock: Callable[[], float] = time.time
     _templates: Environment = field(default_factory=environment, init=False)
+    _files: Mapping[str, tuple[bytes, str]] = field(default_factory=static_files, init=False)
     _history: History = field(default_factory=History, init=False)
     _followers: int = field(default=0, init=False)
     _seen: tuple[tuple[int, int], Observed] | None = field(default=None, init=False)
@@ -79,7 +80,7 @@ class Cockpit:
         app.router.add_get("/samples", self._samples)
         app.router.add_get("/live", self._live)
         app.router.add_post("/sign-in", self._sign_in)
-        app.router.add_static("/static", STATIC)
+        app.router.add_get("/static/{name:.+}", self._static)
         app.cleanup_ctx.append(self._sampling)
         return app
 
@@ -200,6 +201,13 @@ class Cockpit:
         return self._page("whatif.html", {**common, **empty, **values}, status=status)
 
     # --- what changes ----------------------------------------------------------------------
+
+    async def _static(self, request: web.Request) -> web.Response:
+        found = self._files.get(request.match_info["name"])
+        if found is None:
+            raise web.HTTPNotFound
+        content, kind = found
+        return web.Response(body=content, content_type=kind)
 
     async def _samples(self, _: web.Request) -> web.Response:
         return web.json_response(self._history.columns())
