@@ -33,7 +33,7 @@ def test_the_demo_ends_by_itself_and_shows_the_whole_mission() -> None:
     assert any(re.match(r"Bound +Pod default/alarm +edge-1", line) for line in lines)
     assert any(re.match(r"Succeeded +TYJob default/average", line) for line in lines)
     assert any(re.match(r"Complete +Job default/training", line) for line in lines)
-    assert "of queue inference on node gpu-1" in " ".join(result.split())
+    assert "queue inference" in result, "for whom training was evicted"
     assert "pod default/too-big" in result
     assert "would help" in result
     assert "arranger ui --kubeconfig" in happened
