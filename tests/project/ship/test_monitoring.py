@@ -68,7 +68,7 @@ def test_an_expression_asks_for_series_that_there_are_by_labels_that_they_have(w
     labels: set[str] = set()
     for each in asked:
         assert each.name in SERIES, each.name
-        assert {name for name, _, _ in each.matchers} <= SERIES[each.name] | SCRAPED
+        assert {matcher.name for matcher in each.matchers.matchers} <= SERIES[each.name] | SCRAPED
         labels |= SERIES[each.name]
     for named in re.findall(r"by \(([^)]*)\)", EXPRESSIONS[where]):
         assert {name.strip() for name in named.split(",")} <= labels | SCRAPED
