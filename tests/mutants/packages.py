@@ -89,6 +89,6 @@ PACKAGES: Final[dict[str, Package]] = {
     "quota": Package(
         ("arranger/quota/*.py",),
         ("tests/unit/quota", "tests/unit/engine/queue"),
-        _SLOW_QUEUES,
+        ("tests/unit/engine/queue/test_order.py",),
     ),
 }
