@@ -294,3 +294,7 @@ def test_what_a_pod_is_charged(
 def test_the_dominant_share(limits: dict[str, Any], share: float) -> None:
     state = QueueQuota("q", **limits, used=Counter(cpu=2, A100=1, memory=5))
     assert state.dominant_share({"cpu": 4, "disk": 0}) == share
+
+
+def test_who_is_due_nothing_has_no_share_of_it() -> None:
+    assert QueueQuota("q", used=Counter(cpu=2)).dominant_share({}) == 0.0
