@@ -305,3 +305,15 @@ def test_a_group_is_satisfied_when_all_of_its_gangs_are(known: RegistryHarness) 
     assert known.bound(b) == {"default/a", "other/b"}
     assert known.gang("default/a").satisfied
     assert known.registry.group_of(known.gang("other/b")).schedules_individually
+
+
+def test_a_gang_whose_last_member_with_a_node_leaves_it_must_be_placed_as_a_whole_again(
+    known: RegistryHarness,
+) -> None:
+    done, *others = gang("g", 3, 2)
+    known.see(done.on("n").in_phase("Succeeded"), *(pod.on("n") for pod in others))
+    assert known.gang().satisfied
+    known.see(a_pod("g-1").in_gang("h", 1).on("n"))
+    assert known.gang().satisfied, "one of it still has its node"
+    known.see(a_pod("g-2").in_gang("h", 1).on("n"))
+    assert not known.gang().satisfied
