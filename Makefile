@@ -64,7 +64,7 @@ coverage: $(STAMP) ## Show which lines the tiers that need no Go leave out
 	$(BIN)/pytest -q -n2 -m "not controlplane and not benchmark" --cov --cov-report=term $(FAST)
 
 .PHONY: test-controlplane
-test-controlplane: $(STAMP) controlplane oracle celjudge ## The tier on the real control plane
+test-controlplane: $(STAMP) controlplane oracle celjudge quantityjudge ## The tier on the real control plane
 	@$(MAKE) --no-print-directory -k programs || echo "SKIPPED: tests with the programs that are not built"
 	@rm -f $(ASKED)
 	ARRANGER_RIGHTS_RECORD=$(ASKED) $(BIN)/pytest -q -m "controlplane and not benchmark" $(REAL) $(NONE_IS_FINE)

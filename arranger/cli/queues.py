@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, TypeVar
-
-import msgspec
+from typing import Any, Final
 
 from arranger.api.queue_annotations import job_priority
 from arranger.api.resource_requests import format_resource_list
@@ -19,15 +17,11 @@ from arranger.api.types.queue import QUEUE_API_VERSION
 from arranger.controllers.queue.cache import QUEUES_PATH, QueueCache
 from arranger.controllers.queue.entries import ObservedQueue, PodEntry, Usage
 from arranger.controllers.queue.status import limit_of, state_of, usage
-from arranger.kube.client.status import parse_status
-from arranger.kube.client.transport import Request, Transport
-from arranger.kube.watch.decoder import Page
+from arranger.kube.client.transport import Transport
+from arranger.kube.watch.decoder import Decoder, T
+from arranger.kube.watch.listing import list_collection
 from arranger.quota.queue_spec import QueueQuota
 
-T = TypeVar("T")
-
-#: Objects a list request.
-_PAGE: Final = 500
 #: Sorts after every time stamp.
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -139,19 +133,8 @@ async def load_queue_cache(
 
 async def _list_all(transport: Transport, path: str, kind: type[T]) -> list[T]:
     """Every object of a collection; none where the server does not know it."""
-    found: list[T] = []
-    query = {"limit": str(_PAGE)}
-    while True:
-        answer = await transport.send(Request("GET", path, query=query))
-        if answer.status == 404:
-            return found
-        if answer.status != 200:
-            raise LookupError(f"{path}: {parse_status(answer.body, answer.status).message}")
-        page = msgspec.json.decode(answer.body, type=Page[kind])  # type: ignore[valid-type]
-        found += page.items or []
-        if not page.metadata.continue_:
-            return found
-        query = {"limit": str(_PAGE), "continue": page.metadata.continue_}
+    listed = await list_collection(transport, path, Decoder(kind))
+    return listed.objects if listed is not None else []
 
 
 def queue_views(cache: QueueCache, name: str | None = None) -> list[QueueView]:

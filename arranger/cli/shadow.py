@@ -15,11 +15,12 @@ from arranger.cli.simulation.manifests import ManifestError, read_manifests
 from arranger.daemon.config.schema import Config, ConfigError
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
-from arranger.kube.client.transport import Request, TransportError
+from arranger.kube.client.transport import Request, Transport, TransportError
 from arranger.shadow import changes
 from arranger.shadow.changes import ChangeError, ClusterChange
-from arranger.shadow.live import list_objects
-from arranger.shadow.objects import ClusterObjects, ObjectError
+from arranger.shadow.listing import list_objects
+from arranger.shadow.objects import ObjectError
+from arranger.shadow.shadow import Shadow
 
 #: What ends a command in one line: it is about files, the cluster, or what was asked.
 SHADOW_ERRORS: Final = (
@@ -41,11 +42,11 @@ class Source:
     """What there is.
 
     Attributes:
-        objects: as the scheduler reads them.
-        surroundings: namespaces and PriorityClasses, as manifests.
+        shadow: what there is, as the scheduler reads it.
+        surroundings: namespaces and PriorityClasses, as manifests; only where they are needed.
     """
 
-    objects: ClusterObjects
+    shadow: Shadow
     surroundings: Sequence[dict[str, Any]]
 
 
@@ -58,10 +59,12 @@ def from_files(paths: Sequence[Path], config: Config) -> Source:
     """
     manifests = [manifest for _, manifest in read_manifests(paths)]
     around = [each for each in manifests if each["kind"] in ("Namespace", "PriorityClass")]
-    return Source(ClusterObjects.from_manifests(manifests, config.workload_kinds()), around)
+    return Source(Shadow.from_manifests(manifests, config), around)
 
 
-async def from_cluster(kubeconfig: Path | None, context: str | None, config: Config) -> Source:
+async def from_cluster(
+    kubeconfig: Path | None, context: str | None, config: Config, *, surroundings: bool
+) -> Source:
     """A cluster, with the rights of whoever asks.
 
     Raises:
@@ -72,23 +75,38 @@ async def from_cluster(kubeconfig: Path | None, context: str | None, config: Con
     transport = HttpTransport(await load_api_server_config(kubeconfig, context))
     try:
         objects = await list_objects(transport, config)
-        around: list[dict[str, Any]] = []
-        for path in _SURROUNDINGS:
-            answer = await transport.send(Request("GET", path))
-            if answer.status == 200:
-                listed = decode_object(answer.body)
-                head = {
-                    "apiVersion": listed["apiVersion"],
-                    "kind": str(listed["kind"]).removesuffix("List"),
-                }
-                around += [{**head, **item} for item in listed["items"]]
-        return Source(objects, around)
+        around = await read_surroundings(transport) if surroundings else []
+        return Source(Shadow.of(objects, config), around)
     finally:
         await transport.close()
 
 
+async def read_surroundings(transport: Transport) -> list[dict[str, Any]]:
+    """Namespaces and PriorityClasses, as manifests; those that may not be listed are left out.
+
+    Raises:
+        TransportError: there was no answer.
+    """
+    around: list[dict[str, Any]] = []
+    for path in _SURROUNDINGS:
+        answer = await transport.send(Request("GET", path))
+        if answer.status == 200:
+            listed = decode_object(answer.body)
+            head = {
+                "apiVersion": listed["apiVersion"],
+                "kind": str(listed["kind"]).removesuffix("List"),
+            }
+            around += [{**head, **item} for item in listed["items"]]
+    return around
+
+
 def load_source(
-    snapshots: Sequence[Path], kubeconfig: Path | None, context: str | None, config: Config
+    snapshots: Sequence[Path],
+    kubeconfig: Path | None,
+    context: str | None,
+    config: Config,
+    *,
+    surroundings: bool = False,
 ) -> Source:
     """The objects of files, if any are given, else of a cluster.
 
@@ -97,7 +115,7 @@ def load_source(
     """
     if snapshots:
         return from_files(snapshots, config)
-    return asyncio.run(from_cluster(kubeconfig, context, config))
+    return asyncio.run(from_cluster(kubeconfig, context, config, surroundings=surroundings))
 
 
 def read_changes(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, PodStatus
 from arranger.api.types.workloads import Owner, Workload
@@ -21,7 +21,7 @@ from arranger.engine.handlers.workload_handlers import WorkloadHandlers
 from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.kube.client.problems import Problem, ProblemKind, ProblemReporter
 from arranger.kube.watch.decoder import UndecodableObject
-from arranger.kube.watch.informer import Informer
+from arranger.kube.watch.informer import Informer, ResourceEventHandler
 
 T = TypeVar("T")
 AnyTrimmed = TypeVar("AnyTrimmed", Owner, Workload)
@@ -85,6 +85,41 @@ class TimedHandler(Generic[T]):
     def on_deleted(self, obj: T) -> None:
         """An object is gone."""
         self.kind.deleted(obj, self.now())
+
+
+class ObjectObserver(Protocol):
+    """Hears of the objects of all kinds; it is not to raise."""
+
+    def on_updated(self, of: type[Any] | str, obj: Any) -> None:
+        """An object was added or modified."""
+
+    def on_deleted(self, of: type[Any] | str, obj: Any) -> None:
+        """An object is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedHandler(Generic[T]):
+    """Has somebody else hear of objects, too.
+
+    Args:
+        of: their type, or the path of their kind.
+        observer: hears of them first.
+        handler: hears of them then.
+    """
+
+    of: type[Any] | str
+    observer: ObjectObserver
+    handler: ResourceEventHandler[T]
+
+    def on_updated(self, obj: T) -> None:
+        """An object was added or modified."""
+        self.observer.on_updated(self.of, obj)
+        self.handler.on_updated(obj)
+
+    def on_deleted(self, obj: T) -> None:
+        """An object is gone."""
+        self.observer.on_deleted(self.of, obj)
+        self.handler.on_deleted(obj)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ from arranger.api.types.workloads import (
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.informer_handlers import (
     EngineFaults,
+    ObjectObserver,
+    ObservedHandler,
     PodHandler,
     TimedHandler,
     WorkloadProblems,
@@ -106,6 +108,8 @@ class Informers:
         now: the engine's clock, seconds.
         wake: called after each change: the engine may have something to do.
         owner_resources: resources of which only the metadata is read, as in the configuration.
+        observer: hears of each object before the engine, by its type, or by the path of its kind
+            where several kinds are of one type.
     """
 
     def __init__(
@@ -114,19 +118,23 @@ class Informers:
         now: Callable[[], float],
         wake: Callable[[], None],
         owner_resources: Iterable[str] = (),
+        observer: ObjectObserver | None = None,
     ) -> None:
         kinds, owners, barrier = engine.handlers.kinds, engine.owner_handlers, engine.barrier
 
-        def informer(kind: WatchedKind[Any], **options: Any) -> Informer[Any]:
-            handler = TimedHandler(barrier, kind, now)
+        def observed(of: type[Any] | str, handler: Any) -> Any:
+            return handler if observer is None else ObservedHandler(of, observer, handler)
+
+        def informer(of: type[Any] | str, kind: WatchedKind[Any], **options: Any) -> Informer[Any]:
+            handler = observed(of, TimedHandler(barrier, kind, now))
             faults = EngineFaults(barrier, kind, now)
             return Informer(handler, faults=faults, notify=wake, **options)
 
         self._informers: dict[type[Any], Informer[Any]] = {
-            **{kind: informer(kinds[kind]) for kind in kinds},
-            Node: informer(kinds[Node], sort_by=creation_time),
+            **{kind: informer(kind, kinds[kind]) for kind in kinds},
+            Node: informer(Node, kinds[Node], sort_by=creation_time),
             Pod: Informer(
-                PodHandler(engine.handlers, barrier, engine.cluster, now),
+                observed(Pod, PodHandler(engine.handlers, barrier, engine.cluster, now)),
                 sort_by=creation_time,
                 transform=trim_ended_pod,
                 faults=EngineFaults(barrier, kinds[Pod], now),
@@ -135,11 +143,12 @@ class Informers:
         }
         for kind in STORED_OWNERS:
             self._informers[kind] = informer(
+                kind,
                 replace(
                     kinds[kind],
                     updated=both(kinds[kind].updated, owners.on_updated),
                     deleted=both(kinds[kind].deleted, owners.on_deleted),
-                )
+                ),
             )
         owner_paths = {f"/apis/{resource}" for resource in owner_resources}
         workloads = engine.workload_handlers
@@ -153,13 +162,15 @@ class Informers:
                 deleted = both(owners.on_deleted, deleted)
             group_version, _ = _split_path(kind.paths[0])
             watched: WatchedKind[Workload] = WatchedKind(group_version, kind.kind, updated, deleted)
-            return WorkloadSink(kind, workloads, informer(watched, transform=trim_owner), now)
+            taking_in = informer(kind.paths[0], watched, transform=trim_owner)
+            return WorkloadSink(kind, workloads, taking_in, now)
 
         self._workloads = [sink_of(kind) for kind in workloads.kinds]
         owner_paths -= {path for kind in workloads.kinds for path in kind.paths}
         #: By path.
         self._owners: dict[str, Informer[Owner]] = {
             path: informer(
+                path,
                 WatchedKind(*owner_kind(path), owners.on_updated, owners.on_deleted),
                 transform=trim_owner,
             )

@@ -2,12 +2,16 @@
 
 ::
 
-    objects = ClusterObjects.from_manifests(manifests)  # or: await list_objects(…)
-    told = forecast(objects, config, now=datetime.now(UTC))
-    told.nodes["default/web-0"]  # where it would go
+    shadow = Shadow.from_manifests(manifests, config)  # or: a LiveShadow's
+    shadow.ask_now(Present()).nodes["default/web-0"]  # where it would go
+    shadow.ask_now(Why("gang/mnist"))
+    shadow.ask_now(WhatIf([cordon("gpu-3")]))
 """
 
+from arranger.shadow.comparison import Present, WhatIf
 from arranger.shadow.forecast import Forecast, forecast
 from arranger.shadow.objects import ClusterObjects
+from arranger.shadow.questions import Why
+from arranger.shadow.shadow import Shadow
 
-__all__ = ["ClusterObjects", "Forecast", "forecast"]
+__all__ = ["ClusterObjects", "Forecast", "Present", "Shadow", "WhatIf", "Why", "forecast"]

@@ -3,15 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from typing import ClassVar
 
 import msgspec
 
+from arranger.api.effects import Eviction
 from arranger.api.types.core import Pod
-from arranger.daemon.config.schema import Config
+from arranger.shadow.branch import Branch
 from arranger.shadow.changes import ClusterChange
-from arranger.shadow.forecast import Forecast, forecast
-from arranger.shadow.objects import ClusterObjects
+from arranger.shadow.forecast import Driver, Forecast
+from arranger.shadow.objects import key_of
+
+
+class PresentState(msgspec.Struct, frozen=True, rename="camel"):
+    """What a forecast says, without the engine and the objects.
+
+    Attributes:
+        nodes: pod that waited (``namespace/name``) → the node it goes to.
+        held: pod → the node that is kept for it until others of its gang have one.
+        evicted: pod → why it has to leave its node.
+        waiting: pod → why it still waits.
+        unfinished: whether pods evict each other without an end.
+    """
+
+    nodes: dict[str, str]
+    held: dict[str, str]
+    evicted: dict[str, Eviction]
+    waiting: dict[str, str]
+    unfinished: bool
+
+    @classmethod
+    def of(cls, told: Forecast) -> PresentState:
+        """The same of a forecast."""
+        return cls(
+            dict(told.nodes),
+            dict(told.held),
+            dict(told.evicted),
+            dict(told.waiting),
+            told.unfinished,
+        )
 
 
 class Difference(msgspec.Struct, frozen=True, rename="camel"):
@@ -40,50 +71,72 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
     unfinished: bool
 
 
-def compare(
-    objects: ClusterObjects, changes: Sequence[ClusterChange], config: Config, *, now: datetime
-) -> Difference:
-    """Forecast twice and tell the difference.
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Asks what the scheduler would do now."""
 
-    Raises:
-        ChangeError: a change does not apply.
-        ObjectError: an object that it creates cannot be read.
-        ConfigError: the configured plugins cannot be used.
-    """
-    before = forecast(objects, config, now=now)
-    changed = objects.copy()
-    for change in changes:
-        change.apply(changed)
-    after = forecast(changed, config, now=now)
-    there = {pod.key for pod in changed.of(Pod)}
-    was, becomes = _nodes(objects, before), _nodes(changed, after)
-    return Difference(
-        [change.text for change in changes],
-        placed={key: node for key, node in becomes.items() if key not in was},
-        moved={
-            key: (was[key], node)
-            for key, node in becomes.items()
-            if key in was and was[key] != node
-        },
-        evicted={
-            key: why.reason for key, why in after.evicted.items() if key not in before.evicted
-        },
-        spared=sorted(key for key in before.evicted if key in there and key not in after.evicted),
-        waiting=_only(after.waiting, before.waiting),
-        still_waiting={key: why for key, why in after.waiting.items() if key in before.waiting},
-        gone=sorted(pod.key for pod in objects.of(Pod) if pod.key not in there),
-        unfinished=before.unfinished or after.unfinished,
-    )
+    kind: ClassVar[type[PresentState]] = PresentState
+
+    def answer(self, driver: Driver) -> PresentState:
+        """See :class:`~arranger.shadow.shadow.Question`."""
+        return PresentState.of(driver.settle())
 
 
-def _nodes(objects: ClusterObjects, told: Forecast) -> dict[str, str]:
-    """Pod → the node that it has in the end."""
-    has = {
-        pod.key: pod.spec.node_name
-        for pod in objects.of(Pod)
-        if pod.spec.node_name and not pod.terminal and pod.key not in told.evicted
-    }
-    return {**has, **told.nodes}
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Asks what changes would do, all made at once and in this order."""
+
+    changes: Sequence[ClusterChange]
+    kind: ClassVar[type[Difference]] = Difference
+
+    def answer(self, driver: Driver) -> Difference:
+        """See :class:`~arranger.shadow.shadow.Question`.
+
+        Raises:
+            ChangeError: a change does not apply.
+            ObjectError: an object that it creates cannot be read.
+        """
+        without = Branch[PresentState].start(lambda: Present().answer(driver), PresentState)
+        try:
+            made = driver.change(self.changes)
+            after = PresentState.of(driver.settle())
+            before = without.result()
+        finally:
+            without.close()
+        pods = [change for change in made if change.kind is Pod]
+        gone = sorted(
+            key_of(each.before) for each in pods if each.after is None and each.before is not None
+        )
+        added = {
+            key_of(pod): pod.spec.node_name
+            for each in pods
+            if (pod := each.after) is not None and pod.spec.node_name and each.before is None
+        }
+        # Of those that are evicted either way it is known where they were.
+        had = {key: why.node for key, why in (*before.evicted.items(), *after.evicted.items())}
+
+        def was(key: str) -> str | None:
+            at = None if key in before.evicted else had.get(key)
+            return before.nodes.get(key, at)
+
+        becomes = {**added, **after.nodes}
+        return Difference(
+            [change.text for change in self.changes],
+            placed={key: node for key, node in becomes.items() if was(key) is None},
+            moved={
+                key: (at, node)
+                for key, node in becomes.items()
+                if (at := was(key)) is not None and at != node
+            },
+            evicted={
+                key: why.reason for key, why in after.evicted.items() if key not in before.evicted
+            },
+            spared=sorted(before.evicted.keys() - after.evicted.keys() - set(gone)),
+            waiting=_only(after.waiting, before.waiting),
+            still_waiting={key: why for key, why in after.waiting.items() if key in before.waiting},
+            gone=gone,
+            unfinished=before.unfinished or after.unfinished,
+        )
 
 
 def _only(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:

@@ -1,31 +1,33 @@
 """What the scheduler would do with a cluster that nobody else changes any more.
 
-The engine is the scheduler's own, fed with copies of the objects. What it asks for is done at once
-on these copies, and time passes only when nothing else is left to do.
+The engine is the scheduler's own. What it asks for is done at once on the objects, and time passes
+only when nothing else is left to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from arranger.api.effects import Eviction
 from arranger.api.timestamps import after
 from arranger.api.types.core import Pod
-from arranger.daemon.config.profiles import build_profiles
 from arranger.daemon.config.schema import Config
-from arranger.daemon.informers import STORED_OWNERS
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
-from arranger.shadow.objects import ClusterObjects
-from arranger.shadow.writes import Change, ImmediateWrites
+from arranger.shadow.changes import ClusterChange
+from arranger.shadow.ears import Ears, build_engine
+from arranger.shadow.objects import Change, ClusterObjects, Kind, key_of
+from arranger.shadow.writes import ImmediateWrites
 
 #: Seconds of its time without a Binding, eviction or nomination that end a forecast, beside what
 #: gangs wait and starve.
 _QUIET_SECONDS: Final = 30.0
+#: Seconds of its time after which it ends in any case.
+_SECONDS: Final = 3600.0
 #: Seconds that a pod takes to end, whatever it was given: shorter than any back-off.
 _TERMINATION_SECONDS: Final = 0.5
 #: Bindings and evictions after which it ends in any case: pods may evict each other for ever.
@@ -58,14 +60,11 @@ class Forecast:
     engine: Engine
 
 
-def forecast(
-    objects: ClusterObjects, config: Config, *, now: datetime, seconds: float = 3600.0
-) -> Forecast:
-    """What the scheduler would do with these objects; they are not changed.
+def forecast(objects: ClusterObjects, config: Config, *, now: datetime) -> Forecast:
+    """What the scheduler would do if it started with these objects; they are not changed.
 
     Args:
         now: the time at the beginning, with a zone.
-        seconds: of its own time, after which it ends.
 
     Extenders are not asked, and nobody provisions volumes: a pod that waits for its volumes on a
     node counts as going there.
@@ -73,50 +72,82 @@ def forecast(
     Raises:
         ConfigError: the configured plugins cannot be used.
     """
-    return _Driver(objects.copy(), config, now).run(seconds)
+    began = now.timestamp()
+    engine = build_engine(config, lambda seconds: began + seconds)
+    objects = objects.copy()
+    Ears(engine, config).hear_all(objects, 0.0)
+    return Driver(engine, objects, config, now).settle()
 
 
 @dataclass(slots=True, eq=False)
-class _Driver:
-    """Drives an engine as the daemon does, with the clock in its hand."""
+class Driver:
+    """Drives an engine as the daemon does, with the clock in its hand.
 
+    Args:
+        engine: has heard of the objects, and is driven by nobody else from here on.
+        objects: are changed.
+        began: the time at the beginning, with a zone.
+        now: the same in the engine's clock.
+    """
+
+    engine: Engine
     objects: ClusterObjects
     config: Config
     began: datetime
-    now: float = field(default=0.0, init=False)
-    engine: Engine = field(init=False)
+    now: float = 0.0
     writes: ImmediateWrites = field(init=False)
-    moves: int = field(default=0, init=False)
-    moved_at: float = field(default=0.0, init=False)
+    _began: float = field(init=False)
+    _ears: Ears = field(init=False)
+    _moves: int = field(default=0, init=False)
+    _moved_at: float = field(init=False)
 
     def __post_init__(self) -> None:
-        config, began = self.config, self.began.timestamp()
-        queue = replace(config.scheduling_queue_config(), flush_after=float("inf"))
-        self.engine = Engine(
-            build_profiles(config),
-            queue_config=queue,
-            gang_policy=config.gang_policy(),
-            quota_config=config.quota_config(),
-            workload_kinds=config.workload_kinds(),
-            to_unix_time=lambda now: began + now,
+        self._began = self._moved_at = self.now
+        self._ears = Ears(self.engine, self.config)
+        self.writes = ImmediateWrites(
+            self.objects, lambda: after(self.began, self.now - self._began)
         )
-        self.writes = ImmediateWrites(self.objects, lambda: after(self.began, self.now))
 
-    def run(self, seconds: float) -> Forecast:
-        self._feed()
-        waited = [pod.key for pod in self.objects.of(Pod) if not pod.spec.node_name]
+    def change(self, changes: Sequence[ClusterChange]) -> list[Change]:
+        """Make changes to the cluster; returns what they did to objects.
+
+        Raises:
+            ChangeError: one does not apply.
+            ObjectError: an object that it creates cannot be read.
+        """
+        with self.objects.recording() as made:
+            for each in changes:
+                each.apply(self.objects)
+        done: dict[tuple[Kind, str], Change] = {}
+        for change in made:
+            key = change.kind, key_of(change.before if change.after is None else change.after)
+            first = done.get(key, change)
+            done[key] = Change(change.kind, first.before, change.after)
+        for change in done.values():
+            shown = change.after
+            if shown is not None:
+                shown = self.writes.stamped(shown)
+                self.objects.put(shown, change.kind)
+            if shown is not None or change.before is not None:
+                self._show(Change(change.kind, change.before, shown))
+        return list(done.values())
+
+    def settle(self) -> Forecast:
+        """Have it decide until nothing moves any more."""
+        waited = {member.pod.key for member in self.engine.pods()}
         gangs = self.config.gangs
         quiet = _QUIET_SECONDS + max(gangs.wait_time_seconds, gangs.starvation_after_seconds)
-        most = _MOVES + _MOVES_EACH * len(waited)
-        while self.moves < most:
+        self._moved_at, ends = self.now, self.now + _SECONDS
+        most = self._moves + _MOVES + _MOVES_EACH * len(waited)
+        while self._moves < most:
             self._run_engine()
             if self._end_terminating():
                 continue
             due = self.engine.next_timer()
-            if due is None or due > min(self.moved_at + quiet, seconds):
+            if due is None or due > min(self._moved_at + quiet, ends):
                 break
             self.now = max(due, self.now)
-        return self._result(waited, unfinished=self.moves >= most)
+        return self._result(waited, unfinished=self._moves >= most)
 
     def _end_terminating(self) -> bool:
         """Let the time pass that pods take to end; False if none is ending."""
@@ -126,22 +157,6 @@ class _Driver:
         for change in changes:
             self._show(change)
         return bool(changes)
-
-    def _feed(self) -> None:
-        """Tell the engine of all there is, as the informers do at a start."""
-        engine, now = self.engine, self.now
-        workloads = engine.workload_handlers
-        for kind in workloads.kinds:
-            workloads.on_served(kind, now, served=kind.paths[0] in self.objects.served)
-            for workload in self.objects.workloads(kind):
-                workloads.on_updated(kind, workload, now)
-        for owner in self.objects.owners(self.config.queues.owner_resources):
-            engine.owner_handlers.on_updated(owner, now)
-        for of, watched in engine.handlers.kinds.items():
-            for obj in self.objects.of(of):
-                engine.barrier.hand_on(watched, obj, now)
-                if of in STORED_OWNERS:
-                    engine.owner_handlers.on_updated(obj, now)
 
     def _run_engine(self) -> None:
         """Run until nothing is ready."""
@@ -158,23 +173,20 @@ class _Driver:
     def _show(self, change: Change) -> None:
         """Tell the engine what a watch would."""
         before, shown = change.before, change.after
-        if isinstance(change.kind, str):
-            return
-        kind = self.engine.handlers.kinds[change.kind]
         if shown is None:
-            kind.deleted(before, self.now)
+            self._ears.hear_gone(change.kind, before, self.now)
         else:
-            self.engine.barrier.hand_on(kind, shown, self.now)
+            self._ears.hear(change.kind, shown, self.now)
         if isinstance(before, Pod) and (shown is None or shown.spec != before.spec):
-            self.moves += 1
-            self.moved_at = self.now
+            self._moves += 1
+            self._moved_at = self.now
 
-    def _result(self, waited: list[str], *, unfinished: bool) -> Forecast:
+    def _result(self, waited: set[str], *, unfinished: bool) -> Forecast:
         ours = {member.pod.key: member for member in self.engine.pods()}
         nodes: dict[str, str] = {}
         held: dict[str, str] = {}
         waiting: dict[str, str] = {}
-        for key in sorted({*waited, *self.writes.remade}):
+        for key in sorted(waited | self.writes.remade):
             pod = self.objects.get(Pod, key)
             if pod is None:
                 continue

@@ -1,86 +1,244 @@
-"""Reads a cluster with the rights of whoever asks, and says what they may not see."""
+"""Keeps a shadow fed from a cluster, with the rights of whoever asks."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
-from arranger.api.types.core import Node, Pod
-from arranger.api.types.workloads import Owner, Workload
+import structlog
+
+from arranger.api.quarantine import Quarantine, place_of
+from arranger.api.timestamps import utc_now
+from arranger.api.types.core import ObjectMeta, Pod, PodSpec, PodStatus
 from arranger.daemon.config.schema import Config
-from arranger.daemon.informers import COLLECTION_PATHS, OTHER_VERSIONS
-from arranger.kube.client.status import parse_status
-from arranger.kube.client.transport import Request, Transport
-from arranger.kube.watch.decoder import Decoder
-from arranger.kube.watch.trimming import trim
-from arranger.shadow.objects import ClusterObjects, Kind
+from arranger.daemon.informers import Informers
+from arranger.daemon.restarts import Restarts
+from arranger.daemon.tasks import loop_time
+from arranger.kube.client.metrics import NULL_METRICS
+from arranger.kube.client.problems import Problem, ProblemKind
+from arranger.kube.client.transport import Transport
+from arranger.shadow.listing import UnreadableError
+from arranger.shadow.objects import ClusterObjects, Kind, key_of
+from arranger.shadow.shadow import Shadow
 
-#: Objects a list request, and requests at a time.
-_PAGE: Final = 500
-_AT_ONCE: Final = 8
+log = structlog.get_logger(__name__)
+
+#: Seconds after which all is read anew: what names that are gone have left behind goes with it.
+_FRESH_SECONDS: Final = 24 * 3600.0
+#: Changes between two times that notes are dropped.
+_NOTES: Final = 256
+#: What nobody waits for to pass.
+_HOPELESS: Final = (
+    ProblemKind.UNREACHABLE,
+    ProblemKind.UNRESOLVED,
+    ProblemKind.UNTRUSTED,
+    ProblemKind.UNAUTHORIZED,
+)
+#: Without them there is no answer.
+_NEEDED: Final = ("pods", "nodes")
+_NO_SPEC: Final = PodSpec()
 
 
-class UnreadableError(LookupError):
-    """What no answer can do without may not be read."""
+@dataclass(slots=True, eq=False)
+class Sight:
+    """What can be read of a cluster, and what cannot.
+
+    Args:
+        on_change: called when that has changed.
+
+    Attributes:
+        forbidden: resource → the right that is missing.
+        trouble: resource → what else is wrong.
+    """
+
+    on_change: Callable[[], None]
+    forbidden: dict[str, Problem] = field(default_factory=dict, init=False)
+    trouble: dict[str, Problem] = field(default_factory=dict, init=False)
+
+    def failed(self, source: str, problem: Problem) -> None:
+        """See :class:`~arranger.kube.client.problems.ProblemReporter`."""
+        self._forget(source)
+        is_right = problem.kind is ProblemKind.FORBIDDEN
+        (self.forbidden if is_right else self.trouble)[source] = problem
+        self.on_change()
+
+    def succeeded(self, source: str) -> None:
+        """See :class:`~arranger.kube.client.problems.ProblemReporter`."""
+        if self._forget(source):
+            self.on_change()
+
+    def absent(self, source: str) -> None:
+        """See :class:`~arranger.kube.client.problems.ProblemReporter`."""
+        self.succeeded(source)
+
+    def _forget(self, source: str) -> bool:
+        found = self.forbidden.pop(source, None), self.trouble.pop(source, None)
+        return found != (None, None)
 
 
-async def list_objects(transport: Transport, config: Config) -> ClusterObjects:
-    """Everything that the scheduler reads, as of now.
+@dataclass(frozen=True, slots=True)
+class ObjectKeeper:
+    """Keeps the objects of a shadow as informers show them."""
 
-    What may not be listed is named in ``unread``, and what cannot be decoded, too.
+    objects: ClusterObjects
+
+    def on_updated(self, of: Kind, obj: Any) -> None:
+        """See :class:`~arranger.daemon.informer_handlers.ObjectObserver`."""
+        self.objects.put(_without_spec(obj) if of is Pod and obj.terminal else obj, of)
+
+    def on_deleted(self, of: Kind, obj: Any) -> None:
+        """See :class:`~arranger.daemon.informer_handlers.ObjectObserver`."""
+        self.objects.drop(of, key_of(obj))
+
+
+class LiveShadow:
+    """A shadow of a cluster, as of now.
+
+    Args:
+        transport: for lists and watches.
+        config: the scheduler's.
+        calendar: the time, with a zone.
+
+    Attributes:
+        version: changes with every change of the cluster.
+        sight: what can be read, and what cannot.
 
     Raises:
-        UnreadableError: pods or nodes may not be listed.
-        TransportError: there was no answer.
+        ConfigError: the configured plugins cannot be used.
     """
-    objects = ClusterObjects()
-    slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def read(paths: Sequence[str], of: type[Any], kind: Kind) -> None:
-        async with slots:
-            for path in paths:
-                if await _read_collection(objects, transport, path, of, kind):
-                    return
+    def __init__(
+        self,
+        transport: Transport,
+        config: Config,
+        *,
+        rng: random.Random | None = None,
+        calendar: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._transport, self._config = transport, config
+        self._rng, self._calendar = rng or random.Random(), calendar
+        self._changed = asyncio.Event()
+        self._restarts = Restarts()
+        self._shadow: Shadow | None = None
+        self.version = 0
+        self.sight = Sight(self._on_change)
 
-    owner_paths = [f"/apis/{each}" for each in config.queues.owner_resources]
-    reads: list[tuple[Sequence[str], type[Any], Kind]] = [
-        *(((path, *OTHER_VERSIONS.get(of, ())), of, of) for of, path in COLLECTION_PATHS.items()),
-        *((kind.paths, Workload, kind.paths[0]) for kind in config.workload_kinds()),
-        *(((path,), Owner, path) for path in owner_paths),
-    ]
-    try:
+    @property
+    def shadow(self) -> Shadow:
+        """The shadow; another one after all has been read anew, so ask each time.
+
+        Raises:
+            UnreadableError: not everything has been read yet.
+        """
+        if self._shadow is None:
+            raise UnreadableError("the cluster has not been read yet")
+        return self._shadow
+
+    @property
+    def unread(self) -> list[str]:
+        """What may not be read, a line each, and what is wrong just now."""
+        problems = [*self.sight.forbidden.values(), *self.sight.trouble.values()]
+        return sorted({str(each) for each in problems})
+
+    async def until_changed(self, version: int) -> int:
+        """Wait until the cluster is another than at that version; returns its version."""
+        while self.version == version:
+            await self._changed.wait()
+        return self.version
+
+    async def until_read(self) -> None:
+        """Wait until all has been read that may be read.
+
+        Raises:
+            UnreadableError: nodes or pods may not be, or there is no way to the server.
+        """
+        while self._shadow is None:
+            for name in _NEEDED:
+                if (missing := self.sight.forbidden.get(name)) is not None:
+                    raise UnreadableError(str(missing))
+            for problem in self.sight.trouble.values():
+                if problem.kind in _HOPELESS:
+                    raise UnreadableError(str(problem))
+            await self._changed.wait()
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        left_out: dict[Any, Any] = {}
+        while True:
+            try:
+                async with asyncio.timeout(_FRESH_SECONDS):
+                    await self._follow(left_out)
+            except TimeoutError:
+                pass
+            except Exception as error:
+                shadow = self._shadow
+                suspects = shadow.engine.barrier.suspects if shadow is not None else {}
+                if not self._restarts.may_restart(suspects, loop_time()):
+                    raise
+                left_out = self._restarts.left_out
+                log.exception("shadow.restarted", place=place_of(error))
+
+    # --- inside ----------------------------------------------------------------------------
+
+    async def _follow(self, left_out: dict[Any, Any]) -> None:
+        """Read all there is, and what happens then."""
+        objects = ClusterObjects()
+        shadow = Shadow.untold(
+            self._config,
+            objects,
+            calendar=self._calendar,
+            clock=loop_time,
+            quarantine=Quarantine(),
+            left_out=left_out,
+        )
+
+        def on_change() -> None:
+            self._on_change()
+            if self.version % _NOTES == 0 and self._shadow is shadow:
+                shadow.take_in()
+
+        informers = Informers(
+            shadow.engine,
+            loop_time,
+            on_change,
+            self._config.queues.owner_resources,
+            ObjectKeeper(objects),
+        )
+        reflectors = informers.reflectors(
+            self._transport, rng=self._rng, metrics=NULL_METRICS, problems=self.sight
+        )
         async with asyncio.TaskGroup() as group:
-            for each in reads:
-                group.create_task(read(*each))
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    objects.unread.sort()
-    return objects
+            for each in reflectors:
+                group.create_task(each.run())
+            while not self._is_read(informers):
+                await self._changed.wait()
+            shadow.take_in()
+            self._shadow = shadow
+            self._on_change()
+
+    def _is_read(self, informers: Informers) -> bool:
+        """Whether all has been read that may be."""
+        unread = set(informers.unread)
+        return unread <= self.sight.forbidden.keys() and unread.isdisjoint(_NEEDED)
+
+    def _on_change(self) -> None:
+        self.version += 1
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
 
-async def _read_collection(
-    objects: ClusterObjects, transport: Transport, path: str, of: type[Any], kind: Kind
-) -> bool:
-    """Put all objects of a collection among the others; False where there is no such kind."""
-    decoder: Decoder[Any] = Decoder(of, trim)
-    query = {"limit": str(_PAGE)}
-    while True:
-        answer = await transport.send(Request("GET", path, query=query))
-        if answer.status == 404:
-            return False
-        if answer.status != 200:
-            why = f"{path}: {parse_status(answer.body, answer.status).message}"
-            if of in (Pod, Node):
-                raise UnreadableError(why)
-            objects.unread.append(why)
-            return True
-        if isinstance(kind, str):
-            objects.served.add(kind)
-        page, good, bad = decoder.decode_page(answer.body)
-        for obj in good:
-            objects.put(obj, kind)
-        objects.unread += [f"{path}: {each.metadata.name}: {each.error}" for each in bad]
-        if not page.continue_:
-            return True
-        query = {"limit": str(_PAGE), "continue": page.continue_}
+def _without_spec(pod: Pod) -> Pod:
+    """What is kept of a pod that has ended."""
+    meta = pod.metadata
+    metadata = ObjectMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        creation_timestamp=meta.creation_timestamp,
+        owner_references=meta.owner_references,
+    )
+    return Pod(metadata, _NO_SPEC, PodStatus(phase=pod.status.phase))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -49,6 +50,15 @@ class ObjectError(ValueError):
     """An object cannot be read; the message gives kind, name and field."""
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What happened to an object; ``after`` is None for one that is gone."""
+
+    kind: Kind
+    before: Any | None
+    after: Any | None
+
+
 @dataclass(eq=False)
 class ClusterObjects:
     """Objects by kind, and by ``namespace/name`` (``/name`` for what has no namespace).
@@ -58,11 +68,14 @@ class ClusterObjects:
     Attributes:
         unread: what could not be read, a line each.
         served: paths of the kinds of owners that there are, with or without objects.
+        terminating: the pods that are being deleted, by ``namespace/name``.
     """
 
     unread: list[str] = field(default_factory=list)
     served: set[str] = field(default_factory=set)
+    terminating: dict[str, Pod] = field(default_factory=dict)
     _objects: dict[Kind, dict[str, Any]] = field(default_factory=dict)
+    _recorded: list[Change] | None = field(default=None, init=False)
 
     @classmethod
     def from_manifests(
@@ -119,17 +132,41 @@ class ClusterObjects:
     def copy(self) -> ClusterObjects:
         """The same objects, to be changed on their own."""
         objects = {kind: dict(objects) for kind, objects in self._objects.items()}
-        return ClusterObjects(list(self.unread), set(self.served), objects)
+        return ClusterObjects(list(self.unread), set(self.served), dict(self.terminating), objects)
 
     def put(self, obj: Any, kind: Kind | None = None) -> None:
         """An object is there, or has another state now; ``kind`` is its type unless given."""
-        self._objects.setdefault(kind or type(obj), {})[key_of(obj)] = obj
-        if isinstance(kind, str):
-            self.served.add(kind)
+        of, key = kind or type(obj), key_of(obj)
+        there = self._objects.setdefault(of, {})
+        if self._recorded is not None:
+            self._recorded.append(Change(of, there.get(key), obj))
+        there[key] = obj
+        if of is Pod:
+            if obj.metadata.deletion_timestamp is not None:
+                self.terminating[key] = obj
+            else:
+                self.terminating.pop(key, None)
+        elif isinstance(of, str):
+            self.served.add(of)
 
     def drop(self, kind: Kind, key: str) -> Any | None:
         """An object is gone; returns its last state."""
-        return self._objects.get(kind, {}).pop(key, None)
+        last = self._objects.get(kind, {}).pop(key, None)
+        if kind is Pod:
+            self.terminating.pop(key, None)
+        if self._recorded is not None and last is not None:
+            self._recorded.append(Change(kind, last, None))
+        return last
+
+    @contextmanager
+    def recording(self) -> Iterator[list[Change]]:
+        """What is put and dropped for as long as the block runs, in order."""
+        made: list[Change] = []
+        self._recorded = made
+        try:
+            yield made
+        finally:
+            self._recorded = None
 
     def get(self, kind: type[T], key: str) -> T | None:
         """The object of that ``namespace/name``."""

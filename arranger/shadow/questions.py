@@ -1,19 +1,18 @@
-"""What ``arranger why`` is asked: words to answers."""
+"""What a shadow can be asked about what waits: words to answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from arranger.api.gang_membership import gang_membership
 from arranger.api.types.core import Pod
-from arranger.daemon.config.schema import Config
 from arranger.engine.entity import QueuedEntity
-from arranger.shadow.forecast import forecast
+from arranger.shadow.forecast import Driver
 from arranger.shadow.objects import ClusterObjects
 from arranger.shadow.suggestions import Suggester
 from arranger.shadow.why import Answer, WhyAnswers
@@ -22,45 +21,48 @@ from arranger.shadow.why import Answer, WhyAnswers
 MAX_ANSWERS: Final = 20
 
 
-def ask(
-    objects: ClusterObjects,
-    what: str,
-    *,
-    namespace: str,
-    config: Config,
-    now: datetime,
-    suggest: bool = True,
-) -> list[Answer]:
-    """Why something waits: ``NAME``, ``pod/NAME``, ``gang/NAME``, ``queue/NAME`` or the
-    ``KIND/NAME`` of what controls pods.
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Asks why something waits.
 
-    Args:
+    Attributes:
+        what: ``NAME``, ``pod/NAME``, ``gang/NAME``, ``queue/NAME`` or the ``KIND/NAME`` of what
+            controls pods.
         namespace: of what is named, unless that says so itself (``pod/other/NAME``).
         suggest: whether changes are tried that may help.
-
-    Raises:
-        LookupError: there is no such thing, or nothing of it waits.
-        ConfigError: the configured plugins cannot be used.
     """
-    kind, _, name = what.partition("/") if "/" in what else ("pod", "", what)
-    key = name if "/" in name else f"{namespace}/{name}"
-    told = forecast(objects, config, now=now)
-    answers = WhyAnswers(told)
-    suggester = Suggester(told, config, now) if suggest else None
 
-    def finish(found: Iterable[Answer]) -> list[Answer]:
-        given = islice(found, MAX_ANSWERS)
-        return [_with_suggestions(each, answers, suggester) for each in given]
+    what: str
+    namespace: str = "default"
+    suggest: bool = True
+    kind: ClassVar[Any] = list[Answer]
 
-    match kind.lower():
-        case "pod" | "pods" | "po":
-            return finish([answers.pod(key)])
-        case "gang" | "gangs" | "podgroup" | "podgroups" | "pg":
-            return finish(answers.waiting(_pods_of_gang(told.objects, answers, key)))
-        case "queue" | "queues":
-            return finish(answers.in_queue(name))
-        case _:
-            return finish(answers.waiting(_pods_of_owner(told.objects, kind, key)))
+    def answer(self, driver: Driver) -> list[Answer]:
+        """See :class:`~arranger.shadow.shadow.Question`.
+
+        Raises:
+            LookupError: there is no such thing, or nothing of it waits.
+        """
+        what = self.what
+        kind, _, name = what.partition("/") if "/" in what else ("pod", "", what)
+        key = name if "/" in name else f"{self.namespace}/{name}"
+        told = driver.settle()
+        answers = WhyAnswers(told)
+        suggester = Suggester(driver, told) if self.suggest else None
+
+        def finish(found: Iterable[Answer]) -> list[Answer]:
+            given = islice(found, MAX_ANSWERS)
+            return [_with_suggestions(each, answers, suggester) for each in given]
+
+        match kind.lower():
+            case "pod" | "pods" | "po":
+                return finish([answers.pod(key)])
+            case "gang" | "gangs" | "podgroup" | "podgroups" | "pg":
+                return finish(answers.waiting(_pods_of_gang(told.objects, answers, key)))
+            case "queue" | "queues":
+                return finish(answers.in_queue(name))
+            case _:
+                return finish(answers.waiting(_pods_of_owner(told.objects, kind, key)))
 
 
 def _with_suggestions(answer: Answer, answers: WhyAnswers, suggester: Suggester | None) -> Answer:

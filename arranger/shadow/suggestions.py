@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from arranger.api.resource_requests import format_resource_list
-from arranger.api.types.core import Node, Pod
-from arranger.daemon.config.schema import Config
+from arranger.api.types.core import Pod
 from arranger.engine.entity import QueuedEntity, QueuedPod
-from arranger.explain.evaluate import Verdict, evaluate_pod
-from arranger.explain.lack import Lack, format_amount, lacks_of_nodes
+from arranger.explain.judgement import Judgement
+from arranger.explain.lack import Lack, format_amount
+from arranger.shadow.branch import Branch
 from arranger.shadow.changes import (
     ClusterChange,
     add_nodes,
@@ -26,7 +27,8 @@ from arranger.shadow.changes import (
     untaint,
     without_gate,
 )
-from arranger.shadow.forecast import Forecast, forecast
+from arranger.shadow.comparison import PresentState
+from arranger.shadow.forecast import Driver, Forecast
 from arranger.shadow.why import Suggestion, blocking_member
 
 #: Forecasts that one answer may take, and suggestions after which no more are tried.
@@ -37,18 +39,18 @@ _NEAREST: Final = 3
 _ADDED: Final = (1, 2, 4, 8, 16, 32)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Suggester:
     """Tries changes on what a forecast leaves.
 
     Args:
+        driver: has made the forecast, and is not changed any more.
         told: the forecast.
-        now: the time, with a zone.
     """
 
+    driver: Driver
     told: Forecast
-    config: Config
-    now: datetime
+    _teams: dict[str, Mapping[str, Sequence[str]]] = field(default_factory=dict, init=False)
 
     def suggest(self, entity: QueuedEntity, member: QueuedPod) -> list[Suggestion]:
         """The first changes with which all members that wait are placed."""
@@ -66,12 +68,14 @@ class Suggester:
         return found
 
     def _try(self, change: ClusterChange, pods: Sequence[str]) -> Suggestion | None:
-        objects = self.told.objects.copy()
-        change.apply(objects)
-        after = forecast(objects, self.config, now=self.now)
+        def attempt() -> PresentState:
+            self.driver.change([change])
+            return PresentState.of(self.driver.settle())
+
+        after = Branch[PresentState].start(attempt, PresentState).result()
         nodes = {key: after.nodes[key] for key in pods if key in after.nodes}
         return (
-            Suggestion(change.text, nodes, sorted(after.evicted))
+            Suggestion(change.text, nodes, sorted(after.evicted.keys() - self.told.evicted.keys()))
             if len(nodes) == len(pods)
             else None
         )
@@ -86,21 +90,17 @@ class Suggester:
         yield from self._members(entity)
         yield from self._queues(entity)
         judged = blocking_member(entity, member)
-        engine = self.told.engine
-        verdict = evaluate_pod(engine.cluster, judged.pod, judged.profile)
-        lacks = lacks_of_nodes(engine.cluster.table, judged.pod, verdict)
-        near = [each for each in lacks if not each.has_none][:_NEAREST]
+        verdict = Judgement.of(self.told.engine.cluster, judged.pod, judged.profile)
+        near = [each for each in verdict.nearest(_NEAREST) if not each.has_none]
         # A member that fits alone: all of them together do not.
-        near += [Lack(node, dict(judged.pod.requests), set(), 0.0) for node in verdict["feasible"]][
-            : _NEAREST - len(near)
+        near += [
+            Lack(node, dict(judged.pod.requests), set(), 0.0)
+            for node in verdict.feasible[: _NEAREST - len(near)]
         ]
-        yield from self._cordoned(verdict)
+        yield from self._cordoned()
         yield from self._kept_away(judged.pod.pod, verdict)
         yield from self._room(entity, near)
-        resolvable = sorted(
-            node for node, why in verdict["rejected"].items() if why["code"] == "Unschedulable"
-        )
-        yield from self._ends([each.node for each in near] + resolvable[:_NEAREST])
+        yield from self._ends([each.node for each in near] + verdict.resolvable()[:_NEAREST])
         yield from self._nodes(near, verdict)
 
     def _gates(self, entity: QueuedEntity) -> Iterator[tuple[str, ClusterChange]]:
@@ -131,18 +131,18 @@ class Suggester:
                     change = set_queue(quota.name, "capability", name, new)
                     yield f"queue {quota.name} {name}", change
 
-    def _cordoned(self, verdict: Verdict) -> Iterator[tuple[str, ClusterChange]]:
-        for node in sorted(verdict["rejected"]):
-            shown = self.told.objects.get(Node, f"/{node}")
-            if shown is not None and shown.spec.unschedulable:
-                yield "uncordon", cordon(node, back=True)
+    def _cordoned(self) -> Iterator[tuple[str, ClusterChange]]:
+        table = self.told.engine.cluster.table
+        rows = np.flatnonzero(table.unschedulable[: table.size] & table.alive[: table.size])
+        for node in sorted(table.name(row) for row in rows.tolist()):
+            yield "uncordon", cordon(node, back=True)
 
-    def _kept_away(self, pod: Pod, verdict: Verdict) -> Iterator[tuple[str, ClusterChange]]:
+    def _kept_away(self, pod: Pod, verdict: Judgement) -> Iterator[tuple[str, ClusterChange]]:
         """Nodes that the pod would have if their taints or labels were others."""
-        for node, why in sorted(verdict["rejected"].items()):
-            if why["plugin"] == "TaintToleration":
-                yield "taint", untaint(node)
-            elif why["plugin"] == "NodeAffinity" and pod.spec.node_selector:
+        for node in verdict.rejected_by("TaintToleration"):
+            yield "taint", untaint(node)
+        if pod.spec.node_selector:
+            for node in verdict.rejected_by("NodeAffinity"):
                 yield "label", label_node(node, pod.spec.node_selector)
 
     def _room(
@@ -163,24 +163,28 @@ class Suggester:
 
     def _ends(self, nodes: Sequence[str]) -> Iterator[tuple[str, ClusterChange]]:
         """The ends of what runs there, the smallest first: of a workload as a whole."""
+        cluster = self.told.engine.cluster
         for node in dict.fromkeys(nodes):
-            teams: dict[str, list[Pod]] = defaultdict(list)
-            for pod in self.told.objects.of(Pod):
-                if pod.spec.node_name and not pod.terminal:
-                    teams[_team(pod)].append(pod)
-            here = [
-                (len(pods), who)
-                for who, pods in teams.items()
-                if any(pod.spec.node_name == node for pod in pods)
-            ]
-            for _, who in sorted(here)[:_NEAREST]:
-                yield "end", leave([pod.key for pod in teams[who]], who)
+            here = {_team(pod.pod): pod.pod.metadata.namespace for pod in cluster.pods_on(node)}
+            teams = {who: self._placed(of)[who] for who, of in here.items()}
+            for _, who in sorted((len(pods), who) for who, pods in teams.items())[:_NEAREST]:
+                yield "end", leave(teams[who], who)
 
-    def _nodes(self, near: Sequence[Lack], verdict: Verdict) -> Iterator[tuple[str, ClusterChange]]:
-        like = [each.node for each in near[:1]] or sorted(
-            node for node, why in verdict["rejected"].items() if why["code"] == "Unschedulable"
-        )[:1]
-        for node in like:
+    def _placed(self, namespace: str) -> Mapping[str, Sequence[str]]:
+        """What the placed pods of a namespace belong to → the pods."""
+        if namespace not in self._teams:
+            teams: dict[str, list[str]] = defaultdict(list)
+            cluster = self.told.engine.cluster
+            for uid in cluster.table.pods_by_namespace.get(namespace, ()):
+                if (pod := cluster.pod(uid)) is not None:
+                    teams[_team(pod.pod)].append(pod.key)
+            self._teams[namespace] = teams
+        return self._teams[namespace]
+
+    def _nodes(
+        self, near: Sequence[Lack], verdict: Judgement
+    ) -> Iterator[tuple[str, ClusterChange]]:
+        for node in [each.node for each in near[:1]] or verdict.resolvable()[:1]:
             for count in _ADDED:
                 yield "nodes", add_nodes(count, node)
 

@@ -14,9 +14,7 @@ import msgspec
 
 from arranger.api.types.core import Pod
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
-from arranger.explain.evaluate import evaluate_pod
-from arranger.explain.lack import lacks_of_nodes
-from arranger.explain.report import reason_counts
+from arranger.explain.judgement import Judgement
 from arranger.framework.cluster_event import ActionType
 from arranger.gangs.messages import arrival_summary
 from arranger.shadow.forecast import Forecast, why_waiting
@@ -203,9 +201,8 @@ class WhyAnswers:
         """About what waits as one: a lone pod, or the members of a gang group."""
         told = self._forecast
         judged = blocking_member(entity, member)
-        verdict = evaluate_pod(told.engine.cluster, judged.pod, judged.profile)
+        verdict = Judgement.of(told.engine.cluster, judged.pod, judged.profile)
         gated = entity.state is QueueState.GATED
-        table = told.engine.cluster.table
         return Answer(
             subject,
             "Gated" if gated else "Waiting",
@@ -213,10 +210,10 @@ class WhyAnswers:
             sorted(each.pod.key for each in entity.members.values()),
             queue=self._place(entity),
             gang=self._gang(entity),
-            node_reasons=[] if gated else reason_counts(table.count, verdict),
+            node_reasons=[] if gated else verdict.reasons(),
             nearest=[
                 (lack.node, lack.text().removeprefix(f"{lack.node} "))
-                for lack in lacks_of_nodes(table, judged.pod, verdict)[:_NAMED]
+                for lack in verdict.nearest(_NAMED)
             ],
             preemption=why_waiting(member).partition("preemption: ")[2],
             wakes=_wakes(entity, judged),

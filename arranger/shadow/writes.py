@@ -32,20 +32,11 @@ from arranger.api.parsing.objects import convert_object
 from arranger.api.types.core import ObjectMeta, Pod, PodStatus, StatusCondition
 from arranger.api.types.resource_claims import ResourceClaim
 from arranger.engine.handlers.watched_kinds import TYPES
-from arranger.shadow.objects import ClusterObjects, Kind, key_of
+from arranger.shadow.objects import Change, ClusterObjects, Kind, key_of
 
 _GONE: Final = Refused(404, "NotFound", "it is gone")
 #: Kinds of owners whose pods are made again when they are evicted.
 _REMAKING: Final = frozenset(("ReplicaSet", "ReplicationController", "StatefulSet"))
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a write did to an object; ``after`` is None for one that is gone."""
-
-    kind: Kind
-    before: Any | None
-    after: Any | None
 
 
 @dataclass(slots=True, eq=False)
@@ -148,7 +139,7 @@ class ImmediateWrites:
     def end_terminating(self) -> list[Change]:
         """All pods that are being deleted are gone; what a watch would then show."""
         changes: list[Change] = []
-        for pod in [p for p in self.objects.of(Pod) if p.metadata.deletion_timestamp is not None]:
+        for pod in list(self.objects.terminating.values()):
             changes.append(self._put(Pod, pod, None))
             if (again := self._remake(pod)) is not None:
                 self.remade.add(again.key)
@@ -207,6 +198,9 @@ class ImmediateWrites:
             "namespace": _namespace(effect.path),
             **effect.manifest["metadata"],
         }
+        _, before = self._find(f"{effect.path}/{metadata['name']}")
+        if before is not None:
+            return Applied(), []
         obj = self.objects.add_manifest({**effect.manifest, "metadata": metadata})
         if obj is None:
             return _GONE, []
@@ -251,13 +245,16 @@ class ImmediateWrites:
         if after is None:
             self.objects.drop(kind, key_of(before))
             return Change(kind, before, None)
-        self._version += 1
-        metadata = msgspec.structs.replace(
-            after.metadata, resource_version=f"shadow-{self._version}"
-        )
-        after = msgspec.structs.replace(after, metadata=metadata)
+        after = self.stamped(after)
         self.objects.put(after, kind)
         return Change(kind, before, after)
+
+    def stamped(self, obj: Any) -> Any:
+        """The object with a version that it has not had."""
+        self._version += 1
+        version = f"shadow-{self._version}"
+        metadata = msgspec.structs.replace(obj.metadata, resource_version=version)
+        return msgspec.structs.replace(obj, metadata=metadata)
 
 
 #: (API group, plural) → how the objects are read that the engine writes.

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from zlib import crc32
 
 from tests.mutants.harmless import HARMLESS
 from tests.mutants.packages import PACKAGES, Package
@@ -22,6 +23,7 @@ from tests.paths import REPO
 
 _COPIED = ("arranger", "tests", "crds", "docs", "examples", "manifests", "pyproject.toml")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__")
+_OPTIONS = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "tests.mutants.budget")
 _ADDED = re.compile(r"\+(?!\+\+ )")
 _RESULT = re.compile(r"^\s*(\S+__mutmut_\d+): (.+)$", re.MULTILINE)
 #: What of a line is never told by tests: it goes into logs.
@@ -57,6 +59,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=", ".join(PACKAGES))
     parser.add_argument("--fresh", action="store_true", help="begin anew")
+    parser.add_argument("--sample", type=float, default=100, help="try so many percent of them")
     parser.add_argument("--score", action="store_true", help="tell of earlier runs, and try none")
     options = parser.parse_args()
     if unknown := set(options.packages) - PACKAGES.keys():
@@ -68,7 +71,7 @@ def main() -> int:
             if options.fresh:
                 shutil.rmtree(folder, ignore_errors=True)
             prepare(folder, PACKAGES[name])
-            mutmut(folder, "run", "--max-children", "1", quiet=False)
+            run(folder, options.sample)
         scores[name] = score(folder)
         for diff in scores[name].survivors:
             sys.stdout.write(f"{diff}\n")
@@ -92,15 +95,37 @@ def prepare(folder: Path, package: Package) -> None:
             shutil.copy2(REPO / name, folder / name)
     settings = {
         "source_paths": ("arranger",),
-        "only_mutate": package.sources,
+        "only_mutate": tuple(files_of(package)),
         "pytest_add_cli_args_test_selection": package.tests,
-        "pytest_add_cli_args": ("-p", "no:randomly", "-p", "no:cacheprovider"),
+        "pytest_add_cli_args": (*_OPTIONS, *(f"--ignore={path}" for path in package.slow)),
         "also_copy": tuple(name for name in _COPIED if name not in ("arranger", "tests")),
         "do_not_mutate_patterns": _NOT_MUTATED,
         "track_dependencies": ("false",),
         "use_git_change_detection": ("false",),
     }
     (folder / "setup.cfg").write_text(as_section(settings))
+
+
+def run(folder: Path, percent: float) -> None:
+    """Try the mutants that have not been tried, or some of them, by a hash of their names."""
+    names: list[str] = []
+    if percent < 100:
+        mutmut(folder, "run", "none of them")  # says so once all are written down
+        untried = [name for name, result in results(folder) if result in _UNTRIED]
+        names = [name for name in untried if crc32(name.encode()) % 1000 < percent * 10]
+    if names or percent >= 100:
+        mutmut(folder, "run", *names, "--max-children", "1", quiet=False)
+
+
+def results(folder: Path) -> list[tuple[str, str]]:
+    """Each mutant of a package, and what came of it."""
+    return _RESULT.findall(mutmut(folder, "results", "--all", "true"))
+
+
+def files_of(package: Package) -> list[str]:
+    """What is mutated: mutmut's own patterns go down into folders."""
+    found = (path for pattern in package.sources for path in REPO.glob(pattern))
+    return sorted(str(path.relative_to(REPO)) for path in found)
 
 
 def as_section(settings: dict[str, tuple[str, ...]]) -> str:
@@ -118,11 +143,11 @@ def indented(values: Iterable[str]) -> list[str]:
 
 def score(folder: Path) -> Score:
     """What came of all mutants of a package."""
-    known = _RESULT.findall(mutmut(folder, "results", "--all", "true"))
-    results = [(name, result) for name, result in known if result not in _UNTRIED]
-    killed = sum(result in _KILLED for _, result in results)
+    known = results(folder)
+    tried = [(name, result) for name, result in known if result not in _UNTRIED]
+    killed = sum(result in _KILLED for _, result in tried)
     harmless, survivors = 0, []
-    for name, result in results:
+    for name, result in tried:
         if result in _KILLED:
             continue
         diff = mutmut(folder, "show", name)
@@ -130,8 +155,8 @@ def score(folder: Path) -> Score:
             harmless += 1
         else:
             survivors.append(diff)
-    untried = len(known) - len(results)
-    return Score(len(results), killed, harmless, untried, tuple(survivors))
+    untried = len(known) - len(tried)
+    return Score(len(tried), killed, harmless, untried, tuple(survivors))
 
 
 def is_harmless(mutant: str, diff: str) -> bool:

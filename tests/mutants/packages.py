@@ -11,13 +11,26 @@ class Package:
     """Files that are mutated together.
 
     Attributes:
-        sources: patterns of their paths.
+        sources: patterns of their paths; ``*`` stands for no folder.
         tests: files and folders of the tests that are to fail.
+        slow: those of them that take too long for a survivor, which all tests are tried on.
     """
 
     sources: tuple[str, ...]
     tests: tuple[str, ...]
+    slow: tuple[str, ...] = ()
 
+
+_SLOW_PODS: Final = ("tests/unit/engine/pod/test_equivalent_pods.py",)
+_SLOW_QUEUES: Final = (
+    "tests/unit/engine/queue/test_min_resources.py",
+    "tests/unit/engine/queue/test_order.py",
+)
+_SLOW_GANGS: Final = (
+    "tests/unit/engine/gang/test_cost.py",
+    "tests/unit/engine/gang/test_workloads.py",
+    "tests/unit/engine/gang/test_reservation_budget.py",
+)
 
 PACKAGES: Final[dict[str, Package]] = {
     "readers": Package(
@@ -30,17 +43,21 @@ PACKAGES: Final[dict[str, Package]] = {
     ),
     "phases": Package(
         ("arranger/engine/phases.py", "arranger/engine/entity.py"),
-        ("tests/unit/engine/pod", "tests/unit/engine/queue"),
+        (
+            "tests/unit/engine/pod",
+            "tests/unit/engine/queue",
+            "tests/unit/engine/gang/test_gangs.py",
+        ),
+        _SLOW_PODS + _SLOW_QUEUES,
     ),
     "nominations": Package(
-        (
-            "arranger/engine/queue/nominator.py",
-            "arranger/engine/pod/preemption_executor.py",
-        ),
+        ("arranger/engine/queue/nominator.py", "arranger/engine/pod/preemption_executor.py"),
         (
             "tests/unit/engine/pod/test_nominations.py",
             "tests/unit/engine/pod/test_preemption.py",
+            "tests/unit/engine/pod/test_preemption_by_gangs.py",
             "tests/unit/engine/gang/test_nominations.py",
+            "tests/unit/engine/gang/test_preemption.py",
         ),
     ),
     "binding": Package(
@@ -52,7 +69,8 @@ PACKAGES: Final[dict[str, Package]] = {
             "arranger/kube/writes/binding.py",
             "arranger/kube/writes/call.py",
         ),
-        ("tests/unit/engine/pod", "tests/unit/kube/writes"),
+        ("tests/unit/engine/pod", "tests/unit/engine/gang/test_gangs.py", "tests/unit/kube/writes"),
+        _SLOW_PODS,
     ),
     "preemption": Package(
         ("arranger/preemption/*.py",),
@@ -60,10 +78,17 @@ PACKAGES: Final[dict[str, Package]] = {
     ),
     "gangs": Package(
         ("arranger/gangs/*.py",),
-        ("tests/unit/gangs", "tests/unit/engine/gang/test_gangs.py"),
+        (
+            "tests/unit/gangs",
+            "tests/unit/engine/gang",
+            "tests/unit/controllers/gang/test_status.py",
+        ),
+        _SLOW_GANGS,
     ),
+    "workloads": Package(("arranger/gangs/workloads/*.py",), ("tests/unit/gangs/workloads",)),
     "quota": Package(
         ("arranger/quota/*.py",),
-        ("tests/unit/quota", "tests/unit/engine/queue/test_queues.py"),
+        ("tests/unit/quota", "tests/unit/engine/queue"),
+        _SLOW_QUEUES,
     ),
 }

@@ -6,7 +6,8 @@ import configparser
 
 import pytest
 
-from tests.mutants.__main__ import as_section, function_of, is_harmless
+from tests.mutants.__main__ import as_section, files_of, function_of, is_harmless
+from tests.mutants.budget import fastest
 from tests.mutants.harmless import HARMLESS
 from tests.mutants.packages import PACKAGES
 from tests.paths import REPO
@@ -16,8 +17,13 @@ from tests.paths import REPO
 def test_a_package_has_sources_and_tests(name: str) -> None:
     for pattern in PACKAGES[name].sources:
         assert list(REPO.glob(pattern)), pattern
-    for path in PACKAGES[name].tests:
+    for path in PACKAGES[name].tests + PACKAGES[name].slow:
         assert (REPO / path).exists(), path
+
+
+def test_folders_below_are_left_to_other_packages() -> None:
+    assert "arranger/gangs/gang.py" in files_of(PACKAGES["gangs"])
+    assert not [path for path in files_of(PACKAGES["gangs"]) if "workloads" in path]
 
 
 @pytest.mark.parametrize(
@@ -31,6 +37,15 @@ def test_a_package_has_sources_and_tests(name: str) -> None:
 )
 def test_a_mutant_names_its_function(mutant: str, function: str) -> None:
     assert function_of(mutant) == function
+
+
+@pytest.mark.parametrize(
+    ("seconds", "tests"),
+    [(0.0, ["quick"]), (0.5, ["quick", "new"]), (3.0, ["quick", "new", "slow"])],
+)
+def test_a_mutant_is_tried_on_the_fastest_tests(seconds: float, tests: list[str]) -> None:
+    durations = {"slow": 2.0, "quick": 0.0, "new": 0.1}
+    assert fastest(["slow", "quick", "new"], durations, seconds) == tests
 
 
 def diff_of(*lines: str) -> str:

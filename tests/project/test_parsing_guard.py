@@ -105,6 +105,7 @@ ALLOWED_CALLS: Final[dict[str, dict[str, str]]] = {
     "arranger/plugins/volumes/volume_binding.py": {"float": _ADMIN},
     "arranger/quota/cards.py": {"re.compile": _NAME_FORM},
     "arranger/quota/min_resources.py": {"int": _NUMBER},
+    "arranger/shadow/branch.py": {"int": "what the system says of the process itself"},
 }
 
 

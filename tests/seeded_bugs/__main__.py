@@ -16,7 +16,8 @@ from pathlib import Path
 from tests.paths import REPO
 from tests.seeded_bugs.bug import SeededBug
 from tests.seeded_bugs.catalogue import ALL
-from tests.seeded_bugs.judges import Judge, NearbyTests, Swarm, UnfitError, Verdict
+from tests.seeded_bugs.judges import Judge, NearbyTests, UnfitError, Verdict
+from tests.seeded_bugs.swarm import Swarm
 
 _LEFT_OUT = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis", "build", "dist")
 
@@ -27,7 +28,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="keys of bugs; default: all")
     parser.add_argument("--list", action="store_true", help="show the bugs, and run nothing")
     parser.add_argument("--seconds", type=float, default=300, help="for one bug at most")
-    parser.add_argument("--swarm", type=int, metavar="SEEDS", help="ask so many worlds, no tests")
+    parser.add_argument(
+        "--swarm", type=int, metavar="SEEDS", help="ask the worlds of so many seeds"
+    )
     options = parser.parse_args()
     known = {bug.key: bug for bug in ALL}
     if unknown := [name for name in options.names if name not in known]:
@@ -40,7 +43,7 @@ def main() -> int:
     with copy_of_repository() as root:
         judge: Judge = NearbyTests(root, options.seconds)
         if options.swarm:
-            judge = Swarm.without_bugs(root, options.seconds, options.swarm)
+            judge = Swarm.without_bugs(root, options.seconds, range(1, options.swarm + 1), bugs)
         return _judge_all(bugs, root, judge)
 
 

@@ -55,3 +55,16 @@ class SeededBug:
                 "mistake as it would be made in the source of today."
             )
         return text.replace(self.before, self.after)
+
+    def lines(self, root: Path) -> range:
+        """The lines that it changes, from the first to the last that differs."""
+        text = (root / self.file).read_text()
+        before, after = self.before.splitlines(), self.after.splitlines()
+        same = [a == b for a, b in zip(before, after, strict=False)]
+        skipped = same.index(False) if False in same else len(same)
+        ends = [a == b for a, b in zip(reversed(before[skipped:]), reversed(after), strict=False)]
+        kept = ends.index(False) if False in ends else len(ends)
+        first = text[: text.index(self.before)].count("\n") + 1
+        # Where something is only put in, it is between two lines.
+        begin, end = first + skipped, first + len(before) - kept
+        return range(begin, end) if begin < end else range(begin - 1, begin + 1)

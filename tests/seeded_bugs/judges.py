@@ -1,4 +1,4 @@
-"""Whoever is to notice a bug: the tests that are near it, or the swarm, which knows of no bug."""
+"""Whoever is to notice a bug: here the tests that are near it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from tests.seeded_bugs.bug import SeededBug
 #: pytest's statuses: all passed; some failed.
 _PASSED, _FAILED = 0, 1
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - .*)?$", re.MULTILINE)
-#: What the swarm says of a world: its seed, then a line for each violation.
-_SEED = re.compile(r"seed (\d+):$")
-_RULE = re.compile(r"  ([^:]+): ")
 _COUNT = re.compile(r"(\d+) passed")
 
 
@@ -118,80 +115,17 @@ class NearbyTests:
         return run_module(self.root, self.seconds, "pytest", *options, *args)
 
 
-#: Seed → the rules that are broken in its world.
-Broken = dict[int, frozenset[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Swarm:
-    """Plays worlds, of one seed after the other, and sees what is broken in them.
-
-    Args:
-        root: a copy of the repository.
-        seconds: how long they may take for one bug.
-        seeds: how many worlds.
-        usual: what is broken without any bug; see :meth:`without_bugs`.
-    """
-
-    root: Path
-    seconds: float
-    seeds: int
-    usual: Broken
-
-    @staticmethod
-    def without_bugs(root: Path, seconds: float, seeds: int) -> Swarm:
-        """One that has played all worlds without a bug.
-
-        Raises:
-            UnfitError: they cannot be played.
-        """
-        return Swarm(root, seconds, seeds, _broken(root, seconds, seeds))
-
-    def judge(self, bug: SeededBug) -> Verdict:
-        """Look for a bug that has been put in.
-
-        Raises:
-            UnfitError: no world can be played.
-        """
-        started = time.monotonic()
-        broken = _broken(self.root, self.seconds, self.seeds)
-        seconds = time.monotonic() - started
-        for seed, rules in sorted(broken.items()):
-            if more := rules - self.usual.get(seed, frozenset()):
-                return Verdict(True, f"seed {seed}: {', '.join(sorted(more))}", seed, seconds)
-        return Verdict(False, f"{self.seeds} worlds are as without it", self.seeds, seconds)
-
-    def confirm(self, verdict: Verdict) -> None:
-        """Its world was played without the bug before."""
-
-
-def _broken(root: Path, seconds: float, seeds: int) -> Broken:
-    """What is broken in the worlds of the first seeds."""
-    options = ("--seed", "1", "--seeds", str(seeds))
-    status, output = run_module(root, seconds, "tests.swarm", *options)
-    found: dict[int, set[str]] = {}
-    for line in output.splitlines():
-        if seed := _SEED.match(line):
-            rules = found.setdefault(int(seed[1]), set())
-        elif found and (rule := _RULE.match(line)):
-            rules.add(rule[1])
-    if bool(status) != bool(found):
-        raise UnfitError(output[-2000:])
-    return {seed: frozenset(rules) for seed, rules in found.items()}
-
-
 def run_module(root: Path, seconds: float, module: str, *args: str) -> tuple[int, str]:
     """Run a module in a copy of the repository; returns its status and what it says.
 
     Raises:
         UnfitError: it takes too long.
     """
-    settings = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "100"}
     try:
         done = subprocess.run(
             [sys.executable, "-m", module, *args],
             cwd=root,
-            env={**os.environ, **settings},
+            env=environment(root),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -201,3 +135,9 @@ def run_module(root: Path, seconds: float, module: str, *args: str) -> tuple[int
     except subprocess.TimeoutExpired as error:
         raise UnfitError(f"{module} takes longer than {seconds:g}s") from error
     return done.returncode, done.stdout + done.stderr
+
+
+def environment(root: Path) -> dict[str, str]:
+    """What a process is given that is to run what stands in a copy of the repository."""
+    settings = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "100"}
+    return {**os.environ, **settings}

@@ -10,7 +10,8 @@ from tests.paths import REPO
 from tests.seeded_bugs.__main__ import judge_one
 from tests.seeded_bugs.bug import SeededBug, StaleBugError
 from tests.seeded_bugs.catalogue import ALL
-from tests.seeded_bugs.judges import NearbyTests, Swarm, UnfitError
+from tests.seeded_bugs.judges import NearbyTests, UnfitError
+from tests.seeded_bugs.swarm import Swarm
 
 
 @pytest.mark.parametrize("bug", ALL, ids=lambda bug: bug.key)
@@ -90,44 +91,82 @@ def test_a_bug_that_fits_no_more_is_not_put_in(repository: Path, source: str) ->
 
 # --- the swarm as a judge -------------------------------------------------------------------------
 
-PLAYS = """
-import sys
+GENERATE = "def generate(seed): return seed\n"
+PLAY = """
+from types import SimpleNamespace
 from sums import add
 
-first, count = int(sys.argv[2]), int(sys.argv[4])
-found = 0
-for seed in range(first, first + count):
+def be_quiet():
+    pass
+
+def play(seed):
     rules = ["odd"] if seed == 2 else []
-    rules += ["sum"] if add(seed, seed - 3) != 2 * seed - 3 else []
-    if rules:
-        print(f"seed {seed}:", *(f"{rule}: it is wrong" for rule in rules), sep="\\n  ")
-        found = 1
-raise SystemExit(found)
+    if seed > 2:
+        rules += ["sum"] if add(seed, 1) != seed + 1 else []
+    return SimpleNamespace(violations=[SimpleNamespace(rule=rule) for rule in rules])
 """
+RAISES = SeededBug("raises", "it raises", "sums.py", "a + b", "a + None", ())
+ELSEWHERE = SeededBug("elsewhere", "nobody gets there", "sums.py", "a * b", "a + b", ())
 
 
 @pytest.fixture
 def swarm(repository: Path) -> Path:
-    folder = repository / "tests" / "swarm"
-    folder.mkdir(parents=True)
-    (folder / "__main__.py").write_text(PLAYS)
+    for folder, files in {
+        "swarm": {"generate.py": GENERATE, "play.py": PLAY},
+        "seeded_bugs": {"worlds.py": (REPO / "tests/seeded_bugs/worlds.py").read_text()},
+    }.items():
+        (repository / "tests" / folder).mkdir(parents=True)
+        for name, text in files.items():
+            (repository / "tests" / folder / name).write_text(text)
+    (repository / "sums.py").write_text(f"{SOURCE}\ndef times(a, b):\n    return a * b\n")
     return repository
 
 
-def test_a_bug_that_the_swarm_finds_is_told_with_its_seed_and_rule(swarm: Path) -> None:
-    (swarm / "sums.py").write_text(SOURCE)
-    judge = Swarm.without_bugs(swarm, 60, seeds=9)
-    assert judge.usual == {2: {"odd"}}
-    verdict = judge_one(WRONG_SUM, swarm, judge)
-    assert (verdict.found, verdict.by, verdict.tries) == (True, "seed 1: sum", 1)
+def the_swarm(root: Path, *bugs: SeededBug) -> Swarm:
+    return Swarm.without_bugs(root, 60, range(1, 6), bugs)
 
 
-def test_a_bug_by_which_nothing_else_is_broken_is_not_found(swarm: Path) -> None:
-    verdict = judge_one(HARMLESS, swarm, Swarm.without_bugs(swarm, 60, seeds=9))
-    assert (verdict.found, verdict.tries) == (False, 9)
+def test_only_worlds_that_get_to_a_bug_are_asked(swarm: Path) -> None:
+    judge = the_swarm(swarm, WRONG_SUM, ELSEWHERE)
+    assert {seed: world.rules for seed, world in judge.usual.items() if world.rules} == {2: {"odd"}}
+    assert judge.entered == {"sum": [3, 4, 5], "elsewhere": []}
+
+
+@pytest.mark.parametrize(
+    ("bug", "found", "by", "tries"),
+    [
+        pytest.param(WRONG_SUM, True, "seed 3: sum", 1, id="one that breaks a rule"),
+        pytest.param(RAISES, True, "seed 3: it ends in TypeError", 1, id="one that raises"),
+        pytest.param(
+            HARMLESS, False, "3 of 5 worlds get there, 3 are as without it", 3, id="a harmless one"
+        ),
+        pytest.param(
+            ELSEWHERE, False, "none of 5 worlds gets there", 0, id="one that no world gets to"
+        ),
+    ],
+)
+def test_the_swarm_tells_of(swarm: Path, bug: SeededBug, found: bool, by: str, tries: int) -> None:
+    verdict = judge_one(bug, swarm, the_swarm(swarm, bug))
+    assert (verdict.found, verdict.by, verdict.tries) == (found, by, tries)
 
 
 def test_a_swarm_that_does_not_play_finds_nothing(swarm: Path) -> None:
-    (swarm / "tests/swarm/__main__.py").write_text("raise RuntimeError('broken')")
+    (swarm / "tests/swarm/play.py").write_text("raise RuntimeError('broken')")
     with pytest.raises(UnfitError, match="broken"):
-        Swarm.without_bugs(swarm, 60, seeds=9)
+        the_swarm(swarm, WRONG_SUM)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        pytest.param("b\nc\nd", "b\nX\nd", [3], id="one line of three"),
+        pytest.param("b\nc\nd", "b\nd", [3], id="one that is left out"),
+        pytest.param("b\nc", "b\nX\nc", [2, 3], id="between the two that it is put between"),
+        pytest.param("c\nd", "", [3, 4], id="all"),
+    ],
+)
+def test_the_lines_that_a_bug_changes(
+    tmp_path: Path, before: str, after: str, lines: list[int]
+) -> None:
+    (tmp_path / "x.py").write_text("a\nb\nc\nd\n")
+    assert list(SeededBug("", "", "x.py", before, after, ()).lines(tmp_path)) == lines

@@ -48,26 +48,25 @@ def whatif(
     """
     import msgspec
 
-    from arranger.api.timestamps import utc_now
     from arranger.cli.output.errors import CommandError
     from arranger.cli.output.screen import say, say_json
     from arranger.cli.output.why_answers import print_difference
     from arranger.cli.shadow import SHADOW_ERRORS, load_source, read_changes
     from arranger.daemon.config.schema import load_config
     from arranger.daemon.logging import configure_logging
-    from arranger.shadow.comparison import compare
+    from arranger.shadow.comparison import WhatIf
 
     if not (files or deleted or cordoned or added or queues):
         raise click.UsageError("give a change: -f, --delete, --cordon, --add-nodes or --queue")
     configure_logging(level="CRITICAL")
     try:
         config = load_config(config_file)
-        source = load_source(snapshots, kubeconfig, context, config)
+        source = load_source(snapshots, kubeconfig, context, config, surroundings=bool(files))
         changes = read_changes(source, config, namespace, files, deleted, cordoned, added, queues)
-        told = compare(source.objects, changes, config, now=utc_now())
+        told = source.shadow.ask_now(WhatIf(changes))
     except SHADOW_ERRORS as error:
         raise CommandError(error) from error
-    for line in source.objects.unread:
+    for line in source.shadow.unread:
         say(f"not read: {line}", to_stderr=True)
     if output == "json":
         say_json(msgspec.to_builtins(told), indent=2)

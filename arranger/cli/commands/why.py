@@ -35,30 +35,23 @@ def why(
     """
     import msgspec
 
-    from arranger.api.timestamps import utc_now
     from arranger.cli.output.errors import CommandError
     from arranger.cli.output.screen import say, say_json
     from arranger.cli.output.why_answers import print_answers
     from arranger.cli.shadow import SHADOW_ERRORS, load_source
     from arranger.daemon.config.schema import load_config
     from arranger.daemon.logging import configure_logging
-    from arranger.shadow.questions import ask
+    from arranger.shadow.questions import Why
 
     configure_logging(level="CRITICAL")
     try:
         config = load_config(config_file)
         source = load_source(snapshots, kubeconfig, context, config)
-        answers: list[Answer] = ask(
-            source.objects,
-            what,
-            namespace=namespace,
-            config=config,
-            now=utc_now(),
-            suggest=not no_suggestions,
-        )
+        question = Why(what, namespace, suggest=not no_suggestions)
+        answers: list[Answer] = source.shadow.ask_now(question)
     except SHADOW_ERRORS as error:
         raise CommandError(error) from error
-    for line in source.objects.unread:
+    for line in source.shadow.unread:
         say(f"not read: {line}", to_stderr=True)
     if output == "json":
         say_json({"answers": msgspec.to_builtins(answers)}, indent=2)

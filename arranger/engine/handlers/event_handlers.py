@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from arranger.api.effects import Effect
 from arranger.api.quantity import QuantityError
 from arranger.api.quarantine import UnreadableError
 from arranger.api.types.core import Node, Pod
@@ -107,6 +108,10 @@ class EventHandlers:
         self._initial.end_handing_on()
         self._barrier.run(now, partial(self.pods.enqueue_initial, now))
         self._barrier.run(now, partial(self._gang_scheduler.bind_ready, now))
+
+    def forget_notes(self, awaits: Callable[[Effect], bool]) -> None:
+        """Drop what was only to be told, of an engine that never runs: nobody carries it out."""
+        self._context.outbox = [each for each in self._context.outbox if awaits(each)]
 
     def _watched_kinds(self) -> dict[type[Any], WatchedKind[Any]]:
         groups = (self.on_pod_group_updated, self.on_pod_group_deleted)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,9 +27,8 @@ from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import run_virtual, virtual_now
-from arranger.shadow import ClusterObjects, forecast
+from arranger.shadow import ClusterObjects, Shadow, WhatIf, forecast
 from arranger.shadow.changes import add_nodes, cordon
-from arranger.shadow.comparison import compare
 from tests.builders import Manifest
 from tests.simulation.warm_cold.worlds import PRIORITIES, a_world, first_seeds
 
@@ -156,13 +156,18 @@ def test_the_shadow_foretells_what_a_change_does(first: int) -> None:
         else:
             change, more = add_nodes(1, name), [_alike(node, f"{name}-like-1")]
         truth = play(objects, more)
-        told = compare(known, [change], CONFIG, now=began)
+        shadow = Shadow.of(known, CONFIG, calendar=partial(_at, began))
+        told = shadow.ask_now(WhatIf([change]))
         moved = {key: new for key, (_, new) in told.moved.items()}
         foretold = {**told.placed, **moved}
         assert foretold == {key: truth.nodes.get(key) for key in foretold}, f"world {seed}"
         assert set(told.evicted) <= truth.gone, f"world {seed}"
         assert not set(told.spared) & truth.gone, f"world {seed}"
         assert not {*told.waiting, *told.still_waiting} & truth.nodes.keys(), f"world {seed}"
+
+
+def _at(moment: datetime) -> datetime:
+    return moment
 
 
 def _as_read(objects: Sequence[Manifest]) -> tuple[ClusterObjects, datetime]:

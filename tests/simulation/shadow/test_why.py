@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from arranger.daemon.config.schema import Config
-from arranger.shadow.objects import ClusterObjects
-from arranger.shadow.questions import ask
+from arranger.shadow import Shadow, Why
 from arranger.shadow.why import Answer
 from tests.builders import Manifest, a_node, a_pod, a_pod_group
 from tests.builders.base import ManifestBuilder
@@ -22,8 +21,7 @@ Given = ManifestBuilder | Manifest
 def why(what: str, *given: Given) -> list[Answer]:
     """The answers of a cluster of these objects."""
     manifests = [each.manifest() if isinstance(each, ManifestBuilder) else each for each in given]
-    objects = ClusterObjects.from_manifests(manifests)
-    return ask(objects, what, namespace="default", config=Config(), now=NOW)
+    return Shadow.from_manifests(manifests, Config(), calendar=lambda: NOW).ask_now(Why(what))
 
 
 def node(name: str = "n1", cpu: int = 4) -> ManifestBuilder:

@@ -19,7 +19,7 @@ from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.kube.client.transport import Request, Response
-from arranger.shadow.live import UnreadableError, list_objects
+from arranger.shadow.listing import UnreadableError, list_objects
 from arranger.shadow.objects import ClusterObjects
 from tests.builders import Manifest, a_node, a_pod
 from tests.queueing import a_queue_manifest

@@ -76,6 +76,23 @@ class GangView:
     defined: bool = False
     #: The gangs that it is to be placed with, by its own words.
     groups: set[str] = field(default_factory=set)
+    #: Bundle, None for the whole gang → what its pods say of the minimum.
+    words: dict[str | None, set[int]] = field(default_factory=dict)
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether its pods say different things: the last edit counts, which no object tells."""
+        return any(len(said) > 1 for said in self.words.values())
+
+    def with_word(self, status: Object) -> GangView:
+        """It with the one of its pods' words, where they disagree, that a Gang has taken up."""
+        if not self.disagrees:
+            return self
+        of = {bundle["name"]: bundle.get("minMember") for bundle in status.get("bundles", [])}
+        taken = {b: n for b, n in of.items() if n in self.words.get(b, ())}
+        whole = status.get("minMember")
+        minimum = whole if whole in self.words.get(None, ()) else self.minimum
+        return replace(self, minimum=minimum, minimums={**self.minimums, **taken})
 
     def staying(self) -> GangView:
         """It without the pods that are being deleted; those that have succeeded count on."""
@@ -202,8 +219,10 @@ def gang_views(cluster: Server) -> dict[str, tuple[str, GangView]]:
         notes = pod["metadata"].get("annotations") or {}
         if least := notes.get(KOORDINATOR + "min-available"):
             view.minimum, view.defined = int(least), True
+            view.words.setdefault(None, set()).add(int(least))
         if least := notes.get(BUNDLES + "minRequiredNumber"):
             view.minimums[bundle], view.defined = int(least), True
+            view.words.setdefault(bundle, set()).add(int(least))
         view.groups |= _named_gangs(pod)
     for name, (group, view) in found.items():
         for pod_group in cluster.objects("podgroups", group) if group else ():

@@ -1,0 +1,158 @@
+"""The warm shadow: the scheduler's core, fed with all there is, and asked in branches.
+
+It takes in what happens and decides nothing. Each question is answered in a copy of it
+(:mod:`arranger.shadow.branch`), where time passes and objects are changed as the question wants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, Protocol, TypeVar
+
+from arranger.api.timestamps import utc_now
+from arranger.daemon.config.schema import Config
+from arranger.engine.engine import Engine
+from arranger.shadow.branch import MAX_SECONDS, Branch
+from arranger.shadow.ears import Ears, build_engine
+from arranger.shadow.forecast import Driver
+from arranger.shadow.objects import ClusterObjects
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+#: Questions that are worked on at a time; each has a core of the machine to itself, and memory.
+_AT_ONCE: Final = 2
+
+
+class Question(Protocol[T_co]):
+    """What a shadow can be asked."""
+
+    @property
+    def kind(self) -> Any:
+        """The type of the answer."""
+
+    def answer(self, driver: Driver) -> T_co:
+        """Work the answer out; the driver is nobody else's."""
+
+
+class Shadow:
+    """All objects of a cluster, and an engine that has heard of them.
+
+    Args:
+        engine: hears of the objects and is driven by nobody.
+        objects: what there is; they belong to the shadow.
+        config: the scheduler's.
+        calendar: the time, with a zone.
+        clock: the engine's, in seconds.
+
+    Attributes:
+        engine: has taken everything in and never runs; to be read only.
+        objects: likewise.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        objects: ClusterObjects,
+        config: Config,
+        *,
+        calendar: Callable[[], datetime],
+        clock: Callable[[], float],
+    ) -> None:
+        self.engine, self.objects, self.config = engine, objects, config
+        self._calendar, self._clock = calendar, clock
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    @classmethod
+    def untold(
+        cls,
+        config: Config,
+        objects: ClusterObjects,
+        *,
+        calendar: Callable[[], datetime] = utc_now,
+        clock: Callable[[], float] = time.monotonic,
+        **options: Any,
+    ) -> Shadow:
+        """One whose engine has heard of nothing yet; ``options``: of the engine.
+
+        Raises:
+            ConfigError: the configured plugins cannot be used.
+        """
+
+        def to_unix_time(at: float) -> float:
+            return calendar().timestamp() - clock() + at
+
+        engine = build_engine(config, to_unix_time, **options)
+        return cls(engine, objects, config, calendar=calendar, clock=clock)
+
+    @classmethod
+    def of(
+        cls,
+        objects: ClusterObjects,
+        config: Config,
+        *,
+        calendar: Callable[[], datetime] = utc_now,
+    ) -> Shadow:
+        """Of these objects, which are the shadow's from now on.
+
+        Raises:
+            ConfigError: the configured plugins cannot be used.
+        """
+        shadow = cls.untold(config, objects, calendar=calendar)
+        Ears(shadow.engine, config).hear_all(objects, time.monotonic())
+        return shadow
+
+    @classmethod
+    def from_manifests(
+        cls,
+        manifests: Iterable[Mapping[str, Any]],
+        config: Config,
+        *,
+        calendar: Callable[[], datetime] = utc_now,
+    ) -> Shadow:
+        """Of API objects, such as ``kubectl get … -o yaml`` prints them.
+
+        Raises:
+            ObjectError: a field has the wrong type.
+            ConfigError: the configured plugins cannot be used.
+        """
+        objects = ClusterObjects.from_manifests(manifests, config.workload_kinds())
+        return cls.of(objects, config, calendar=calendar)
+
+    @property
+    def unread(self) -> list[str]:
+        """What could not be read, a line each."""
+        return self.objects.unread
+
+    def take_in(self) -> None:
+        """What was told so far is to count: everything has been read, or some of it has changed."""
+        self.engine.handlers.start(self._clock())
+        self.engine.handlers.forget_notes(self.engine.awaits)
+
+    def ask_now(self, question: Question[T], seconds: float = MAX_SECONDS) -> T:
+        """Answer a question, and wait for it.
+
+        Raises:
+            LookupError: there is nothing of that name.
+            ChangeError: a change does not apply.
+            TimeoutError: there is no answer in time.
+            BranchError: there is none, through a fault of ours.
+        """
+        return self._start(question, seconds).result()
+
+    async def ask(self, question: Question[T], seconds: float = MAX_SECONDS) -> T:
+        """The same, while others go on; see :meth:`ask_now`."""
+        async with self._slots:
+            branch = self._start(question, seconds)
+            try:
+                await branch.done()
+                return branch.result()
+            finally:
+                branch.close()
+
+    def _start(self, question: Question[T], seconds: float) -> Branch[T]:
+        driver = Driver(self.engine, self.objects, self.config, self._calendar(), self._clock())
+        return Branch.start(lambda: question.answer(driver), question.kind, seconds)

@@ -1,0 +1,123 @@
+"""How long answers take: ``python -m tests.benchmarks.bench_answers [nodes] [pods] [waiting]``.
+
+A warm shadow of a large cluster (three namespaces, queues with limits, GPUs, Deployments, gangs) is
+asked ``why`` about what waits in it, and ``whatif`` of every kind. Prints what it takes to make the
+shadow, and of the answers the median, the 95th percentile and the worst, in wall-clock seconds: the
+work is in other processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from arranger.daemon.config.schema import Config
+from arranger.shadow import ClusterObjects, Shadow, WhatIf, Why
+from arranger.shadow.changes import add_nodes, cordon, create, delete, set_queue
+from tests.builders import a_node, a_pod, a_pod_group
+from tests.queueing import a_queue_manifest
+
+#: Members of a waiting gang, and of every Deployment.
+GANG, REPLICAS = 10, 25
+QUEUES = ("red", "green", "blue")
+
+
+def cluster(nodes: int, pods: int, waiting: int) -> Iterator[dict[str, Any]]:
+    """All objects: nodes with eight cards, pods of three sizes, and what waits for various."""
+    rng = random.Random(1)
+    for n in range(nodes):
+        made = a_node(f"n{n}").in_zone(f"z{n % 3}").labelled({"kubernetes.io/hostname": f"n{n}"})
+        offers = {"nvidia.com/gpu": 8} if n % 2 else {}
+        yield made.offers(cpu=32, memory="128Gi", pods=110, **offers).manifest()
+    for queue in QUEUES:
+        yield a_queue_manifest(queue, capability={"cpu": str(20 * nodes)})
+    for n in range(pods):
+        pod = a_pod(f"old-{n}").in_namespace(f"team-{n // REPLICAS % 3}").on(f"n{n % nodes}")
+        pod = pod.needs(cpu=f"{rng.choice((2500, 2800, 3100))}m", memory="2Gi")
+        pod = pod.owned_by("ReplicaSet", f"web-{n // REPLICAS}").labelled(app=f"a{n % 50}")
+        yield pod.in_queue(QUEUES[n % 3]).in_phase("Running").manifest()
+    for n in range(waiting):
+        pod = a_pod(f"new-{n}").in_queue(QUEUES[n % 3])
+        match n % 5:
+            case 0:
+                yield pod.needs(cpu=30).manifest()
+            case 1:
+                yield pod.needs(cpu=40).manifest()
+            case 2:
+                yield pod.needs(cpu=1).selects(disk="ssd").manifest()
+            case 3:
+                yield pod.needs(cpu=24, **{"nvidia.com/gpu": 8}).manifest()
+            case _:
+                gang = f"g{n // (5 * GANG)}"
+                yield pod.needs(cpu=20).in_pod_group(gang).manifest()
+    for g in range(waiting // (5 * GANG) + 1):
+        yield a_pod_group(f"g{g}").with_spec(minMember=GANG).manifest()
+
+
+def measure(ask: Callable[[], object]) -> float:
+    """Seconds."""
+    start = time.perf_counter()
+    ask()
+    return time.perf_counter() - start
+
+
+def tell(name: str, seconds: list[float]) -> None:
+    """One line of the table."""
+    worst, middle = max(seconds), statistics.median(seconds)
+    high = statistics.quantiles(seconds, n=20)[-1] if len(seconds) > 1 else worst
+    click.echo(f"{name:<40} {middle:6.2f} {high:6.2f} {worst:6.2f}  of {len(seconds)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("nodes", type=int, nargs="?", default=5000)
+    parser.add_argument("pods", type=int, nargs="?", default=50_000)
+    parser.add_argument("waiting", type=int, nargs="?", default=100)
+    parser.add_argument("--times", type=int, default=20)
+    given = parser.parse_args()
+    config = Config()
+    manifests = list(cluster(given.nodes, given.pods, given.waiting))
+    start = time.perf_counter()
+    objects = ClusterObjects.from_manifests(manifests, config.workload_kinds())
+    read = time.perf_counter()
+    shadow = Shadow.of(objects, config)
+    click.echo(
+        f"{given.nodes} nodes, {given.pods} pods, {given.waiting} waiting; cold: read in"
+        f" {read - start:.1f} s, taken in in {time.perf_counter() - read:.1f} s"
+    )
+    del manifests
+    gc.collect()
+    gc.freeze()
+    click.echo(f"{'seconds':<40} {'median':>6} {'p95':>6} {'worst':>6}")
+    times = range(given.times)
+
+    def why(n: int, suggest: bool) -> float:
+        name = f"new-{n * 7 % given.waiting}"
+        return measure(lambda: shadow.ask_now(Why(name, suggest=suggest)))
+
+    tell("why POD, without suggestions", [why(n, False) for n in times])
+    for n, what in enumerate(("full", "too large", "label", "cards", "gang")):
+        asked = [why((n + 5 * m) * 3, True) for m in times]
+        tell(f"why POD ({what})", asked)
+    tell("why queue", [measure(lambda: shadow.ask_now(Why("queue/red", suggest=False)))])
+    new = a_pod("mine").needs(cpu=30).manifest()
+    for name, changes in {
+        "whatif -f": [create([new], "with mine")],
+        "whatif --cordon": [cordon("n1")],
+        "whatif --add-nodes": [add_nodes(4, "n3")],
+        "whatif --delete": [delete("replicaset", "team-0/web-0")],
+        "whatif --queue": [set_queue("red", "capability", "cpu", "10")],
+    }.items():
+        question = WhatIf(changes)
+        tell(name, [measure(lambda asked=question: shadow.ask_now(asked)) for _ in times])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Plays worlds of the swarm by their seeds, and says of each, as JSON, what is broken in it.
+
+With ``--files`` also which lines of these files it has run. It is run in a copy of the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from coverage import Coverage
+
+from tests.swarm.generate import generate
+from tests.swarm.play import be_quiet, play
+
+#: CPU seconds after which a world is said not to end.
+ENOUGH = 60.0
+
+
+class EndlessError(BaseException):
+    """A world has taken too long; nothing that runs in it may catch this."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("seeds", nargs="+", type=int)
+    parser.add_argument("--files", nargs="*", type=Path, default=())
+    options = parser.parse_args()
+    be_quiet()
+    signal.signal(signal.SIGPROF, _give_up)
+    for seed in options.seeds:
+        lines = Lines(options.files)
+        signal.setitimer(signal.ITIMER_PROF, ENOUGH)
+        rules = broken_rules(seed)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        answer = {"seed": seed, "rules": sorted(rules), "lines": lines.end()}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+def broken_rules(seed: int) -> set[str]:
+    """What is broken in one world; that it raises, or does not end, is broken too."""
+    try:
+        return {each.rule for each in play(generate(seed)).violations}
+    except EndlessError:
+        return {"it does not end"}
+    except Exception as error:  # whatever a bug leads to
+        return {f"it ends in {type(error).__name__}"}
+
+
+class Lines:
+    """Notes which lines of some files are run, from now on."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = [path.resolve() for path in files]
+        self._coverage = Coverage(data_file=None, include=[str(path) for path in self._files])
+        if self._files:
+            self._coverage.start()
+
+    def end(self) -> dict[str, list[int]]:
+        """File → the lines that were run."""
+        if not self._files:
+            return {}
+        self._coverage.stop()
+        data, here = self._coverage.get_data(), Path.cwd()
+        return {
+            str(path.relative_to(here)): sorted(data.lines(str(path)) or ()) for path in self._files
+        }
+
+
+def _give_up(*_: object) -> NoReturn:
+    raise EndlessError
+
+
+if __name__ == "__main__":
+    sys.exit(main())
