@@ -181,7 +181,7 @@ class Player:
             self.outcome.bound += "nodeName" in after["spec"] and (
                 "nodeName" not in change.before["spec"]
             )
-        digest = zlib.crc32(msgspec.json.encode(after))
+        digest = zlib.crc32(self.sim.cluster.store.json(change.resource, after))
         name = f"{meta.get('namespace', '')}/{meta['name']}"
         line = f"{now:.6f} {change.type} {change.resource} {name} {digest:08x}"
         self.outcome.trace.append(line)

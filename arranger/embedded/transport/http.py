@@ -94,7 +94,7 @@ class _HttpServer:
     async def _chunks(self, asked: Request, user: str, watch: Watch) -> AsyncIterator[bytes]:
         lines = watch.lines()
         async for line in lines:
-            passage = self._hook and self._hook.passage(asked, user, line)
+            passage = None if self._hook is None else self._hook.passage(asked, user, line)
             if passage is None:
                 yield line + b"\n"
                 continue
