@@ -10,6 +10,7 @@ from rich.table import Column, Table
 
 from arranger.api.listing import first_names
 from arranger.cli.output.screen import Screen, text
+from arranger.cli.output.timeline_table import timeline_table
 from arranger.cli.simulation.result import SimulationResult
 from arranger.framework.diagnosis import filters_part
 
@@ -49,12 +50,20 @@ class LiveProgress:
         self._last = line
 
 
-def print_result(outcome: SimulationResult, *, clock: str = "virtual seconds") -> None:
-    """Where every pod went, and why the rest waits."""
+def print_result(
+    outcome: SimulationResult, *, clock: str = "virtual seconds", timeline: bool = False
+) -> None:
+    """Where every pod went, and why the rest waits; on request what happened before."""
     screen = Screen()
     placed, waiting = len(outcome.placements), len(outcome.pending)
     passed = f"{outcome.virtual_seconds:.0f} {clock}"
-    screen.print(f"{placed} pods placed, {waiting} waiting, after {passed}")
+    if timeline:
+        happened, left_out = timeline_table(outcome.timeline)
+        screen.print(happened)
+        if left_out:
+            screen.print(f"{left_out} more lines: -o json has all, --html a page")
+    gone = f", {outcome.gone} come and gone" if outcome.gone else ""
+    screen.print(f"{placed} pods placed, {waiting} waiting{gone}, after {passed}")
     for what in outcome.ignored:
         screen.print(f"ignored: {what}", soft_wrap=True)
     for what in outcome.not_made:

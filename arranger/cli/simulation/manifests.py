@@ -70,12 +70,27 @@ def load_manifests(
         ManifestError: the server refuses one.
     """
     manifests = list(manifests)
+    load_definitions(cluster, manifests)
+    return load_objects(cluster, manifests, scheduler=scheduler)
+
+
+def load_definitions(cluster: EmbeddedCluster, manifests: Iterable[tuple[str, Object]]) -> None:
+    """Create the definitions that we ship, but those that the manifests bring themselves."""
     given = {
         manifest["metadata"].get("name") for _, manifest in manifests if _is_definition(manifest)
     }
     for definition in bundled_crds():
         if definition["metadata"]["name"] not in given:
             cluster.create(definition)
+
+
+def load_objects(
+    cluster: EmbeddedCluster,
+    manifests: Iterable[tuple[str, Object]],
+    *,
+    scheduler: str | None = None,
+) -> list[str]:
+    """The same as :func:`load_manifests`, with the definitions there already."""
     ignored: Counter[tuple[str, str]] = Counter()
     asked = 0
     for where, manifest in manifests:

@@ -13,6 +13,7 @@ from tests.simulation.harnesses.status_judge.fields import Object, Server
 ENDS = ("Finished", "Failed", "Completed")
 SIGS, COMMUNITY = "scheduling.sigs.k8s.io", "scheduling.x-k8s.io"
 VOLCANO, NATIVE = "scheduling.volcano.sh", "scheduling.k8s.io"
+POD_GROUP = "pod-group.scheduling.sigs.k8s.io"
 KOORDINATOR, BUNDLES = "gang.scheduling.koordinator.sh/", "gang.koordinater.io/"
 
 
@@ -26,9 +27,10 @@ def membership(pod: Object) -> tuple[str, str, str]:
     )
     words = (
         (NATIVE, native, ""),
-        (SIGS, labels.get("pod-group.scheduling.sigs.k8s.io"), ""),
+        (SIGS, labels.get(POD_GROUP) or labels.get(POD_GROUP + "/name"), ""),
         (COMMUNITY, labels.get("scheduling.x-k8s.io/pod-group"), ""),
         ("", notes.get(KOORDINATOR + "name"), ""),
+        ("", notes.get(POD_GROUP) or notes.get(POD_GROUP + "/name"), ""),
         ("", notes.get(BUNDLES + "name"), notes.get(BUNDLES + "bundleName", "")),
         (VOLCANO, volcano, notes.get("volcano.sh/task-spec", "")),
     )
@@ -217,7 +219,8 @@ def gang_views(cluster: Server) -> dict[str, tuple[str, GangView]]:
         view = found.setdefault(name, (group, GangView()))[1]
         view.pods.append(pod)
         notes = pod["metadata"].get("annotations") or {}
-        if least := notes.get(KOORDINATOR + "min-available"):
+        said = (notes.get(key + "min-available") for key in (KOORDINATOR, POD_GROUP + "/"))
+        if least := next(filter(None, said), None):
             view.minimum, view.defined = int(least), True
             view.words.setdefault(None, set()).add(int(least))
         if least := notes.get(BUNDLES + "minRequiredNumber"):
