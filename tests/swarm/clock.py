@@ -40,7 +40,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_soon(
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Handle:
-        handle = Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -65,7 +65,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         due = round(when, 6)  # the clock counts microseconds
         if due < when:  # nobody is called before the time
             due = round(due + 1e-6, 6)
-        timer = TimerHandle(due, callback, args, self, context)
+        timer = _Timer(due, callback, args, self, context)
         heappush(self._timers, (due, self._made, timer))
         return timer
 
@@ -91,7 +91,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _timer_handle_cancelled(self, handle: TimerHandle) -> None:
         """Timers that are cancelled go when they are due, or when they are most of all."""
-        self._cancelled_timers += 1
+        self._cancelled_timers += handle._scheduled
         if self._cancelled_timers > 1000 and 2 * self._cancelled_timers > len(self._timers):
             self._timers = [each for each in self._timers if not each[2]._cancelled]
             heapify(self._timers)
@@ -106,18 +106,48 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         timers = self._timers
         while timers and timers[0][2]._cancelled:
             heappop(timers)
+            self._cancelled_timers -= 1
         if not self._ready and not self._stopping:
             if not timers:
                 raise RuntimeError("all tasks wait for ever")
             self._now = max(self._now, timers[0][0])
         while timers and timers[0][0] <= self._now:
             timer = heappop(timers)[2]
-            if not timer._cancelled:
+            if timer._cancelled:
+                self._cancelled_timers -= 1
+            else:
+                timer._scheduled = False
                 self._ready.append(timer)
         for _ in range(len(self._ready)):
             handle = self._ready.popleft()  # not always the same: see pause
             if not handle._cancelled:
                 handle._run()
+
+
+class _Handle(Handle):
+    """One of asyncio's, made without asking whether anybody debugs."""
+
+    def __init__(self, callback: Any, args: Any, loop: Any, context: Context | None) -> None:
+        self._callback, self._args, self._loop = callback, args, loop
+        self._context = copy_context() if context is None else context
+        self._cancelled, self._repr, self._source_traceback = False, None, None
+
+
+class _Timer(TimerHandle):
+    """The same of a timer."""
+
+    def __init__(
+        self, when: float, callback: Any, args: Any, loop: Any, context: Context | None
+    ) -> None:
+        self._callback, self._args, self._loop = callback, args, loop
+        self._context = copy_context() if context is None else context
+        self._cancelled, self._repr, self._source_traceback = False, None, None
+        self._when, self._scheduled = when, True
+
+    def cancel(self) -> None:
+        if not self._cancelled:
+            self._loop._timer_handle_cancelled(self)
+            self._cancelled, self._callback, self._args = True, None, None
 
 
 class _Ready(deque[Handle]):
