@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import ClientSession, CookieJar
-from arranger.shadow.shadow import Shadow
 from playwright.async_api import BrowserContext, Page, async_playwright
 
 from arranger.cli.cockpit import FileSource
 from arranger.cli.shadow import Source
 from arranger.daemon.config.schema import Config
+from arranger.shadow.shadow import Shadow
 from arranger.ui.security import KeyGuard
 from arranger.ui.server import Cockpit, serve
 from arranger.ui.views.observed import Observed

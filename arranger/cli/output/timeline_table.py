@@ -66,6 +66,14 @@ def timeline_table(happenings: Sequence[Happening]) -> tuple[Table, int]:
     return table, max(0, len(shown) - _MOST)
 
 
+def timeline_lines(happenings: Sequence[Happening]) -> Iterator[str]:
+    """The same a line each, to follow it."""
+    for each in moments(happenings):
+        if each.what not in _IMPLIED:
+            details = f"  {each.details()}" if each.details() else ""
+            yield f"{clock(each.at)}  {each.what:<13}  {each.told()}{details}"
+
+
 def clock(seconds: float) -> str:
     """``0:00:07``, ``2d 03:00:00``."""
     days, rest = divmod(int(seconds), 86_400)

@@ -75,9 +75,20 @@ def collect_result(
         virtual_seconds=seconds,
         end_reason=end.reason.value if end else None,
         end=_describe(end, pods, nodes=len(cluster.objects("nodes"))) if end else None,
-        timeline=list(timeline.happenings) if timeline else [],
+        timeline=_with_reasons(timeline, evictions) if timeline else [],
         gone=sum(h.what == "Gone" and bool(h.node) for h in timeline.happenings) if timeline else 0,
     )
+
+
+def _with_reasons(timeline: Timeline, evictions: list[Object]) -> list[Happening]:
+    """What happened; for whom a pod was evicted is told by an event, and so a little later."""
+    notes = {eviction["pod"]: str(eviction["note"]) for eviction in evictions}
+    return [
+        msgspec.structs.replace(each, note=notes[each.name])
+        if each.what == "Evicted" and each.name in notes
+        else each
+        for each in timeline.happenings
+    ]
 
 
 def _not_made(events: list[Object]) -> list[str]:
