@@ -88,7 +88,7 @@ class CustomSchema:
         """
         apart = ("metadata", "status")
         if any(old.get(name) != part for name, part in new.items() if name not in apart):
-            old = deepcopy(old)
+            old = copy_json(old)
             self.set_defaults(old)
         return {**old, "metadata": new["metadata"]}
 
