@@ -59,6 +59,9 @@ def _gang(number: int) -> Object:
 def _job(number: int) -> Object:
     job = tyjob(f"flood-{number}", priority=number % 10 + 1)
     job["spec"]["workerSets"][0]["name"] = f"role-{number}"
+    for part in (job["spec"]["leader"], job["spec"]["workerSets"][0]):
+        # Of no node: what there is room for, a tenant may use.
+        part["template"]["spec"]["nodeSelector"] = {"example.com/absent": "yes"}
     return job
 
 
