@@ -8,7 +8,7 @@ LOCK := $(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe \
 	--no-emit-index-url --no-emit-find-links
 # Status 5 is pytest's "no test selected": no failure in a tier that is still empty.
 NONE_IS_FINE := || [ $$? -eq 5 ]
-FAST := tests/unit tests/project tests/conformance tests/differential tests/specification tests/simulation tests/api_conformance tests/hostile tests/fuzz tests/swarm tests/seeded_bugs tests/mutants
+FAST := tests/unit tests/project tests/conformance tests/differential tests/specification tests/simulation tests/api_conformance tests/hostile tests/fuzz tests/swarm tests/seeded_bugs tests/mutants tests/ui
 # What our service accounts ask a real API server for, while its tests run.
 ASKED := $(CURDIR)/build/rights-asked.txt
 REAL := tests/controlplane tests/api_conformance tests/differential
@@ -64,7 +64,7 @@ coverage: $(STAMP) ## Show which lines the tiers that need no Go leave out
 	$(BIN)/pytest -q -n2 -m "not controlplane and not benchmark" --cov --cov-report=term $(FAST)
 
 .PHONY: test-controlplane
-test-controlplane: $(STAMP) controlplane oracle celjudge ## The tier on the real control plane
+test-controlplane: $(STAMP) controlplane oracle celjudge quantityjudge ## The tier on the real control plane
 	@$(MAKE) --no-print-directory -k programs || echo "SKIPPED: tests with the programs that are not built"
 	@rm -f $(ASKED)
 	ARRANGER_RIGHTS_RECORD=$(ASKED) $(BIN)/pytest -q -m "controlplane and not benchmark" $(REAL) $(NONE_IS_FINE)
@@ -73,6 +73,7 @@ test-controlplane: $(STAMP) controlplane oracle celjudge ## The tier on the real
 .PHONY: test
 test: lint ## Lint and run every tier; the control-plane tier only where Go is
 	@$(if $(CONTROLPLANE_POSSIBLE),,echo "SKIPPED: the control-plane tier: it needs Go, which is not installed")
+	@command -v chromium >/dev/null || echo "SKIPPED: the browser tier: it needs chromium, which is not installed"
 	@$(MAKE) --no-print-directory test-fast
 	@$(if $(CONTROLPLANE_POSSIBLE),$(MAKE) --no-print-directory test-controlplane)
 

@@ -1,13 +1,13 @@
 """Kubernetes quantities as exact integers.
 
-Upstream: ``k8s.io/apimachinery/pkg/api/resource``. ``Value()`` and ``MilliValue()`` round up, and
-so do :func:`value` and :func:`milli_value`.
+Upstream: ``k8s.io/apimachinery/pkg/api/resource``. ``Value()`` and ``MilliValue()`` round up, away
+from zero, and so do :func:`value` and :func:`milli_value`.
 """
 
 from __future__ import annotations
 
 import re
-from decimal import ROUND_CEILING, Decimal, localcontext
+from decimal import ROUND_UP, Decimal, localcontext
 from functools import lru_cache
 from typing import Final
 
@@ -17,9 +17,9 @@ from arranger.api.parsing.errors import ParseError, shown
 RawQuantity = str | int | float
 
 #: Sign, digits with or without a point, and a suffix; each text can match in one way only, so that
-#: a long one is refused as fast as it is read.
+#: a long one is refused as fast as it is read. Without digits it is nothing, as upstream: ``m``.
 _FORM: Final = re.compile(
-    r"([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?", re.ASCII
+    r"(?!\Z)([+-]?)(\d*)(?:\.(\d*))?([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?", re.ASCII
 )
 _SUFFIX: Final[dict[str, Decimal]] = {
     "n": Decimal("1e-9"),
@@ -28,6 +28,9 @@ _SUFFIX: Final[dict[str, Decimal]] = {
     **{suffix: Decimal(10) ** (3 * n) for n, suffix in enumerate("kMGTPE", start=1)},
     **{f"{suffix}i": Decimal(2) ** (10 * n) for n, suffix in enumerate("KMGTPE", start=1)},
 }
+#: Without a digit ``Ti`` is nothing upstream; these are no quantity, nor are exponents below this.
+_NEED_DIGITS: Final = ("Pi", "Ei")
+_FINEST: Final = -9
 #: Upstream caps a quantity at the largest int64.
 _MAX: Final = 2**63 - 1
 #: Digits that are looked at; whether there are any after them still counts.
@@ -76,7 +79,7 @@ def parse_quantity(text: str) -> Decimal:
         amount = _read(text)
         if abs(amount) >= _MAX:
             return Decimal(_MAX).copy_sign(amount)
-        return amount.quantize(_SUFFIX["n"], rounding=ROUND_CEILING).normalize()
+        return amount.quantize(_SUFFIX["n"], rounding=ROUND_UP).normalize()
 
 
 def _read_scaled(quantity: RawQuantity, scale: int) -> int:
@@ -94,7 +97,7 @@ def _scaled(text: str, scale: int) -> int:
         amount = _read(text)
         if abs(amount) > _MAX:
             return _MAX if amount > 0 else -_MAX
-        return _within_limits(int((amount * scale).to_integral_value(rounding=ROUND_CEILING)))
+        return _within_limits(int((amount * scale).to_integral_value(rounding=ROUND_UP)))
 
 
 _cached_scaled: Final = lru_cache(maxsize=65536)(_scaled)
@@ -109,10 +112,11 @@ def _read(text: str) -> Decimal:
     form = _FORM.fullmatch(text)
     if form is None:
         raise _refusal(text)
-    sign, whole, fraction, only_fraction, suffix = form.groups("")
-    fraction += only_fraction
+    sign, whole, fraction, suffix = form.groups("")
     factor = _SUFFIX.get(suffix)
     power = 0 if factor is not None or not suffix else _read_exponent(suffix[1:], text)
+    if not whole and not fraction and (suffix in _NEED_DIGITS or power < _FINEST):
+        raise _refusal(text)
     digits, power = (whole + fraction).lstrip("0"), power - len(fraction)
     if not digits:
         return Decimal(0)

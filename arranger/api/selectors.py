@@ -88,6 +88,11 @@ class Selector:
         #: It asks for nothing, and so matches everything.
         self.empty = not (self._equal or requirements or self._impossible)
 
+    @property
+    def size(self) -> int:
+        """How many requirements there are."""
+        return len(self._equal) + len(self._listed) + len(self._requirements)
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels meet all requirements."""
         if self._impossible:

@@ -14,6 +14,7 @@ from arranger.cli.commands.explain import explain
 from arranger.cli.commands.queue import queue
 from arranger.cli.commands.run import run
 from arranger.cli.commands.simulate import simulate
+from arranger.cli.commands.ui import ui
 from arranger.cli.commands.whatif import whatif
 from arranger.cli.commands.why import why
 from arranger.cli.output.errors import CommandGroup
@@ -24,7 +25,19 @@ def main() -> None:
     """Arranger, a Kubernetes scheduler. Also installed as kubectl-arranger."""
 
 
-for command in (capacity, controllers, demo, doctor, explain, queue, run, simulate, whatif, why):
+for command in (
+    capacity,
+    controllers,
+    demo,
+    doctor,
+    explain,
+    queue,
+    run,
+    simulate,
+    ui,
+    whatif,
+    why,
+):
     main.add_command(command)
 
 

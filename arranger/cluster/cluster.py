@@ -8,6 +8,7 @@ from typing import Protocol
 
 from arranger.api.types.core import Node
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.device_inventory import DeviceInventory
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.object_store import ObjectStore
@@ -36,13 +37,15 @@ class Cluster:
         devices: what resource claims are allocated from.
         budgets: PodDisruptionBudgets by ``namespace/name``.
         budgets_version: number of changes of budgets so far.
+        work: what the present attempt may spend on what can be put off.
         selector_counts: how many pods on each node match a selector.
     """
 
     def __init__(self, table: NodeTable | None = None, quota: PodQuota | None = None) -> None:
         """``table`` is empty; ``quota`` is told of every pod that takes or leaves a node."""
         self.table = table or NodeTable()
-        self.selector_counts = SelectorCountCache(self.table)
+        self.work = AttemptWork()
+        self.selector_counts = SelectorCountCache(self.table, self.work)
         self.assumed: set[str] = set()
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.budgets_version = 0

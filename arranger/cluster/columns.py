@@ -13,6 +13,8 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from arranger.api.selectors import parse_int64
+
 IntArray = npt.NDArray[np.int64]
 IdArray = npt.NDArray[np.int32]
 BoolArray = npt.NDArray[np.bool_]
@@ -25,6 +27,8 @@ ABSENT: Final = -1
 #: Values of a label that no node has any more are forgotten when there are so many, and more than
 #: there are nodes.
 _SPARE_VALUES: Final = 1024
+
+_NO_NUMBERS: Final[IntArray] = np.zeros(0, dtype=np.int64)
 
 #: Columns of the resource matrices that every node has; extended resources follow.
 CPU: Final = 0
@@ -78,6 +82,8 @@ class LabelColumns:
         #: Label key → how many nodes have it.
         self._holders: Counter[str] = Counter()
         self._columns: dict[str, tuple[IdArray, Interner[str]]] = {}
+        #: Label key → the numbering of its values, and the integers that these spell.
+        self._numbers: dict[str, tuple[Interner[str], IntArray, BoolArray]] = {}
         self._absent: IdArray = np.full(capacity, ABSENT, dtype=np.int32)
         self._no_values: Interner[str] = Interner()
 
@@ -94,6 +100,20 @@ class LabelColumns:
             found = self._columns[key] = column, values
         return found
 
+    def numbers(self, key: str) -> tuple[IntArray, BoolArray]:
+        """Number of a value of a label → the integer that it spells, and whether it spells one."""
+        _, values = self.get(key)
+        of, numbers, spelt = self._numbers.get(key, (None, _NO_NUMBERS, _NO_NUMBERS > 0))
+        if of is values and len(numbers) == len(values):
+            return numbers, spelt
+        known = len(numbers) if of is values else 0
+        more = [parse_int64(value) for value in values.values[known:]]
+        numbers = np.append(numbers[:known], np.array([n or 0 for n in more], dtype=np.int64))
+        spelt = np.append(spelt[:known], np.array([n is not None for n in more], dtype=np.bool_))
+        if key in self._columns:
+            self._numbers[key] = values, numbers, spelt
+        return numbers, spelt
+
     def add_row(self) -> None:
         """There is one row more, without labels."""
         self._labels.append({})
@@ -108,6 +128,7 @@ class LabelColumns:
             if not self._holders[key]:
                 del self._holders[key]
                 self._columns.pop(key, None)
+                self._numbers.pop(key, None)
         outdated = []
         for key, (column, values) in self._columns.items():
             column[row] = values.id(labels[key]) if key in labels else ABSENT

@@ -33,8 +33,9 @@ from arranger.cluster.columns import (
     resized,
 )
 from arranger.cluster.excess_amounts import LARGE, ExcessAmounts
+from arranger.cluster.exclusive_uses import DiskUses, HostPorts
 from arranger.cluster.node_images import NodeImages
-from arranger.cluster.pod_info import HostPort, PodInfo, PvcKey
+from arranger.cluster.pod_info import PodInfo, PvcKey
 
 _FIRST_CAPACITY: Final = 64
 #: Changes kept in the log.
@@ -67,8 +68,7 @@ class NodeTable:
         pods_by_namespace: namespace → uid → row, of all pods in the table.
         affinity: which rows hold pods with which (anti-)affinity terms.
         pvc_use_counts: PersistentVolumeClaim → how many pods in the table name it.
-        ports: row → host port → how many pods use it.
-        port_rows: row → number of host ports in use, without rows that have none.
+        ports, disks: what pods use that others of their node may not.
         images: which images are on which rows.
         nodes_version: number of changes so far of nodes, pods not counted.
     """
@@ -79,13 +79,12 @@ class NodeTable:
         self.index: dict[str, int] = {}
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
-        self.ports: list[dict[HostPort, int]] = []
         self.resources: Interner[str] = Interner((*BASIC_RESOURCES, ""))
         #: Pods that request what no node offers, and their rows.
         self._rows_of_unmet: dict[str, int] = {}
         self.taint_lists: Interner[tuple[tuple[str, str, str], ...]] = Interner([()])
         self.images = NodeImages()
-        self.port_rows: dict[int, int] = {}
+        self.ports, self.disks = HostPorts(), DiskUses()
         self.pods_by_namespace: dict[str, dict[str, int]] = {}
         self.affinity = AffinityIndex()
         self.pvc_use_counts: Counter[PvcKey] = Counter()
@@ -142,8 +141,6 @@ class NodeTable:
         self.count -= 1
         self.nodes[row] = None
         self.pods[row] = {}
-        self.ports[row] = {}
-        self.port_rows.pop(row, None)
         self._labels.set_row(row, {})
         self.unschedulable[row] = False
         self.taints[row] = 0
@@ -232,6 +229,10 @@ class NodeTable:
         """The numbering of the values of label ``key`` that :meth:`label_column` uses."""
         return self._labels.get(key)[1]
 
+    def label_numbers(self, key: str) -> tuple[IntArray, BoolArray]:
+        """Id in :meth:`label_values` → the integer that the value spells, and whether it does."""
+        return self._labels.numbers(key)
+
     def taints_of(self, number: int) -> list[Taint]:
         """The taint list of that number in ``taint_lists``."""
         return [Taint(*taint) for taint in self.taint_lists.values[number]]
@@ -258,31 +259,32 @@ class NodeTable:
         assert self.count == len(self.index) == int(self.alive.sum()), "node count"
         affinity = AffinityIndex()
         claims: Counter[PvcKey] = Counter()
+        ports, disks = HostPorts(), DiskUses()
         for row in range(self.size):
             requested, nonzero = [0] * len(self.requested), [0, 0]
-            ports: dict[HostPort, int] = {}
             for pod in self.pods[row].values():
                 columns, wanted = pod.request_vector(self.resource_column)
                 for column, amount in zip(columns, wanted, strict=True):
                     requested[column] += amount
                 nonzero[0] += pod.nonzero_requests[0]
                 nonzero[1] += pod.nonzero_requests[1]
-                for port in pod.ports:
-                    ports[port] = ports.get(port, 0) + 1
             where = f"row {row} ({self.nodes[row] and self.name(row)})"
             counted = self._excess.exact(self.requested, row, range(len(requested)))
             assert counted == requested, f"{where}: requested"
             counted = self._nonzero_excess.exact(self.nonzero_requested, row, (CPU, MEMORY))
             assert counted == nonzero, f"{where}: non-zero requested"
-            assert self.ports[row] == ports, f"{where}: ports"
             assert bool(self.alive[row]) == (self.nodes[row] is not None), f"{where}: alive"
             assert self.alive[row] or not self.pods[row], f"{where}: pods on a dead row"
             for pod in self.pods[row].values():
                 affinity.add(pod.affinity_terms, row, 1)
+                if pod.ports:
+                    ports.add(pod.ports, row, 1)
+                disks.add(pod.volumes, row, 1)
                 claims.update(pod.pvc_keys)
                 here = self.pods_by_namespace[pod.pod.metadata.namespace][pod.uid]
                 assert here == row, f"{where}: pods by namespace"
         assert self.affinity == affinity, "affinity terms"
+        assert (self.ports, self.disks) == (ports, disks), "host ports and disks"
         assert self.pvc_use_counts == claims, "claims in use"
         indexed = sum(map(len, self.pods_by_namespace.values()))
         assert indexed == sum(map(len, self.pods)), "pods by namespace"
@@ -300,6 +302,10 @@ class NodeTable:
                 del self.pods_by_namespace[namespace]
         if pod.affinity_terms is not NO_TERMS:
             self.affinity.add(pod.affinity_terms, row, sign)
+        if pod.ports:
+            self.ports.add(pod.ports, row, sign)
+        if pod.volumes:
+            self.disks.add(pod.volumes, row, sign)
         for claim in pod.pvc_keys:
             self.pvc_use_counts[claim] += sign
             if not self.pvc_use_counts[claim]:
@@ -324,18 +330,6 @@ class NodeTable:
             self.nonzero_requested[column, row] += sign * amount
             if amount >= LARGE:
                 self._nonzero_excess.settle(self.nonzero_requested, column, row)
-        if pod.ports:
-            in_use = self.ports[row]
-            for port in pod.ports:
-                left = in_use.get(port, 0) + sign
-                if left:
-                    in_use[port] = left
-                else:
-                    del in_use[port]
-            if in_use:
-                self.port_rows[row] = len(in_use)
-            else:
-                self.port_rows.pop(row, None)
         self._log_change(RowChange.USAGE, row)
 
     def _set_allocatable(self, row: int, offered: Amounts) -> None:
@@ -370,7 +364,6 @@ class NodeTable:
             self._grow(2 * len(self.alive))
         self.nodes.append(None)
         self.pods.append({})
-        self.ports.append({})
         self._labels.add_row()
         return row
 

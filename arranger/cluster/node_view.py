@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from arranger.api.types.core import Node
 from arranger.cluster.columns import NOT_OFFERED, BoolArray, IdArray, IntArray
+from arranger.cluster.exclusive_uses import HostPort
 from arranger.cluster.node_table import NodeTable
-from arranger.cluster.pod_info import HostPort, PodInfo
+from arranger.cluster.pod_info import PodInfo
 
 
 class NodeView:
@@ -110,9 +111,9 @@ class NodeInfo:
         return list(self.table.pods[self.row].values())
 
     @property
-    def ports(self) -> dict[HostPort, int]:
+    def ports(self) -> Mapping[HostPort, int]:
         """Host ports in use on the node."""
-        return self.table.ports[self.row]
+        return self.table.ports.on_row(self.row)
 
     def allocatable(self, resource: str) -> int:
         """What the node has for pods: cpu in millicores, the rest in units."""

@@ -11,13 +11,11 @@ from arranger.api.resource_requests import Amounts, nonzero_requests, pod_reques
 from arranger.api.types.core import Container, Pod, PodSpec, Volume
 from arranger.cluster.affinity_terms import affinity_terms_of
 from arranger.cluster.columns import NOT_OFFERED, PODS
+from arranger.cluster.exclusive_uses import ANY_ADDRESS, HostPort
 
-#: A host port claimed on a node: address (``0.0.0.0`` = all), protocol, port.
-HostPort = tuple[str, str, int]
 #: A PersistentVolumeClaim: namespace, name.
 PvcKey = tuple[str, str]
 
-ANY_ADDRESS: Final = "0.0.0.0"
 _encode: Final = msgspec.json.Encoder().encode
 #: What pods request, by the key of their spec: the youngest so many.
 _known_requests: dict[bytes, tuple[Amounts, tuple[int, int]]] = {}

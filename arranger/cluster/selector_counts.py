@@ -1,4 +1,7 @@
-"""How many pods on each node a selector matches, counted once and kept current."""
+"""How many pods on each node a selector matches, counted once and kept current.
+
+Where there are many pods to look at, this is put off from one attempt to the next.
+"""
 
 from __future__ import annotations
 
@@ -9,51 +12,89 @@ from typing import Final
 import numpy as np
 
 from arranger.api.types.core import Pod
+from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.columns import IntArray, resized
 from arranger.cluster.node_table import NodeTable
 
 #: Selectors that counts are kept for; each costs eight bytes a node.
 _MAX_CACHED: Final = 256
+#: Rows that are counted at once, and pods, however little an attempt may spend.
+_FEW_ROWS: Final = 16
+_FEW_PODS: Final = 512
 
 
 class SelectorCounts:
-    """Row → how many pods of some namespaces match."""
+    """Row → how many pods of some namespaces match.
+
+    Args:
+        namespaces: ``None`` for all.
+        cost: units of work to look at one pod.
+    """
 
     def __init__(
-        self, table: NodeTable, namespaces: frozenset[str] | None, matches: Callable[[Pod], bool]
+        self,
+        table: NodeTable,
+        namespaces: frozenset[str] | None,
+        matches: Callable[[Pod], bool],
+        work: AttemptWork | None = None,
+        cost: int = 1,
     ) -> None:
-        """``namespaces`` of ``None`` are all namespaces."""
         self._table = table
         self._namespaces = namespaces
         self._matches = matches
+        self._work = work or AttemptWork()
+        self._cost = cost
         self._version = -1
         self._counts: IntArray = np.zeros(0, dtype=np.int64)
+        #: Rows that are still to be counted, or counted again.
+        self._stale: set[int] = set()
 
     def by_row(self) -> IntArray:
-        """Row → how many match now; read only, and only until the next change."""
+        """Row → how many match now; read only, and only until the next change.
+
+        Raises:
+            UnfinishedError: they have not all been counted.
+        """
         table = self._table
         if self._version != table.version:
             changes = None if self._version < 0 else table.changed_since(self._version)
-            if changes is None or len(changes) > table.size:
+            if len(self._counts) < table.size:
+                self._counts = resized(self._counts, len(table.alive), 0)
+            if changes is None:
                 self._count_all()
             else:
-                if len(self._counts) < table.size:
-                    self._counts = resized(self._counts, len(table.alive), 0)
-                for row in {row for _, row in changes}:
-                    self._counts[row] = self._count(row)
+                self._stale.update(row for _, row in changes)
             self._version = table.version
+        if self._stale:
+            self._count_stale()
         return self._counts[: table.size]
 
     def _count_all(self) -> None:
+        """Count anew: few pods at once, many row by row."""
         table = self._table
-        self._counts = np.zeros(len(table.alive), dtype=np.int64)
+        self._stale = set(range(table.size))
         spaces: Iterable[str] = (
             table.pods_by_namespace if self._namespaces is None else self._namespaces
         )
-        for space in spaces:
-            for uid, row in table.pods_by_namespace.get(space, {}).items():
+        found = [table.pods_by_namespace.get(space, {}) for space in spaces]
+        if sum(map(len, found)) > _FEW_PODS:
+            return
+        self._stale.clear()
+        self._counts[:] = 0
+        for pods in found:
+            for uid, row in pods.items():
                 if self._matches(table.pods[row][uid].pod):
                     self._counts[row] += 1
+
+    def _count_stale(self) -> None:
+        stale, work = self._stale, self._work
+        many = len(stale) > _FEW_ROWS
+        while stale:
+            if many:
+                work.check()
+            row = stale.pop()
+            self._counts[row] = self._count(row)
+            work.count(1 + self._cost * len(self._table.pods[row]))
 
     def _count(self, row: int) -> int:
         spaces = self._namespaces
@@ -66,8 +107,9 @@ class SelectorCounts:
 class SelectorCountCache:
     """The counts in use, by selector and namespaces."""
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, work: AttemptWork | None = None) -> None:
         self._table = table
+        self._work = work or AttemptWork()
         self._counts: OrderedDict[Hashable, SelectorCounts] = OrderedDict()
 
     def get(
@@ -75,12 +117,14 @@ class SelectorCountCache:
         selector_key: Hashable,
         namespaces: frozenset[str] | None,
         matches: Callable[[Pod], bool],
+        cost: int = 1,
     ) -> SelectorCounts:
         """The counts for ``selector_key``: equal keys must come with equal ``matches``."""
         key = (selector_key, namespaces)
         counts = self._counts.get(key)
         if counts is None:
-            counts = self._counts[key] = SelectorCounts(self._table, namespaces, matches)
+            found = SelectorCounts(self._table, namespaces, matches, self._work, cost)
+            counts = self._counts[key] = found
             if len(self._counts) > _MAX_CACHED:
                 self._counts.popitem(last=False)
         else:

@@ -20,7 +20,7 @@ import structlog
 
 from arranger.api.timestamps import second_time
 from arranger.embedded import Object
-from arranger.kube.client.transport import MERGE_PATCH, Request, Transport, TransportError
+from arranger.kube.client.transport import STRATEGIC_MERGE_PATCH, Request, Transport, TransportError
 
 log = structlog.get_logger(__name__)
 
@@ -145,7 +145,7 @@ class HollowKubelets:
             return
         status = self._start_status(pod) if action == "start" else _finished_status(pod)
         body = json.dumps({"metadata": {"uid": uid}, "status": status}).encode()
-        patch = Request("PATCH", f"{path}/status", body=body, content_type=MERGE_PATCH)
+        patch = Request("PATCH", f"{path}/status", body=body, content_type=STRATEGIC_MERGE_PATCH)
         await self._transport.send(patch)
 
     async def _is_configured(self, pod: Object) -> bool:

@@ -133,6 +133,7 @@ def _builtin() -> Iterator[Resource]:
     yield one("apps", "v1", "statefulsets", "StatefulSet", "sts", **workload)
     yield one("apps", "v1", "daemonsets", "DaemonSet", "ds", **workload)
     yield one("batch", "v1", "jobs", "Job", **workload)
+    yield one("batch", "v1", "cronjobs", "CronJob", "cj", **workload)
     yield one("coordination.k8s.io", "v1", "leases", "Lease")
     yield one("events.k8s.io", "v1", "events", "Event", "ev")
     yield one("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", "netpol")

@@ -210,7 +210,7 @@ class Engine:
             policy,
         )
         # What drives them.
-        self._waiting_pods = WaitingPods(context, queue, cycle, binding_cycle, self._gang_scheduler)
+        self._waiting_pods = WaitingPods(context, queue, binding_cycle, self._gang_scheduler)
         self._quota_timers = QuotaTimers(
             context, queue, registry, protection, quota, release, DeservedReclaim(ledger)
         )

@@ -158,6 +158,7 @@ class QueuedEntity:
         attempts: how often it has been tried.
         broken_attempts: how many attempts in a row have broken off, or have changed the cluster and
             come to nothing; so long is its back-off.
+        slices: how many steps its present attempt has taken without coming to an end.
         losses: how many attempts in a row got a node or a nomination that was lost again.
         last_loss: the attempt that was the last of them.
         rank: its place in the order of its quota queue, smallest first.
@@ -194,6 +195,7 @@ class QueuedEntity:
     attempts: int = 0
     last_attempt: float = field(init=False)
     broken_attempts: int = 0
+    slices: int = 0
     losses: int = 0
     last_loss: int = -1
     rank: tuple[Any, ...] = ()

@@ -17,7 +17,7 @@ from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import SILENT_REFUSALS, BindingCycle
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
-from arranger.engine.pod.schedule_result import CycleError, Scheduled, Unschedulable
+from arranger.engine.pod.schedule_result import CycleError, Scheduled, Unfinished, Unschedulable
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
@@ -56,10 +56,13 @@ class EntityScheduler:
             and not (start.woken_from is not None and self._gangs.stays_unschedulable(entity, now))
         ):
             self._try(entity, now)
-        self._queue.on_tried(entity, start, now)
+        if entity.slices and entity.state is QueueState.NOT_QUEUED:
+            self._queue.go_on(entity, start)
+        else:
+            self._queue.on_tried(entity, start, now)
 
     def _try(self, entity: QueuedEntity, now: float) -> None:
-        entity.attempts += 1
+        entity.attempts += not entity.slices
         entity.last_attempt = now
         if entity.plugin_fault is not None:
             self._context.record_failure(entity.representative.pod.pod, entity.plugin_fault)
@@ -102,7 +105,11 @@ class EntityScheduler:
     def _attempt(self, entity: QueuedEntity, now: float) -> None:
         started = self._perf_counter() if self._perf_counter is not None else 0.0
         if entity.group is not None:
-            self._gangs.schedule(entity, now)
+            if self._cycle.prepare(entity.one_of_each_class()):
+                entity.slices = 0
+                self._gangs.schedule(entity, now)
+            else:
+                entity.slices += 1
         else:
             self._schedule_pod(entity, now)
         if self._perf_counter is not None:
@@ -110,9 +117,14 @@ class EntityScheduler:
 
     def _schedule_pod(self, entity: QueuedEntity, now: float) -> None:
         member = entity.representative
-        member.attempts += 1
+        member.attempts += not entity.slices
         nominated = self._nominator.node_of(member.uid)
-        match self._cycle.decide(member):
+        result = self._cycle.decide(member)
+        if isinstance(result, Unfinished):
+            entity.slices += 1
+            return
+        entity.slices = 0
+        match result:
             case Scheduled(held=held):
                 member.transition(Phase.RESERVED)
                 self._preemption.release_unused(member, nominated, now)

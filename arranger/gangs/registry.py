@@ -151,9 +151,7 @@ class GangRegistry:
             changed = self._groups.on_settings_changed(gang)
         if gang.memberships and self._resolve_pod_group(gang):
             changed |= self._groups.on_settings_changed(gang)
-        if not moved:
-            changed |= self._reset_if_over(gang)
-        changed |= self._affected_gangs(gang, uid, before)
+        changed |= self._reset_if_over(gang) | self._affected_gangs(gang, uid, before)
         if gang.blocked and not any(each.timed_out for each in gang.memberships.values()):
             gang.blocked = False
             changed.add(gang.name)

@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from arranger.cluster import PodInfo
+from arranger.cluster.attempt_work import UnfinishedError
 from arranger.cluster.columns import BoolArray, IntArray, resized
 from arranger.framework.preemption import EvictionPolicy, PreemptionContext
 from arranger.preemption.importance import Candidate
@@ -29,6 +30,10 @@ from arranger.preemption.victims import (
 
 #: Of candidates that the guarantees of queues leave no one of.
 WITHIN_GUARANTEE = "node(s) hold only pods within what their queue is guaranteed"
+#: Units of work to look at one pod on a node.
+_LOOK_AT_POD = 4
+#: Rows that are looked at again when a search has taken several steps.
+_LOOKED_AT_AGAIN = 16
 #: Rows that are looked at first because they may do for several pods.
 _MOST_GENEROUS = 10
 #: A candidate's cost, and its row: what is less is better.
@@ -46,6 +51,8 @@ class CandidateCache:
         self._version = -1
         self._budgets_version = -1
         self._reusable = False
+        #: Whether a search has been put off, and goes on with the next call.
+        self._searching = False
         #: Row → whether there is an answer for it.
         self._known: BoolArray = np.zeros(0, dtype=np.bool_)
         self._pdb_namespaces: frozenset[str] = frozenset()
@@ -161,6 +168,9 @@ class CandidateCache:
 
         Where plugins have to be asked about each victim, which takes its time, it is enough to have
         ``enough`` candidates, as upstream (``DryRunPreemption``); every pod begins elsewhere then.
+
+        Raises:
+            UnfinishedError: not all rows that count have been looked at; ask again.
         """
         policy = self._policy = context.policy
         self._takers = (context.pod,)
@@ -175,7 +185,7 @@ class CandidateCache:
         selector = VictimSelector(context, is_preemptable, known, self._exceeded)
         self._selector = selector
         if not (selector.resource_only and self._reusable):
-            self._forget_all()
+            self._forget_all_but_searched(selector.resource_only)
         self._reusable, self._budgets_version = selector.resource_only, cluster.budgets_version
         wanted = np.zeros(table.size, dtype=np.bool_)
         wanted[rows] = True
@@ -184,16 +194,39 @@ class CandidateCache:
         missing = np.flatnonzero(wanted & ~self._known)
         if not selector.resource_only and len(missing):
             missing = np.roll(missing, -(crc32(context.pod.uid.encode()) % len(missing)))
-        for row in missing.tolist():
+        work = cluster.work
+        for n, row in enumerate(missing.tolist()):
+            if n and work.is_spent:
+                if not selector.resource_only and self._order:
+                    break
+                self._version = table.version
+                self._searching = True
+                raise UnfinishedError
+            work.count(_LOOK_AT_POD * len(table.pods[row]))
             self._add(row, selector, context)
             if not selector.resource_only and len(self._order) >= enough and self._order[0][0] == 0:
                 break
+        if self._searching:
+            self._look_again_at_best_gangs(selector, context)
+        self._searching = False
         while (best := self.best()) is not None and best.row not in self._gang_rows:
             if not any(map(policy.in_gang, best.victims)):
                 break
             self._forget(best.row)  # they have joined a gang since
             self._add(best.row, selector, context)
         self._version = table.version  # the simulations have changed nothing
+
+    def _look_again_at_best_gangs(
+        self, selector: VictimSelector, context: PreemptionContext
+    ) -> None:
+        """What was found in earlier steps of a search may have changed with pods elsewhere."""
+        fresh = set[int]()
+        while (best := self.best()) is not None and len(fresh) < _LOOKED_AT_AGAIN:
+            if best.row not in self._gang_rows or best.row in fresh:
+                return
+            fresh.add(best.row)
+            self._forget(best.row)
+            self._add(best.row, selector, context)
 
     def _add(self, row: int, selector: VictimSelector, context: PreemptionContext) -> None:
         preemptible = selector.preemptible(row)
@@ -232,7 +265,9 @@ class CandidateCache:
             self._pdb_namespaces = namespaces
             self._forget_all()
             return
-        stale = {row for _, row in changes} | self._gang_rows
+        stale = {row for _, row in changes}
+        if not self._searching:
+            stale |= self._gang_rows
         if self._budgets_version != cluster.budgets_version:
             stale |= self._pdb_rows
         for row in stale:
@@ -269,6 +304,11 @@ class CandidateCache:
             del self._order[bisect_left(self._order, self._ranks.pop(row))]
         else:
             self._reason_counts.subtract(found)
+
+    def _forget_all_but_searched(self, resource_only: bool) -> None:
+        """Keep no answers but, while the search goes on, the rows where nothing was found."""
+        if resource_only or not self._searching:
+            self._forget_all()
 
     def _forget_all(self) -> None:
         self._known[:] = False

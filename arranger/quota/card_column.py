@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
 
 import numpy as np
 
@@ -60,25 +59,31 @@ class CardColumn:
             self._column[row] = self._card_sets.id(tuple(sorted(cards.items())))
         if rows:
             self._kinds = np.unique(self._column).tolist() or [0]
-            sets = (self._card_sets.values[number] for number in self._kinds)
-            self._present = frozenset(chain.from_iterable(sets))
+            self._present = frozenset(self._offered())
         self._version = table.version
         return self._column
 
     def present(self) -> frozenset[tuple[str, str]]:
-        """(resource, card) of all cards that any node has."""
+        """(resource, card) of all cards of which any node has one to give."""
         self.card_set_ids()
         return self._present
 
     def totals(self) -> dict[str, int]:
         """Card → how many all nodes have together."""
-        table, found = self._table, Counter[str]()
-        ids = self.card_set_ids()
+        self.card_set_ids()
+        found = Counter[str]()
+        for (_, card), n in self._offered().items():
+            found[card] += n
+        return dict(found)
+
+    def _offered(self) -> Counter[tuple[str, str]]:
+        """(resource, card) → how many all nodes have together, of those that have any."""
+        table, found = self._table, Counter[tuple[str, str]]()
         for kind in self._kinds:
             for resource, card in self.card_set(kind).items():
                 column = table.allocatable[table.resource_column(resource), : table.size]
-                found[card] += exact_sum(column[ids == kind])
-        return dict(found)
+                found[resource, card] += exact_sum(column[self._column == kind])
+        return +found
 
     def kinds(self) -> Sequence[int]:
         """The numbers of the card sets that there are."""

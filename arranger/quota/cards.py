@@ -8,7 +8,6 @@ from typing import Final
 
 from arranger.api.bounded_cache import bounded_cache
 from arranger.api.parsing.scalars import parse_int_or
-from arranger.api.quantity import QuantityError, value
 from arranger.api.types.core import Node
 
 #: ``nvidia.com/gpu.product``: the label that names a node's card.
@@ -25,16 +24,17 @@ NO_CARDS: Final[Cards] = {}
 def cards_of(node: Node) -> Cards:
     """The cards of a node by the resource that stands for them.
 
-    Whole cards are named by the product label, shared ones
-    ``<product>/mps-<memory>g*1/<replicas>``, slices ``<product>/mig-<profile>-mixed``. The first
-    product label in alphabetical order counts.
+    A resource counts as soon as the node names it, with whatever amount: while no card is healthy
+    the pods that run there go on using theirs. Whole cards are named by the product label, shared
+    ones ``<product>/mps-<memory>g*1/<replicas>``, slices ``<product>/mig-<profile>-mixed``. The
+    first product label in alphabetical order counts.
     """
     labels = node.metadata.labels
     for label in sorted(labels):
         found = _PRODUCT.fullmatch(label)
         if found is not None and _MIG not in label:
             prefix = f"{found['vendor']}/{found['kind']}"
-            return dict(_offered(node, found["vendor"], prefix, labels[label]))
+            return dict(_named(node, found["vendor"], prefix, labels[label]))
     return NO_CARDS
 
 
@@ -47,11 +47,9 @@ def same_cards(before: Node | None, after: Node | None) -> bool:
     return had == has
 
 
-def _offered(node: Node, vendor: str, prefix: str, product: str) -> list[tuple[str, str]]:
+def _named(node: Node, vendor: str, prefix: str, product: str) -> list[tuple[str, str]]:
     cards = []
-    for resource, amount in node.status.allocatable.items():
-        if not resource.startswith(f"{vendor}/") or not _positive(amount):
-            continue
+    for resource in node.status.allocatable | node.status.capacity:
         if resource == f"{prefix}.shared":
             cards.append((resource, f"{product}/{_share(node.metadata.labels, prefix)}"))
         elif resource.startswith(vendor + _MIG):
@@ -65,13 +63,6 @@ def _offered(node: Node, vendor: str, prefix: str, product: str) -> list[tuple[s
 def _share(labels: Mapping[str, str], prefix: str) -> str:
     size = round(parse_int_or(labels.get(f"{prefix}.memory", ""), 0) / 1024)
     return f"mps-{size}g*1/{labels.get(f'{prefix}.replicas', '1')}"
-
-
-def _positive(amount: str | int | float) -> bool:
-    try:
-        return value(amount) > 0
-    except QuantityError:
-        return False
 
 
 @bounded_cache(1024)

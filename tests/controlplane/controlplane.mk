@@ -55,6 +55,23 @@ $(CELJUDGE_BIN): | $(CELJUDGE_SOURCES)
 		-o $@.part ./cmd/celjudge
 	@mv $@.part $@
 
+# The judge of quantities: Kubernetes' own reader.
+QUANTITYJUDGE_SOURCES := $(CONTROLPLANE_DIR)/go.mod $(CONTROLPLANE_DIR)/go.sum \
+	$(sort $(wildcard $(CONTROLPLANE_DIR)/cmd/quantityjudge/*.go))
+QUANTITYJUDGE_HASH := $(shell cat $(QUANTITYJUDGE_SOURCES) | sha256sum | cut -c1-16)
+QUANTITYJUDGE_BIN := $(ARRANGER_CACHE)/quantityjudge-$(QUANTITYJUDGE_HASH)/arranger-quantityjudge
+
+.PHONY: quantityjudge
+quantityjudge: $(QUANTITYJUDGE_BIN) ## Build the judge of quantities for tests (needs Go)
+
+$(QUANTITYJUDGE_BIN): | $(QUANTITYJUDGE_SOURCES)
+	@command -v go >/dev/null || { echo "make quantityjudge: needs Go, which is not installed"; exit 2; }
+	@echo "building the judge of quantities"
+	@mkdir -p $(@D)
+	cd $(CONTROLPLANE_DIR) && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" \
+		-o $@.part ./cmd/quantityjudge
+	@mv $@.part $@
+
 # Programs of others, as they are published, that tests run beside ours. Each is a module of its own,
 # so that its dependencies touch no other's. $(1): its folder in programs; $(2): what go builds there;
 # $(3) and $(4): a module and the folder of its manifests, which are kept beside it.

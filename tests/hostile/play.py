@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from tests.hostile.attack import Attack
+from tests.hostile.attack import Attack, Object
 from tests.hostile.cluster import BOUND_WITHIN, HostileCluster
 from tests.hostile.slowness import slowness
 from tests.hostile.told import untold
@@ -66,12 +66,10 @@ async def _play(cluster: HostileCluster, attacks: Sequence[Attack]) -> str | lis
     Of all that they do together it is a sentence; and a list of those whose owners are not told.
     """
     before = cluster.resident_bytes()
-    for obj in (obj for attack in attacks for obj in attack.objects):
-        cluster.create(obj)
+    await _each(cluster.create, [obj for attack in attacks for obj in attack.objects])
     what = await damage(cluster, before)
     if what is None and (edits := [obj for attack in attacks for obj in attack.edits]):
-        for obj in edits:
-            cluster.replace(obj)
+        await _each(cluster.replace, edits)
         what = await damage(cluster, before)
     if what is not None:
         return what
@@ -79,6 +77,13 @@ async def _play(cluster: HostileCluster, attacks: Sequence[Attack]) -> str | lis
     _delete(cluster, attacks)
     gone = await damage(cluster, before, jobs=False)
     return silent or None if gone is None else f"when deleted: {gone}"
+
+
+async def _each(write: Callable[[Object], None], objects: Iterable[Object]) -> None:
+    """Write objects; the server, which is in this process, answers others meanwhile."""
+    for obj in objects:
+        write(obj)
+        await asyncio.sleep(0)
 
 
 async def _silent(cluster: HostileCluster, attacks: Sequence[Attack]) -> list[Harm]:

@@ -145,7 +145,9 @@ def _is_refused(cluster: HostileCluster, written: Object) -> bool:
     resource = cluster.cluster.registry.by_kind(written["apiVersion"], written["kind"])
     if resource is None or resource.schema is None:
         return False
-    wrong = violations(resource.schema.root, written, NO_OLD_VALUE, "")
+    # Nulls and fields that it does not have are taken out, and nothing is wrong with them.
+    taken = resource.schema.prune(written).obj
+    wrong = violations(resource.schema.root, taken, NO_OLD_VALUE, "")
     # Of a number that is no int32 or int64 the place is in the message alone.
     places = [e.message.rpartition(" in ")[2] if e.field == NO_FIELD else e.field for e in wrong]
     return any(not place.startswith(tuple(silent)) for place in places)

@@ -1,12 +1,14 @@
 """Mutates packages of the source, one after the other, and tells how many mutants the tests kill.
 
-With mutmut, in copies of the checkout under ``build/mutants``; one that is there goes on where it
-stopped. Survivors are printed as diffs, but for those that ``harmless.py`` explains.
+With mutmut, in copies of the checkout under ``build/mutants``. Those that were killed in an earlier
+run are not tried again, others are. Survivors are printed as diffs, but for those that
+``harmless.py`` explains.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -15,43 +17,37 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from zlib import crc32
 
 from tests.mutants.harmless import HARMLESS
 from tests.mutants.packages import PACKAGES, Package
+from tests.mutants.trial import ENDLESS, KILLED, RESULTS
 from tests.paths import REPO
 
 _COPIED = ("arranger", "tests", "crds", "docs", "examples", "manifests", "pyproject.toml")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__")
-_OPTIONS = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "tests.mutants.budget")
 _ADDED = re.compile(r"\+(?!\+\+ )")
-_RESULT = re.compile(r"^\s*(\S+__mutmut_\d+): (.+)$", re.MULTILINE)
 #: What of a line is never told by tests: it goes into logs.
 _NOT_MUTATED = (r"^\s*log\.", r"^\s*assert .*, f?\"")
-#: mutmut's words for mutants that the tests have found.
-_KILLED = frozenset({"killed", "timeout", "suspicious", "segfault"})
-_UNTRIED = frozenset({"not checked", "check was interrupted by user"})
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How many mutants of a package were tried, are killed, and are harmless.
+    """How many mutants a package has, and of how many it is known that they are killed or harmless.
 
     Attributes:
-        untried: how many there are beside these.
-        survivors: diffs of those that are neither.
+        survivors: diffs of those that were tried and are neither.
     """
 
     mutants: int
+    tried: int
     killed: int
     harmless: int
-    untried: int
     survivors: tuple[str, ...]
 
     @property
     def percent(self) -> float:
         """Killed, of those that are not harmless."""
-        return 100 * self.killed / max(1, self.mutants - self.harmless)
+        return 100 * self.killed / max(1, self.tried - self.harmless)
 
 
 def main() -> int:
@@ -59,45 +55,54 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=", ".join(PACKAGES))
     parser.add_argument("--fresh", action="store_true", help="begin anew")
-    parser.add_argument("--sample", type=float, default=100, help="try so many percent of them")
+    parser.add_argument("--percent", default="100", help="try so many of the mutants")
+    parser.add_argument("--seconds", default="5", help="what the tests of one mutant may take")
     parser.add_argument("--score", action="store_true", help="tell of earlier runs, and try none")
     options = parser.parse_args()
     if unknown := set(options.packages) - PACKAGES.keys():
         parser.error(f"there is no package {', '.join(sorted(unknown))}")
     scores: dict[str, Score] = {}
     for name in options.packages or PACKAGES:
-        folder = REPO / "build" / "mutants" / name
+        folder, package = REPO / "build" / "mutants" / name, PACKAGES[name]
         if not options.score:
             if options.fresh:
                 shutil.rmtree(folder, ignore_errors=True)
-            prepare(folder, PACKAGES[name])
-            run(folder, options.sample)
+            prepare(folder, package)
+            limits = ("--percent", options.percent, "--seconds", options.seconds)
+            left_out = (f"--ignore={path}" for path in package.slow)
+            run(folder, "tests.mutants.trial", *limits, *package.tests, *left_out, quiet=False)
         scores[name] = score(folder)
         for diff in scores[name].survivors:
             sys.stdout.write(f"{diff}\n")
     sys.stdout.write(
-        "| package | tried | killed | harmless | score | untried |\n|---|" + "---|" * 5
+        "| package | mutants | tried | killed | harmless | score |\n|---|" + "---|" * 5
     )
     for name, found in scores.items():
-        numbers = f"{found.mutants} | {found.killed} | {found.harmless} | {found.percent:.0f} %"
-        sys.stdout.write(f"\n| {name} | {numbers} | {found.untried} |")
+        numbers = f"{found.mutants} | {found.tried} | {found.killed} | {found.harmless}"
+        sys.stdout.write(f"\n| {name} | {numbers} | {found.percent:.0f} % |")
     sys.stdout.write("\n")
     return int(any(found.survivors for found in scores.values()))
 
 
 def prepare(folder: Path, package: Package) -> None:
-    """Copy the checkout, and write down for mutmut what is to be mutated."""
+    """Copy the checkout, and write down for mutmut what is to be mutated.
+
+    What is known of mutants whose source has changed since is forgotten.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    stale = [name for name in files_of(package) if _differs(REPO / name, folder / name)]
     for name in _COPIED:
         if (REPO / name).is_dir():
             shutil.copytree(REPO / name, folder / name, ignore=_LEFT_OUT, dirs_exist_ok=True)
         else:
             shutil.copy2(REPO / name, folder / name)
+    modules = {name.removesuffix(".py").replace("/", ".") for name in stale}
+    known = results(folder)
+    kept = {name: result for name, result in known.items() if module_of(name) not in modules}
+    (folder / RESULTS).write_text(json.dumps(kept))
     settings = {
         "source_paths": ("arranger",),
         "only_mutate": tuple(files_of(package)),
-        "pytest_add_cli_args_test_selection": package.tests,
-        "pytest_add_cli_args": (*_OPTIONS, *(f"--ignore={path}" for path in package.slow)),
         "also_copy": tuple(name for name in _COPIED if name not in ("arranger", "tests")),
         "do_not_mutate_patterns": _NOT_MUTATED,
         "track_dependencies": ("false",),
@@ -106,20 +111,14 @@ def prepare(folder: Path, package: Package) -> None:
     (folder / "setup.cfg").write_text(as_section(settings))
 
 
-def run(folder: Path, percent: float) -> None:
-    """Try the mutants that have not been tried, or some of them, by a hash of their names."""
-    names: list[str] = []
-    if percent < 100:
-        mutmut(folder, "run", "none of them")  # says so once all are written down
-        untried = [name for name, result in results(folder) if result in _UNTRIED]
-        names = [name for name in untried if crc32(name.encode()) % 1000 < percent * 10]
-    if names or percent >= 100:
-        mutmut(folder, "run", *names, "--max-children", "1", quiet=False)
+def _differs(source: Path, copied: Path) -> bool:
+    return copied.exists() and copied.read_bytes() != source.read_bytes()
 
 
-def results(folder: Path) -> list[tuple[str, str]]:
-    """Each mutant of a package, and what came of it."""
-    return _RESULT.findall(mutmut(folder, "results", "--all", "true"))
+def results(folder: Path) -> dict[str, str]:
+    """Each mutant that was tried, and what came of it."""
+    path = folder / RESULTS
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def files_of(package: Package) -> list[str]:
@@ -143,20 +142,19 @@ def indented(values: Iterable[str]) -> list[str]:
 
 def score(folder: Path) -> Score:
     """What came of all mutants of a package."""
-    known = results(folder)
-    tried = [(name, result) for name, result in known if result not in _UNTRIED]
-    killed = sum(result in _KILLED for _, result in tried)
+    tried = results(folder)
+    killed = sum(result in (KILLED, ENDLESS) for result in tried.values())
     harmless, survivors = 0, []
-    for name, result in tried:
-        if result in _KILLED:
+    for name, result in sorted(tried.items()):
+        if result in (KILLED, ENDLESS):
             continue
-        diff = mutmut(folder, "show", name)
+        diff = run(folder, "mutmut", "show", name)
         if is_harmless(name, diff):
             harmless += 1
         else:
             survivors.append(diff)
-    untried = len(known) - len(tried)
-    return Score(len(tried), killed, harmless, untried, tuple(survivors))
+    listed = run(folder, "mutmut", "results", "--all", "true")
+    return Score(listed.count("__mutmut_"), len(tried), killed, harmless, tuple(survivors))
 
 
 def is_harmless(mutant: str, diff: str) -> bool:
@@ -168,14 +166,19 @@ def is_harmless(mutant: str, diff: str) -> bool:
 
 def function_of(mutant: str) -> str:
     """The function that a mutant is of, with its module: ``package.module.Class.function``."""
-    module, _, function = mutant.partition("__mutmut_")[0].rpartition(".")
-    return f"{module}.{function.removeprefix('x').lstrip('_ǁ').replace('ǁ', '.')}"
+    function = mutant.partition("__mutmut_")[0].rpartition(".")[2]
+    return f"{module_of(mutant)}.{function.removeprefix('x').lstrip('_ǁ').replace('ǁ', '.')}"
 
 
-def mutmut(folder: Path, *args: str, quiet: bool = True) -> str:
-    """Run mutmut in a copy; returns what it says."""
+def module_of(mutant: str) -> str:
+    """The module that a mutant is of."""
+    return mutant.partition("__mutmut_")[0].rpartition(".")[0]
+
+
+def run(folder: Path, module: str, *args: str, quiet: bool = True) -> str:
+    """Run a module in a copy; returns what it says."""
     done = subprocess.run(
-        [sys.executable, "-m", "mutmut", *args],
+        [sys.executable, "-m", module, *args],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.environ.get("MUTMUT_PATH", "")},
         stdin=subprocess.DEVNULL,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 _NO_SUCH_TEXT = "the pattern lets no text in that has this letter"
+_ONLY_COMPARED = "a revision is only compared with an earlier one of the same entity"
+_ONLY_ROOM = "when those that have left are dropped from the heap is told by nothing but memory"
 _SAID_ANEW = "it is caught below, where the message is another"
 
 #: (function, line that the mutant puts in) → why it does no harm.
@@ -41,4 +43,32 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "arranger.api.parsing.timestamps.parse_time",
         'raise ParseError("TOO LONG")',
     ): _SAID_ANEW,
+    (
+        "arranger.engine.entity.QueuedEntity.add_member",
+        "self.revision += 2",
+    ): _ONLY_COMPARED,
+    (
+        "arranger.engine.entity.QueuedEntity.remove_member",
+        "self.revision += 2",
+    ): _ONLY_COMPARED,
+    (
+        "arranger.engine.entity.QueuedEntity.recheck_member",
+        "self.revision += 2",
+    ): _ONLY_COMPARED,
+    (
+        "arranger.engine.entity.QueuedEntity.add_member",
+        "if len(self._seniors) >= 2 * len(self.members) + _SENIORS_SLACK:",
+    ): _ONLY_ROOM,
+    (
+        "arranger.engine.entity.QueuedEntity.add_member",
+        "if len(self._seniors) > 2 * len(self.members) - _SENIORS_SLACK:",
+    ): _ONLY_ROOM,
+    (
+        "arranger.engine.entity.QueuedEntity.add_member",
+        "if len(self._seniors) > 2 / len(self.members) + _SENIORS_SLACK:",
+    ): _ONLY_ROOM,
+    (
+        "arranger.engine.entity.QueuedEntity.add_member",
+        "if len(self._seniors) > 3 * len(self.members) + _SENIORS_SLACK:",
+    ): _ONLY_ROOM,
 }

@@ -7,9 +7,9 @@ import configparser
 import pytest
 
 from tests.mutants.__main__ import as_section, files_of, function_of, is_harmless
-from tests.mutants.budget import fastest
 from tests.mutants.harmless import HARMLESS
 from tests.mutants.packages import PACKAGES
+from tests.mutants.trial import chosen, fastest
 from tests.paths import REPO
 
 
@@ -69,3 +69,11 @@ def test_settings_are_read_as_they_were_written() -> None:
     config.read_string(as_section({"one": ("a",), "more": ("b", "c")}))
     assert config["mutmut"]["one"] == "a"
     assert config["mutmut"]["more"].split("\n") == ["", "b", "c"]
+
+
+def test_a_sample_is_the_same_each_time_and_part_of_a_larger_one() -> None:
+    names = [f"arranger.module.x_function__mutmut_{n}" for n in range(1000)]
+    few, more = chosen(names, 20), chosen(names, 60)
+    assert 150 < len(few) < 250
+    assert set(few) < set(more) < set(chosen(names, 100)) == set(names)
+    assert chosen(reversed(names), 20) == few[::-1]

@@ -106,6 +106,12 @@ ALLOWED_CALLS: Final[dict[str, dict[str, str]]] = {
     "arranger/quota/cards.py": {"re.compile": _NAME_FORM},
     "arranger/quota/min_resources.py": {"int": _NUMBER},
     "arranger/shadow/branch.py": {"int": "what the system says of the process itself"},
+    "arranger/ui/security.py": {
+        "ipaddress.ip_address": "of an address to serve at, from the command line",
+        "re.compile": "one class of characters, of a length that is bounded",
+    },
+    "arranger/ui/server.py": {"int": "the port of a socket"},
+    "arranger/ui/views/nodes.py": {"int": _COLUMN},
 }
 
 

@@ -204,7 +204,7 @@ def cards_of(node: Object | None) -> dict[str, str]:
             continue
         vendor, whole = found["vendor"], f"{found['vendor']}/{found['kind']}"
         cards = {}
-        for resource in (each for each, n in offers(node).items() if n > 0):
+        for resource in offers(node):
             if resource == whole:
                 cards[resource] = labels[label]
             elif resource == f"{whole}.shared":

@@ -7,13 +7,17 @@ from typing import Any, Final
 
 from arranger.embedded.kubelet import EXIT_CODE, RUN_SECONDS, TERMINATION_SECONDS
 from tests.builders import Manifest
+from tests.hostile.attack import CULPRIT
 from tests.queueing import GPU
 from tests.simulation.harnesses.jobs import task
 from tests.simulation.warm_cold.worlds import PRIORITIES, WorldBuilder
+from tests.swarm.tenants import SECOND, namespaces
 from tests.tyjobs import a_tyjob
 
 _CARD_KEYS: Final = ("volcano.sh/card.name", "volcano.sh/card.request")
 _QUEUE: Final = "scheduling.volcano.sh/queue-name"
+#: Feature → the namespace that it takes.
+_NAMESPACES: Final = {"tenants": SECOND, "hostile": CULPRIT}
 #: Feature → the policies of a Volcano Job, event → action.
 _POLICIES: Final = (
     {},
@@ -51,7 +55,8 @@ class Arrivals(WorldBuilder):
             self._add_owners()
         head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
         classes = [{**head, "metadata": {"name": f"p{v}"}, "value": v} for v in PRIORITIES]
-        return [*classes, *map(self._plain, self._world.early)]
+        others = [name for feature, name in _NAMESPACES.items() if feature in on]
+        return [*namespaces(*others), *classes, *map(self._plain, self._world.early)]
 
     def next(self, name: str) -> list[Manifest]:
         """What arrives together, in the order of its creation."""

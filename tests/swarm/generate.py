@@ -13,7 +13,9 @@ from typing import Any, Final
 from arranger.embedded.kubelet import RUN_SECONDS
 from tests.builders import Manifest, a_node, a_pod
 from tests.swarm.arrivals import Arrivals
+from tests.swarm.extenders import an_extender
 from tests.swarm.happenings import Happenings
+from tests.swarm.tenants import SECOND, moved
 from tests.swarm.troubles import random_faults
 from tests.swarm.world import Event, World
 
@@ -56,6 +58,11 @@ FEATURES: Final[Mapping[str, float]] = {
     "leases": 0.3,
     "halts": 0.2,
     "skews": 0.15,
+    # who else is there
+    "tenants": 0.3,
+    "commands": 0.3,
+    "hostile": 0.15,
+    "extenders": 0.15,
 }
 _ELECTION: Final = {"resourceNamespace": "kube-system"}
 #: Leases that cost little over days; a new leader comes after a minute.
@@ -83,7 +90,10 @@ def generate(
     while at < seconds:
         number += 1
         if rng.random() < 0.6:
-            happenings.arrive(at, arrivals.next(f"w{number}"))
+            arrived = arrivals.next(f"w{number}")
+            if "tenants" in features and rng.random() < 0.4:
+                arrived = moved(arrived, SECOND)
+            happenings.arrive(at, arrived)
         else:
             happenings.happen(at)
         at += rng.expovariate(1 / every)
@@ -93,7 +103,7 @@ def generate(
         features=features,
         config=_config(rng, features),
         objects=tuple(around),
-        events=happenings.events(),
+        events=happenings.events(until=seconds),
         faults=random_faults(rng, features, seconds),
     )
 
@@ -145,4 +155,7 @@ def _config(rng: random.Random, features: Collection[str]) -> dict[str, Any]:
         queues["respectPriority"] = rng.random() < 0.8
         queues["overCommitFactor"] = rng.choice([1.0, 2.0])
         queues["cardUnlimitedCpuMemory"] = rng.random() < 0.5
-    return {"leaderElection": dict(_ELECTION), "gangs": gangs, "queues": queues}
+    config = {"leaderElection": dict(_ELECTION), "gangs": gangs, "queues": queues}
+    if "extenders" in features:
+        config["extenders"] = [an_extender(ignorable=rng.random() < 0.3)]
+    return config

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.builders import Manifest, a_node
 from tests.queueing import GPU
+from tests.swarm.tenants import an_attack
 from tests.swarm.world import Event, Object
 
 _SAID = (
@@ -16,6 +17,11 @@ _SAID = (
     {"volcano.sh/service.type": "training"},
     {"gang.scheduling.koordinator.sh/name": None},
 )
+#: What Commands are about → what they may say.
+_COMMANDED: dict[str, list[str]] = {
+    "batch.volcano.sh/v1alpha1": ["AbortJob", "ResumeJob", "RestartJob", "TerminateJob", "Dance"],
+    "scheduling.volcano.sh/v1beta1": ["CloseQueue", "OpenQueue"],
+}
 _GANG = "gang.scheduling.koordinator.sh/"
 _EDITED = ("PodGroup", "PodGroup", "Job", "TYJob", "Deployment", "PyTorchJob")
 _DELETED = (*_EDITED, "PodDisruptionBudget", "PersistentVolumeClaim", "ResourceClaim")
@@ -36,12 +42,16 @@ class Happenings:
         self._on = features
         self._events: list[Event] = []
         self._known: dict[str, list[Manifest]] = {}
+        self._harmful: list[Manifest] = []
         self._new_nodes = 0
+        self._commands = 0
         for manifest in around:
             self._remember(manifest)
 
-    def events(self) -> tuple[Event, ...]:
-        """All of them, by time."""
+    def events(self, *, until: float) -> tuple[Event, ...]:
+        """All of them, by time; then whatever meant harm is gone."""
+        for obj in self._harmful:
+            self._add(until, "delete", obj)
         return tuple(sorted(self._events, key=lambda event: event.at))
 
     def arrive(self, at: float, manifests: Iterable[Manifest]) -> None:
@@ -63,6 +73,8 @@ class Happenings:
             ("gates", 3, self._open_gate),
             ("nodes-change", 3, self._change_node),
             ("queues-change", 3, self._change_queue),
+            ("commands", 2, self._command),
+            ("hostile", 3, self._attack),
         ]
         chosen = [(weight, do) for feature, weight, do in things if feature in self._on]
         if chosen:
@@ -203,6 +215,39 @@ class Happenings:
             {"spec": {"guarantee": {"resource": {"cpu": str(rng.randint(0, 2))}}}},
         ]
         self._add(at, "patch", queue, change=rng.choice(changes))
+
+    # --- orders, and harm ---------------------------------------------------------------------
+
+    def _command(self, at: float) -> None:
+        """As vcctl does: a Command tells a Job or a Queue what to do."""
+        known = (*self._known.get("Job", ()), *self._known.get("Queue", ()))
+        obeying = [each for each in known if each["apiVersion"] in _COMMANDED]
+        if not obeying:
+            return
+        obj = self._rng.choice(obeying)
+        self._commands += 1
+        namespace = obj["metadata"].get("namespace", "default")
+        target = {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+        command = {
+            "apiVersion": "bus.volcano.sh/v1alpha1",
+            "kind": "Command",
+            "metadata": {"name": f"c{self._commands}", "namespace": namespace},
+            "action": self._rng.choice(_COMMANDED[obj["apiVersion"]]),
+            "target": {**target, "name": obj["metadata"]["name"]},
+        }
+        self._add(at, "create", command)
+
+    def _attack(self, at: float) -> None:
+        """Objects that mean harm are created, edited, and gone again."""
+        attack = an_attack(self._rng)
+        for obj in attack.objects:
+            self._add(at, "create", obj)
+        for obj in attack.edits:
+            self._add(at + 1.0, "patch", obj, change=obj)
+        if self._rng.random() < 0.5:
+            for obj in attack.objects:
+                self._add(at + self._rng.choice([2.0, 20.0]), "delete", obj)
+        self._harmful += attack.objects
 
     # --- inside ------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import zlib
 from collections.abc import Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -31,6 +32,7 @@ from tests.simulation.harnesses.volumes import VolumeHarness
 from tests.simulation.harnesses.workloads import definition_of
 from tests.swarm import clock
 from tests.swarm.coverage import Coverage
+from tests.swarm.extenders import SwarmExtender, refuses
 from tests.swarm.judge import Violation, judge
 from tests.swarm.processes import Processes
 from tests.swarm.trouble import Trouble
@@ -102,13 +104,16 @@ class Player:
         self.outcome = Outcome()
         self.sim = SimulationHarness(world.seed)
         self._coverage = coverage
-        config = Config.model_validate(world.config)
-        self.processes = Processes(self.sim, config)
+        self._config = config = Config.model_validate(world.config)
+        self.extender = SwarmExtender(random.Random(world.seed))
+        self.processes = Processes(self.sim, config, port=self.extender)
         premises, queues = self.sim.trace.premises, config.queues
         self.sim.trace.expect_faults()
         premises.preempt_within_queue = queues.preempt_within_queue
         premises.respect_priority = queues.respect_priority
         premises.exempt_card_pods = queues.card_unlimited_cpu_memory
+        if config.extenders:  # it knows why who fits may have to wait
+            premises.unjudged.add("who_fits_is_placed")
         #: uid in the world → that in the cluster.
         self._uids: dict[str, str] = {}
         self._changed_at = 0.0
@@ -124,6 +129,7 @@ class Player:
             self.processes.start()
             try:
                 await self._let_happen(trouble)
+                self.extender.fails = False
                 trouble.end()
                 if judged:
                     await judge(self)
@@ -178,13 +184,21 @@ class Player:
             self._changed_at = now
         after = change.after
         if change.resource == "/pods" and change.type == "MODIFIED" and change.before is not None:
-            self.outcome.bound += "nodeName" in after["spec"] and (
-                "nodeName" not in change.before["spec"]
-            )
+            was, spec = change.before["spec"], after["spec"]
+            if "nodeName" in spec and "nodeName" not in was:
+                self.outcome.bound += 1
+                self._ask_extender(after)
         digest = zlib.crc32(msgspec.json.encode(after))
         name = f"{meta.get('namespace', '')}/{meta['name']}"
         line = f"{now:.6f} {change.type} {change.resource} {name} {digest:08x}"
         self.outcome.trace.append(line)
+
+    def _ask_extender(self, pod: Object) -> None:
+        """An extender that must be asked has its word on every Binding."""
+        must = any(not each.ignorable for each in self._config.extenders)
+        if must and refuses(pod, node := pod["spec"]["nodeName"]):
+            text = f"{pod['metadata']['name']} is bound to {node}, which the extender refuses"
+            self.outcome.violations.append(Violation("the_extender_agrees", text))
 
     def _on_ended(self, change: Change) -> None:
         """Pods that have ended are removed after a minute, as by a short TTL."""
@@ -230,15 +244,18 @@ class Player:
         uid = meta.pop("uid", "")
         for key in ("resourceVersion", "creationTimestamp"):
             meta.pop(key, None)
-        if owners := meta.get("ownerReferences"):
-            meta["ownerReferences"] = [
-                {**owner, "uid": self._uids.get(owner["uid"], owner["uid"])} for owner in owners
-            ]
+        if self._uids and (owners := meta.get("ownerReferences")):
+            meta["ownerReferences"] = [self._translated(owner) for owner in owners]
         try:
             stored = self.sim.cluster.create(made)
         except ApiError:
             return
         self._uids[uid] = stored["metadata"]["uid"]
+
+    def _translated(self, owner: Any) -> Any:
+        """A reference to an object of the world, by the uid that the server gave that."""
+        known = isinstance(owner, dict) and self._uids.get(owner.get("uid", ""))
+        return {**owner, "uid": known} if known else owner
 
     def _ask(self, method: str, event: Event, body: Any) -> None:
         """Somebody edits or deletes an object, if it is there and the server lets them."""

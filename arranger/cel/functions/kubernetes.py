@@ -25,7 +25,6 @@ _VERSION: Final = re.compile(
     r"(?:\+[\dA-Za-z-]+(?:\.[\dA-Za-z-]+)*)?",
     re.ASCII,
 )
-_NO_DIGITS: Final = re.compile(r"[+-]?\.?(?:[eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?", re.ASCII)
 
 
 @total_ordering
@@ -77,9 +76,7 @@ def _normal(text: str) -> str:
 
 
 def quantity(text: str) -> Any:
-    """A quantity, or an error; one without digits is nothing."""
-    if text and _NO_DIGITS.fullmatch(text):
-        return Quantity(Decimal(0))
+    """A quantity, or an error."""
     try:
         return Quantity(parse_quantity(text))
     except ValueError as error:

@@ -15,25 +15,40 @@ from arranger.cli import options
 @click.option("--port", default=0, help="Loopback port of the cluster; 0 picks a free one.")
 @click.option("--keep", is_flag=True, help="Go on serving until Ctrl-C.")
 def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
-    """Start an embedded cluster, schedule a mix of pods on it, and show what happens."""
+    """Start an embedded cluster, let things happen in it, and tell why what waits does."""
     import asyncio
     import errno
+    import random
 
     from arranger.cli.output.errors import CommandError
     from arranger.cli.output.result_tables import LiveProgress, print_result
     from arranger.cli.output.screen import say
+    from arranger.cli.output.why_answers import print_answers
+    from arranger.cli.simulation.answers import why_waiting
     from arranger.cli.simulation.demo import run_demo
     from arranger.cli.simulation.manifests import ManifestError, read_manifests
     from arranger.daemon.logging import configure_logging
+    from arranger.embedded.server import EmbeddedCluster
 
     configure_logging(level="ERROR")
     try:
         manifests = read_manifests(files or (bundled_folder("examples") / "demo",))
+        cluster = EmbeddedCluster(rng=random.Random())
         with LiveProgress() as live:
             result = asyncio.run(
-                run_demo(manifests, port=port, keep=keep, progress=live.show, serving=live.serving)
+                run_demo(
+                    cluster,
+                    manifests,
+                    port=port,
+                    keep=keep,
+                    progress=live.show,
+                    serving=live.serving,
+                )
             )
         print_result(result, clock="seconds")
+        print_answers(why_waiting(cluster))
+        if not keep:
+            say("with --keep it goes on serving, for kubectl and arranger ui")
     except KeyboardInterrupt:
         say("stopped")
     except (ManifestError, OSError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -30,15 +31,28 @@ from arranger.cli import options
 @click.option(
     "--svg",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="With --trace: draw how the cluster filled into this file.",
+    help="Draw into this file which pods were where and when; of a trace how the cluster filled.",
 )
 @click.option(
+    "--html",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write a report into this file: the picture, what waits and why, what happened.",
+)
+@click.option("--timeline", is_flag=True, help="Print what happened, too.")
+@click.option(
+    "--for",
     "--max-time",
     "max_seconds",
     type=options.DURATION,
     default="30d",
     show_default=True,
     help="Virtual time after which it ends in any case: 90s, 12h, 30d.",
+)
+@click.option(
+    "--until",
+    metavar="GOAL",
+    help="End as soon as this is so: placed (no pod waits), or KIND/NAME=STATE, such as "
+    "pod/web-0=Running, job/train=Complete, tyjob/average=Succeeded.",
 )
 @click.option("--all-pods", is_flag=True, help="Place the pods of other schedulers too.")
 @click.pass_context
@@ -52,7 +66,10 @@ def simulate(
     policies: tuple[str, ...],
     speedup: float,
     svg: Path | None,
+    html: Path | None,
+    timeline: bool,
     max_seconds: float,
+    until: str | None,
     all_pods: bool,
 ) -> None:
     """Schedule manifests in an embedded cluster, in virtual time, until nothing changes.
@@ -63,7 +80,8 @@ def simulate(
     if trace is not None:
         _replay(trace, policies, seed=seed, speedup=speedup, svg=svg, output=output)
     else:
-        _simulate(files, config_file, output, seed=seed, max_seconds=max_seconds, all_pods=all_pods)
+        asked = _Asked(files, config_file, seed, max_seconds, until, all_pods)
+        _simulate(asked, output, svg=svg, html=html, timeline=timeline)
 
 
 def _refuse_mixed(context: click.Context, trace: Path | None) -> None:
@@ -76,9 +94,10 @@ def _refuse_mixed(context: click.Context, trace: Path | None) -> None:
     if trace is None:
         if not given & {"files"}:
             raise click.UsageError("give manifests with -f, or a trace with --trace")
-        wrong = given & {"policies", "speedup", "svg"}
+        wrong = given & {"policies", "speedup"}
     else:
-        wrong = given & {"files", "config_file", "max_seconds", "all_pods"}
+        simulated = {"files", "config_file", "max_seconds", "all_pods", "until", "html", "timeline"}
+        wrong = given & simulated
     if wrong:
         options = {param.name: param.opts[-1] for param in context.command.params}
         names = ", ".join(sorted(options[name] for name in wrong))
@@ -118,20 +137,29 @@ def _replay(
         print_comparison(comparison)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be simulated, and until when."""
+
+    files: tuple[Path, ...]
+    config_file: Path | None
+    seed: int
+    max_seconds: float
+    until: str | None
+    all_pods: bool
+
+
 def _simulate(
-    files: tuple[Path, ...],
-    config_file: Path | None,
-    output: str,
-    *,
-    seed: int,
-    max_seconds: float,
-    all_pods: bool,
+    asked: _Asked, output: str, *, svg: Path | None, html: Path | None, timeline: bool
 ) -> None:
     import msgspec
 
     from arranger.cli.output.errors import CommandError
+    from arranger.cli.output.gantt import draw_timeline
+    from arranger.cli.output.report import html_report
     from arranger.cli.output.result_tables import print_result
     from arranger.cli.output.screen import say_json
+    from arranger.cli.simulation.goal import Goal, GoalError
     from arranger.cli.simulation.manifests import ManifestError, read_manifests
     from arranger.cli.simulation.simulate import simulate as run_simulation
     from arranger.daemon.config.schema import ConfigError, load_config
@@ -140,15 +168,23 @@ def _simulate(
     configure_logging(level="ERROR")
     try:
         result = run_simulation(
-            read_manifests(files),
-            load_config(config_file),
-            seed=seed,
-            max_seconds=max_seconds,
-            all_pods=all_pods,
+            read_manifests(asked.files),
+            load_config(asked.config_file),
+            seed=asked.seed,
+            max_seconds=asked.max_seconds,
+            all_pods=asked.all_pods,
+            until=None if asked.until is None else Goal(asked.until),
         )
-    except (ManifestError, ConfigError) as error:
+        if svg is not None:
+            drawn = draw_timeline(result.timeline, result.virtual_seconds)
+            svg.write_text(drawn, encoding="utf-8")
+        if html is not None:
+            html.write_text(html_report(result), encoding="utf-8")
+    except GoalError as error:
+        raise click.UsageError(f"--until: {error}") from error
+    except (ManifestError, ConfigError, OSError) as error:
         raise CommandError(error) from error
     if output == "json":
         say_json(msgspec.to_builtins(result), indent=2)
     else:
-        print_result(result)
+        print_result(result, timeline=timeline)

@@ -10,17 +10,18 @@ from rich.table import Column, Table
 
 from arranger.api.listing import first_names
 from arranger.cli.output.screen import Screen, text
+from arranger.cli.output.timeline_table import timeline_lines, timeline_table
 from arranger.cli.simulation.result import SimulationResult
 from arranger.framework.diagnosis import filters_part
 
 
 class LiveProgress:
-    """One line of progress, redrawn on a terminal; elsewhere printed whenever it changes."""
+    """What happens, a line each; below them on a terminal how far it is, redrawn."""
 
     def __init__(self) -> None:
         self._screen = Screen()
         self._live = Live(console=self._screen, auto_refresh=False, transient=True)
-        self._last = ""
+        self._told = 0
 
     def __enter__(self) -> LiveProgress:
         if self._screen.is_terminal:
@@ -34,27 +35,34 @@ class LiveProgress:
         """Where the cluster is, and how to look at it."""
         self._screen.print(f"embedded cluster at {url}")
         self._screen.print(f"kubectl --kubeconfig {kubeconfig} get pods -A", soft_wrap=True)
+        self._screen.print(f"arranger ui --kubeconfig {kubeconfig}", soft_wrap=True)
 
     def show(self, outcome: SimulationResult) -> None:
-        """What has happened so far."""
-        phases = Counter(placement["phase"] for placement in outcome.placements)
-        counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
-        line = f"{counts or 'nothing placed yet'}; {len(outcome.pending)} waiting"
-        for job, stage in outcome.stages.items():
-            line += f"; TYJob {job} {stage}"
+        """What has happened since the last time, and how far it is."""
+        for told in timeline_lines(outcome.timeline[self._told :]):
+            self._screen.print(told, soft_wrap=True)
+        self._told = len(outcome.timeline)
         if self._screen.is_terminal:
+            phases = Counter(placement["phase"] for placement in outcome.placements)
+            counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
+            line = f"{counts or 'nothing placed yet'}; {len(outcome.pending)} waiting"
             self._live.update(text(line), refresh=True)
-        elif line != self._last:
-            self._screen.print(line)
-        self._last = line
 
 
-def print_result(outcome: SimulationResult, *, clock: str = "virtual seconds") -> None:
-    """Where every pod went, and why the rest waits."""
+def print_result(
+    outcome: SimulationResult, *, clock: str = "virtual seconds", timeline: bool = False
+) -> None:
+    """Where every pod went, and why the rest waits; on request what happened before."""
     screen = Screen()
     placed, waiting = len(outcome.placements), len(outcome.pending)
     passed = f"{outcome.virtual_seconds:.0f} {clock}"
-    screen.print(f"{placed} pods placed, {waiting} waiting, after {passed}")
+    if timeline:
+        happened, left_out = timeline_table(outcome.timeline)
+        screen.print(happened)
+        if left_out:
+            screen.print(f"{left_out} more lines: -o json has all, --html a page")
+    gone = f", {outcome.gone} come and gone" if outcome.gone else ""
+    screen.print(f"{placed} pods placed, {waiting} waiting{gone}, after {passed}")
     for what in outcome.ignored:
         screen.print(f"ignored: {what}", soft_wrap=True)
     for what in outcome.not_made:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from arranger.cli.simulation.manifests import load_manifests
+from arranger.cli.simulation.arrivals import Arrivals
+from arranger.cli.simulation.ending import HasIdle
 from arranger.cli.simulation.result import SimulationResult, collect_result
+from arranger.cli.simulation.timeline import Timeline
 from arranger.controllers.manager import run_controllers
 from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
@@ -33,6 +35,7 @@ MAX_SECONDS = 60.0
 
 
 async def run_demo(
+    cluster: EmbeddedCluster,
     manifests: list[tuple[str, Object]],
     *,
     port: int,
@@ -40,7 +43,7 @@ async def run_demo(
     progress: Callable[[SimulationResult], None],
     serving: Callable[[str, Path], None],
 ) -> SimulationResult:
-    """Run the demo; with ``keep`` until cancelled, otherwise until nothing changes any more.
+    """Run the demo in a cluster; with ``keep`` until cancelled, else until nothing changes.
 
     ``serving`` is called with the URL and a kubeconfig for it, ``progress`` twice a second with
     what has happened so far.
@@ -51,7 +54,8 @@ async def run_demo(
         OSError: the port is taken.
     """
     started = asyncio.get_running_loop().time()
-    cluster = EmbeddedCluster(rng=random.Random())
+    timeline = Timeline(asyncio.get_running_loop().time)
+    cluster.store.subscribe(timeline.on_change)
     config = Config(leader_election=LeaderElectionConfig(resource_namespace="kube-system"))
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(serve(cluster, port=port))
@@ -67,27 +71,33 @@ async def run_demo(
         parts = (scheduler.run(), kubelets.run(), workloads.run())
         work = [asyncio.create_task(part) for part in parts]
         try:
-            ignored = load_manifests(cluster, manifests)
+            arrivals = Arrivals(cluster, manifests)
+            work.append(asyncio.create_task(arrivals.run()))
             # When the definitions are there, so that nobody has to wait for them to be found.
             controllers = run_controllers(server, ControllerOptions(debounce=0.2))
             work.append(asyncio.create_task(controllers))
-            await _until_quiet(cluster, kubelets, work, keep=keep, progress=progress)
+
+            def report() -> None:
+                passed = asyncio.get_running_loop().time() - started
+                progress(collect_result(cluster, passed, timeline=timeline))
+
+            await _until_quiet(cluster, [kubelets, arrivals], work, keep=keep, report=report)
         finally:
             scheduler.stop()
             for task in work[1:]:
                 task.cancel()
             await asyncio.wait(work)
     passed = asyncio.get_running_loop().time() - started
-    return collect_result(cluster, passed, ignored=ignored)
+    return collect_result(cluster, passed, ignored=arrivals.ignored, timeline=timeline)
 
 
 async def _until_quiet(
     cluster: EmbeddedCluster,
-    kubelets: HollowKubelets,
+    parts: Sequence[HasIdle],
     work: list[asyncio.Task[None]],
     *,
     keep: bool,
-    progress: Callable[[SimulationResult], None],
+    report: Callable[[], None],
 ) -> None:
     loop = asyncio.get_running_loop()
     started = changed = loop.time()
@@ -104,9 +114,9 @@ async def _until_quiet(
             for plural, group in (("pods", ""), ("nodes", ""), ("tyjobs", "arranger.io"))
             for obj in cluster.objects(plural, group)
         )
-        if version != seen or not kubelets.idle:
+        if version != seen or not all(part.idle for part in parts):
             seen, changed = version, loop.time()
-        progress(collect_result(cluster, loop.time() - started))
+        report()
         await asyncio.sleep(0.5)
 
 

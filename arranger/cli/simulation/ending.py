@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Protocol
@@ -27,6 +28,7 @@ class EndReason(StrEnum):
     STANDSTILL = "Standstill"  # nothing moves any more
     TIME = "TimeLimit"  # the bound on virtual time is reached
     WRITES = "WriteLimit"  # the bound on writes is reached
+    GOAL = "Reached"  # what was waited for has come about
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class HasIdle(Protocol):
 
 
 class Movement:
-    """Watches a cluster for what moves.
+    """Watches a cluster for what moves, and for what is waited for.
 
     A pod moves when it comes or goes, is bound, starts, ends or is to go, and when its gates
     change; any other object when it comes or goes and when its spec changes. Events, reasons in a
@@ -79,18 +81,22 @@ class Movement:
         last: when something moved last, by the loop's clock.
     """
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: Bounds, goal: Callable[[Change], bool] | None = None) -> None:
         self._bounds = bounds
+        self._goal = goal
+        self._reached = False
         self._writes = 0
         self._moved: deque[tuple[float, str]] = deque(maxlen=_REMEMBERED)
-        self._exhausted = asyncio.Event()
+        self._over = asyncio.Event()
         self.last = asyncio.get_running_loop().time()
 
     def on_change(self, change: Change) -> None:
         """A write to the cluster."""
         self._writes += 1
-        if self._writes >= self._bounds.writes:
-            self._exhausted.set()
+        if self._goal is not None and self._goal(change):
+            self._reached = True
+        if self._reached or self._writes >= self._bounds.writes:
+            self._over.set()
         if _moves(change):
             self.last = asyncio.get_running_loop().time()
             self._moved.append((self.last, _mover(change.after)))
@@ -99,7 +105,7 @@ class Movement:
         """Wait for the end: nothing moves, and the ``parts`` have nothing more to do."""
         loop = asyncio.get_running_loop()
         limit = self._bounds.seconds
-        while not self._exhausted.is_set():
+        while not self._over.is_set():
             now, due = loop.time(), self.last + self._bounds.quiet_seconds
             if now >= limit:
                 return self._end(EndReason.TIME)
@@ -107,15 +113,16 @@ class Movement:
                 return self._end(EndReason.STANDSTILL)
             try:
                 async with asyncio.timeout_at(min(max(due, now + _LOOK_SECONDS), limit)):
-                    await self._exhausted.wait()
+                    await self._over.wait()
             except TimeoutError:
                 continue
-        return self._end(EndReason.WRITES)
+        return self._end(EndReason.GOAL if self._reached else EndReason.WRITES)
 
     def _end(self, reason: EndReason) -> End:
         now, quiet = asyncio.get_running_loop().time(), self._bounds.quiet_seconds
         of_late = Counter(name for at, name in self._moved if at >= now - quiet)
-        moving = () if reason is EndReason.STANDSTILL else tuple(of_late.most_common(_NAMED))
+        still = reason in (EndReason.STANDSTILL, EndReason.GOAL)
+        moving = () if still else tuple(of_late.most_common(_NAMED))
         return End(reason, now, now - self.last, moving)
 
 

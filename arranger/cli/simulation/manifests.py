@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.errors import ApiError
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.workloads.controllers import WORKLOAD_KINDS
+from arranger.embedded.workloads.cron_job import job_of
 from arranger.embedded.workloads.plan import pod_of
 from arranger.embedded.workloads.validation import check_workload
 from arranger.files.content import read_text
@@ -70,19 +70,32 @@ def load_manifests(
         ManifestError: the server refuses one.
     """
     manifests = list(manifests)
+    load_definitions(cluster, manifests)
+    return load_objects(cluster, manifests, scheduler=scheduler)
+
+
+def load_definitions(cluster: EmbeddedCluster, manifests: Iterable[tuple[str, Object]]) -> None:
+    """Create the definitions that we ship, but those that the manifests bring themselves."""
     given = {
         manifest["metadata"].get("name") for _, manifest in manifests if _is_definition(manifest)
     }
     for definition in bundled_crds():
         if definition["metadata"]["name"] not in given:
             cluster.create(definition)
+
+
+def load_objects(
+    cluster: EmbeddedCluster,
+    manifests: Iterable[tuple[str, Object]],
+    *,
+    scheduler: str | None = None,
+) -> list[str]:
+    """The same as :func:`load_manifests`, with the definitions there already."""
     ignored: Counter[tuple[str, str]] = Counter()
     asked = 0
     for where, manifest in manifests:
         kind, version = manifest["kind"], manifest.get("apiVersion", "")
-        if (version, kind) == ("batch/v1", "CronJob"):
-            manifest = _first_job(where, manifest)
-        elif cluster.registry.by_kind(version, kind) is None:
+        if cluster.registry.by_kind(version, kind) is None:
             ignored[kind, version] += 1
             continue
         asked += _pods_asked_for(manifest)
@@ -109,22 +122,27 @@ def _own_metadata(meta: Object) -> Object:
     return {key: value for key, value in meta.items() if key not in _SERVERS_METADATA}
 
 
-def _first_job(where: str, cron_job: Object) -> Object:
-    """The Job that a CronJob starts first; here it starts it at once, and no other."""
-    meta, spec = cron_job["metadata"], cron_job.get("spec") or {}
-    template = spec.get("jobTemplate")
+def _job_of(where: str, cron_job: Object) -> Object:
+    """The Job that a CronJob would start."""
+    template = (cron_job.get("spec") or {}).get("jobTemplate")
     if not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
         raise ManifestError(f"{where}: spec.jobTemplate: Required value")
-    job = deepcopy(template["spec"])
-    if spec.get("suspend"):
-        job["suspend"] = True
-    head = {"apiVersion": "batch/v1", "kind": "Job"}
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    return {**head, "metadata": {**meta, "labels": labels}, "spec": job}
+    job = job_of(cron_job, cron_job["metadata"]["name"])
+    job["metadata"]["uid"] = cron_job["metadata"]["uid"]
+    return job
+
+
+def _spec_of(manifest: Object) -> object:
+    """Its spec; of a CronJob that of its Job."""
+    spec = manifest.get("spec")
+    if manifest["kind"] == "CronJob" and isinstance(spec, dict):
+        template = spec.get("jobTemplate")
+        return template.get("spec") if isinstance(template, dict) else None
+    return spec
 
 
 def _give_to(scheduler: str, manifest: Object) -> None:
-    spec = manifest.get("spec")
+    spec = _spec_of(manifest)
     if manifest["kind"] in WORKLOAD_KINDS and isinstance(spec, dict):
         spec = (spec.get("template") or {}).get("spec")
     elif manifest["kind"] != "Pod":
@@ -144,8 +162,7 @@ def _create(cluster: EmbeddedCluster, where: str, manifest: Object) -> None:
             cluster.create({**head, "metadata": {"name": namespace}})
         created = cluster.create(manifest)
         if kind in WORKLOAD_KINDS and created["apiVersion"] in _WORKLOAD_VERSIONS:
-            check_workload(created)
-            _check_pod(cluster, created)
+            _check_workload(cluster, where, created)
     except ApiError as error:
         raise ManifestError(f"{where}: {one_line(error.message)}") from error
     except _MALFORMED as error:
@@ -154,12 +171,14 @@ def _create(cluster: EmbeddedCluster, where: str, manifest: Object) -> None:
         raise ManifestError(f"{where}: {what} is malformed ({why})") from error
 
 
-def _check_pod(cluster: EmbeddedCluster, workload: Object) -> None:
-    """Have the server look at the pod that a workload's controller would make.
+def _check_workload(cluster: EmbeddedCluster, where: str, created: Object) -> None:
+    """Look at a workload, and have the server look at the pod that its controller would make.
 
     Raises:
-        ApiError: it refuses that.
+        ApiError: one of them would be refused.
     """
+    workload = _job_of(where, created) if created["kind"] == "CronJob" else created
+    check_workload(workload)
     pod = pod_of(workload)
     path = f"/api/v1/namespaces/{workload['metadata']['namespace']}/pods"
     body = msgspec.json.encode(pod)
@@ -211,7 +230,7 @@ def _objects(document: object, where: str) -> list[tuple[str, Object]]:
 
 
 def _pods_asked_for(manifest: Object) -> int:
-    spec = manifest.get("spec")
+    spec = _spec_of(manifest)
     if manifest["kind"] not in WORKLOAD_KINDS or not isinstance(spec, dict):
         return 1
     counts = (spec.get(field) for field in ("replicas", "completions", "parallelism"))

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from arranger.cli.simulation.ending import End, EndReason
+from arranger.cli.simulation.timeline import Happening, Timeline
 from arranger.embedded.server import EmbeddedCluster
 
 Object = dict[str, Any]
@@ -21,6 +22,8 @@ class SimulationResult(msgspec.Struct, frozen=True, rename="camel"):
         ignored: what the manifests have that means nothing here, a line for each kind.
         end: why the simulation has ended, in a sentence; None of a demo.
         end_reason: the same in a word.
+        timeline: what happened, in its order; of a very long one the beginning.
+        gone: how many pods were placed and are there no more.
     """
 
     placements: list[Object]
@@ -33,10 +36,17 @@ class SimulationResult(msgspec.Struct, frozen=True, rename="camel"):
     virtual_seconds: float
     end_reason: str | None = None
     end: str | None = None
+    timeline: list[Happening] = []
+    gone: int = 0
 
 
 def collect_result(
-    cluster: EmbeddedCluster, seconds: float, *, ignored: Sequence[str] = (), end: End | None = None
+    cluster: EmbeddedCluster,
+    seconds: float,
+    *,
+    ignored: Sequence[str] = (),
+    end: End | None = None,
+    timeline: Timeline | None = None,
 ) -> SimulationResult:
     """What has become of every pod after ``seconds``."""
     pods = cluster.objects("pods")
@@ -65,7 +75,20 @@ def collect_result(
         virtual_seconds=seconds,
         end_reason=end.reason.value if end else None,
         end=_describe(end, pods, nodes=len(cluster.objects("nodes"))) if end else None,
+        timeline=_with_reasons(timeline, evictions) if timeline else [],
+        gone=sum(h.what == "Gone" and bool(h.node) for h in timeline.happenings) if timeline else 0,
     )
+
+
+def _with_reasons(timeline: Timeline, evictions: list[Object]) -> list[Happening]:
+    """What happened; for whom a pod was evicted is told by an event, and so a little later."""
+    notes = {eviction["pod"]: str(eviction["note"]) for eviction in evictions}
+    return [
+        msgspec.structs.replace(each, note=notes[each.name])
+        if each.what == "Evicted" and each.name in notes
+        else each
+        for each in timeline.happenings
+    ]
 
 
 def _not_made(events: list[Object]) -> list[str]:
@@ -90,10 +113,12 @@ def _describe(end: End, pods: list[Object], *, nodes: int) -> str:
         others = sum(not (p["spec"].get("nodeName") or p["status"].get("conditions")) for p in pods)
         hint = f", {others} for other schedulers (--all-pods places them, too)" if others else ""
         return f"ended: nothing has moved for {span(end.quiet_seconds)}, and {left}{hint}"
+    if end.reason is EndReason.GOAL:
+        return f"ended: what --until waits for was reached after {span(end.seconds)}, and {left}"
     what = ", ".join(f"{name} ({times} times)" for name, times in end.moving)
     still = f"what still moved: {what}" if what else "some pods would have run longer"
     if end.reason is EndReason.TIME:
-        return f"stopped at the bound of {span(end.seconds)} (--max-time), {left}; {still}"
+        return f"stopped at the bound of {span(end.seconds)} (--for), {left}; {still}"
     return f"stopped after {span(end.seconds)}: too many writes without an end, {left}; {still}"
 
 

@@ -7,10 +7,12 @@ import random
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final
 
+from arranger.cli.simulation.arrivals import Arrivals
 from arranger.cli.simulation.controllers import run_job_controllers
 from arranger.cli.simulation.ending import Bounds, End, Movement
-from arranger.cli.simulation.manifests import load_manifests
+from arranger.cli.simulation.goal import Goal
 from arranger.cli.simulation.result import SimulationResult, collect_result
+from arranger.cli.simulation.timeline import Timeline
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.kubelet import HollowKubelets
@@ -39,6 +41,7 @@ def simulate(
     seed: int = 0,
     max_seconds: float = MAX_SECONDS,
     all_pods: bool = False,
+    until: Goal | None = None,
 ) -> SimulationResult:
     """Load the manifests, schedule until nothing changes, and tell what became of every pod.
 
@@ -46,6 +49,7 @@ def simulate(
         seed: equal ones give equal runs.
         max_seconds: of virtual time, after which it ends in any case.
         all_pods: schedule the pods of other schedulers too.
+        until: what ends it before nothing changes any more.
 
     Raises:
         ManifestError: the server refuses an object.
@@ -55,7 +59,7 @@ def simulate(
         update={"leader_election": LeaderElectionConfig(leader_elect=False)}
     )
     return run_virtual(
-        _simulate(list(manifests), single_replica, seed, max_seconds, all_pods=all_pods)
+        _simulate(list(manifests), single_replica, seed, max_seconds, until, all_pods=all_pods)
     )
 
 
@@ -64,12 +68,20 @@ async def _simulate(
     config: Config,
     seed: int,
     max_seconds: float,
+    until: Goal | None,
     *,
     all_pods: bool,
 ) -> SimulationResult:
     cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(seed))
     names = [profile.scheduler_name for profile in config.profiles]
-    ignored = load_manifests(cluster, manifests, scheduler=names[0] if all_pods else None)
+    timeline = Timeline(asyncio.get_running_loop().time)
+    silences = [cluster.store.subscribe(timeline.on_change)]
+    gangs = config.gangs
+    quiet = _QUIET_SECONDS + max(gangs.wait_time_seconds, gangs.starvation_after_seconds)
+    writes = _WRITES + _WRITES_EACH * sum(_size(manifest) for _, manifest in manifests)
+    movement = Movement(Bounds(max_seconds, writes, quiet), until)
+    silences.append(cluster.store.subscribe(movement.on_change))
+    arrivals = Arrivals(cluster, manifests, scheduler=names[0] if all_pods else None)
     scheduler = Scheduler(
         InProcessTransport(cluster),
         config,
@@ -81,20 +93,18 @@ async def _simulate(
     kubelets = HollowKubelets(InProcessTransport(cluster), now=virtual_now)
     workloads = HollowControllers(cluster, now=virtual_now)
     jobs = run_job_controllers(cluster, names, random.Random(seed))
-    gangs = config.gangs
-    quiet = _QUIET_SECONDS + max(gangs.wait_time_seconds, gangs.starvation_after_seconds)
-    writes = _WRITES + _WRITES_EACH * sum(_size(manifest) for _, manifest in manifests)
-    movement = Movement(Bounds(max_seconds, writes, quiet))
-    silence = cluster.store.subscribe(movement.on_change)
     try:
         end = await _until_end(
             scheduler,
-            movement.until_end(kubelets, workloads),
-            [kubelets.run(), workloads.run(), jobs],
+            movement.until_end(kubelets, workloads, arrivals),
+            [kubelets.run(), workloads.run(), jobs, arrivals.run()],
         )
     finally:
-        silence()
-    return collect_result(cluster, movement.last, ignored=ignored, end=end)
+        for silence in silences:
+            silence()
+    return collect_result(
+        cluster, movement.last, ignored=arrivals.ignored, end=end, timeline=timeline
+    )
 
 
 async def _until_end(

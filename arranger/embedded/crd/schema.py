@@ -74,14 +74,24 @@ class CustomSchema:
 
     def validate(self, obj: Object, old: Object | None = None) -> list[FieldError]:
         """Every violation; ``old`` is what an update replaces."""
-        # No schema validates metadata, so a change of them alone leaves the object unchanged.
-        before = NO_OLD_VALUE if old is None else {**old, "metadata": obj["metadata"]}
+        before = NO_OLD_VALUE if old is None else self._as_read(old, obj)
         errors = list(violations(self.root, obj, before, ""))
         if self.rules is None:
             return errors
         if any(error.blocks_rules for error in errors):
             return [*errors, FieldError(NO_FIELD, "FieldValueInvalid", _NOT_CHECKED)]
         return [*errors, *self.rules.violations(obj, before)]
+
+    def _as_read(self, old: Object, new: Object) -> Object:
+        """What an update replaces, as it is read from the store: with defaults.
+
+        No schema validates metadata, so a change of them alone leaves the object unchanged.
+        """
+        apart = ("metadata", "status")
+        if any(old.get(name) != part for name, part in new.items() if name not in apart):
+            old = deepcopy(old)
+            self.set_defaults(old)
+        return {**old, "metadata": new["metadata"]}
 
 
 @lru_cache(maxsize=256)

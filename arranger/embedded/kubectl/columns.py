@@ -181,6 +181,11 @@ def _ready_replicas(obj: Object, _: datetime) -> str:
     return f"{ready or 0}/{wanted or 0}"
 
 
+def _last_schedule(cron_job: Object, now: datetime) -> str:
+    stamp = _lookup(cron_job, ["status", "lastScheduleTime"])
+    return human_duration(stamp, now) if stamp else "<none>"
+
+
 def _wide(name: str, *paths: str, default: Any = "") -> Column:
     """A column that only ``-o wide`` shows."""
     return Column(name, _field(*paths, default=default), priority=1)
@@ -258,6 +263,15 @@ _COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("Ready", _ready_replicas),
         Column("Up-to-date", _field("status.updatedReplicas", default=0)),
         Column("Available", _field("status.availableReplicas", default=0)),
+        _AGE,
+    ),
+    "CronJob": (
+        _NAME,
+        Column("Schedule", _field("spec.schedule")),
+        Column("Timezone", _field("spec.timeZone", default="<none>")),
+        Column("Suspend", lambda obj, _: str(bool(obj["spec"].get("suspend")))),
+        Column("Active", lambda obj, _: len(_lookup(obj, ["status", "active"]) or ()), "integer"),
+        Column("Last Schedule", _last_schedule),
         _AGE,
     ),
     "CustomResourceDefinition": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -15,10 +16,21 @@ from arranger.embedded.errors import ApiError
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.storage.store import Change
 from arranger.embedded.workloads.claims import bound, volume_for
+from arranger.embedded.workloads.cron_job import reconcile_cron_job
 from arranger.embedded.workloads.daemon_set import reconcile_daemon_set
-from arranger.embedded.workloads.job import JobTally, reconcile_job
-from arranger.embedded.workloads.plan import Plan, Restarts, Surroundings, has_ended
-from arranger.embedded.workloads.replicas import reconcile_deployment, reconcile_replicas
+from arranger.embedded.workloads.deployment import reconcile_deployment
+from arranger.embedded.workloads.job import reconcile_job
+from arranger.embedded.workloads.job_tally import JobTally
+from arranger.embedded.workloads.ownership import matches
+from arranger.embedded.workloads.plan import (
+    Plan,
+    Restarts,
+    Surroundings,
+    has_ended,
+    is_deleted,
+    soonest,
+)
+from arranger.embedded.workloads.replicas import reconcile_replicas
 from arranger.embedded.workloads.stateful_set import reconcile_stateful_set
 from arranger.kube.client.transport import MERGE_PATCH, Request
 
@@ -26,18 +38,40 @@ Reconcile = Callable[[Object, Sequence[Object], Surroundings], Plan]
 
 _JOBS: Final = "batch/jobs"
 _DAEMON_SETS: Final = "apps/daemonsets"
+_STATEFUL_SETS: Final = "apps/statefulsets"
+_REPLICA_SETS: Final = "apps/replicasets"
 _CLAIMS: Final = "/persistentvolumeclaims"
+_CONTROLLERS: Final = "/replicationcontrollers"
 _RECONCILERS: Final[Mapping[str, Reconcile]] = {
     "apps/deployments": reconcile_deployment,
-    "apps/replicasets": reconcile_replicas,
-    "/replicationcontrollers": reconcile_replicas,
-    "apps/statefulsets": reconcile_stateful_set,
+    _REPLICA_SETS: reconcile_replicas,
+    _CONTROLLERS: reconcile_replicas,
+    _STATEFUL_SETS: reconcile_stateful_set,
     _DAEMON_SETS: reconcile_daemon_set,
+    "batch/cronjobs": reconcile_cron_job,
+}
+#: Who takes in what nobody controls.
+_ADOPTERS: Final[Mapping[str, Sequence[str]]] = {
+    "/pods": (_REPLICA_SETS, _CONTROLLERS, _STATEFUL_SETS, _DAEMON_SETS),
+    _REPLICA_SETS: ("apps/deployments",),
+}
+#: Metadata that decides who controls an object.
+_CLAIMED_BY: Final = ("labels", "ownerReferences")
+#: Kind → resource, of what plans change and delete.
+_RESOURCES: Final[Mapping[str, str]] = {
+    "Deployment": "apps/deployments",
+    "ReplicaSet": _REPLICA_SETS,
+    "Job": _JOBS,
+    "Pod": "/pods",
+    "PersistentVolumeClaim": _CLAIMS,
 }
 #: Kinds whose pods the hollow controllers make.
 WORKLOAD_KINDS: Final = (
     *("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job"),
+    "CronJob",
 )
+#: What code meets that reads a workload of a wrong shape.
+_MALFORMED: Final = (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError)
 #: Seconds from a change until it is looked at. Pods that end as soon as they start are so replaced
 #: at later and later times, and not for ever at the same.
 _REACTION_SECONDS: Final = 0.1
@@ -64,6 +98,11 @@ class HollowControllers:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tallies: dict[str, JobTally] = {}
         self._restarts: dict[str, Restarts] = {}
+        #: uid of a StatefulSet → its templates so far, by the name of their revision.
+        self._revisions: dict[str, dict[str, Object]] = {}
+        #: uids of workloads that have looked for orphans, and of those that are to look again.
+        self._seen: set[str] = set()
+        self._adopts: set[str] = set()
         self._wake = asyncio.Event()
         #: (uid, why) of the pods that could not be made; told once.
         self._told: set[tuple[str, str]] = set()
@@ -86,7 +125,10 @@ class HollowControllers:
                 self._wake.clear()
                 due, self._due = list(self._due), {}
                 for uid in due:
-                    self._reconcile(uid)
+                    try:
+                        self._reconcile(uid)
+                    except _MALFORMED as error:
+                        self._tell_malformed(uid, error)
         finally:
             silence()
             for timer in self._timers.values():
@@ -103,10 +145,28 @@ class HollowControllers:
         if change.resource == "/nodes":
             for workload in self._cluster.store.items(_DAEMON_SETS):
                 self._enqueue(workload["metadata"]["uid"])
-        for owner in meta.get("ownerReferences") or ():
-            if owner.get("controller"):
+        owners = [o for o in meta.get("ownerReferences") or () if o.get("controller")]
+        for owner in owners:
+            with suppress(*_MALFORMED):  # which is told when it is looked at
                 self._count(owner["uid"], change)
-                self._enqueue(owner["uid"])
+            self._enqueue(owner["uid"])
+        if not owners and change.resource in _ADOPTERS and change.type != "DELETED":
+            self._on_orphan(change)
+
+    def _on_orphan(self, change: Change) -> None:
+        """Nothing controls an object; those whose selector matches it may take it in."""
+        before, after = change.before, change.after
+        if before and all(
+            before["metadata"].get(field) == after["metadata"].get(field) for field in _CLAIMED_BY
+        ):
+            return
+        for resource in _ADOPTERS[change.resource]:
+            for workload in self._cluster.store.items(resource):
+                alike = workload["metadata"]["namespace"] == after["metadata"]["namespace"]
+                if alike and matches(workload, after):
+                    uid = workload["metadata"]["uid"]
+                    self._adopts.add(uid)
+                    self._enqueue(uid)
 
     def _count(self, owner: str, change: Change) -> None:
         found = self._cluster.store.find_by_uid(owner)
@@ -116,7 +176,9 @@ class HollowControllers:
             tally = self._tallies.setdefault(owner, JobTally())
             gone = change.type == "DELETED"
             tally.on_pod_updated(found[1], change.after, self._now(), gone=gone)
-        elif has_ended(change.after) and not (change.before and has_ended(change.before)):
+        elif is_deleted(change.after) or not has_ended(change.after):
+            return
+        elif change.before is None or not has_ended(change.before):
             self._restarts.setdefault(owner, Restarts()).on_pod_ended(self._now())
 
     def _reconcile(self, uid: str) -> None:
@@ -124,45 +186,80 @@ class HollowControllers:
             timer.cancel()
         found = self._cluster.store.find_by_uid(uid)
         if found is None or found[1]["metadata"].get("deletionTimestamp"):
-            self._tallies.pop(uid, None)
-            self._restarts.pop(uid, None)
+            for memory in (self._tallies, self._restarts, self._revisions):
+                memory.pop(uid, None)
+            self._seen.discard(uid)
             return
         resource, workload = found
         if resource == _CLAIMS:
             self._provision(workload)
             return
-        owned = [
-            obj
-            for _, obj in self._cluster.store.owned_by(uid)
-            if any(
-                o["uid"] == uid and o.get("controller") for o in obj["metadata"]["ownerReferences"]
-            )
-        ]
-        around = Surroundings(self._now(), self._cluster.store.items("/nodes"))
+        owned, around = self._owned_by(uid), self._surroundings(resource, workload)
         if resource == _JOBS:
             tally = self._tallies.setdefault(uid, JobTally())
             self._execute(uid, resource, workload, reconcile_job(workload, owned, around, tally))
         elif resource in _RECONCILERS:
             plan = _RECONCILERS[resource](workload, owned, around)
             wait = self._restarts.setdefault(uid, Restarts()).wait(around.now)
-            if plan.create and wait is not None:
-                plan = replace(plan, create=(), again_in=wait)
+            if wait is not None and any(each["kind"] == "Pod" for each in plan.create):
+                plan = replace(plan, create=(), again_in=soonest(wait, plan.again_in))
             self._execute(uid, resource, workload, plan)
+
+    def _owned_by(self, uid: str) -> list[Object]:
+        return [
+            obj
+            for _, obj in self._cluster.store.owned_by(uid)
+            if any(
+                o["uid"] == uid and o.get("controller") for o in obj["metadata"]["ownerReferences"]
+            )
+        ]
+
+    def _surroundings(self, resource: str, workload: Object) -> Surroundings:
+        store, meta = self._cluster.store, workload["metadata"]
+        uid, claims = meta["uid"], {}
+        if resource == _STATEFUL_SETS and workload["spec"].get("volumeClaimTemplates"):
+            found = (c for c in store.items(_CLAIMS) if _namespace(c) == meta["namespace"])
+            claims = {claim["metadata"]["name"]: claim for claim in found}
+        return Surroundings(
+            self._now(),
+            store.items("/nodes") if resource == _DAEMON_SETS else (),
+            self._orphans(resource, workload),
+            self._owned_by,
+            claims,
+            self._revisions.setdefault(uid, {}) if resource == _STATEFUL_SETS else {},
+        )
+
+    def _orphans(self, resource: str, workload: Object) -> list[Object]:
+        """What it may adopt; looked for when it is new, and when an orphan has come."""
+        uid = workload["metadata"]["uid"]
+        if uid in self._seen and uid not in self._adopts:
+            return []
+        self._seen.add(uid)
+        self._adopts.discard(uid)
+        kinds = [kind for kind, adopters in _ADOPTERS.items() if resource in adopters]
+        return [
+            obj
+            for kind in kinds
+            for obj in self._cluster.store.items(kind)
+            if _namespace(obj) == _namespace(workload)
+            and not any(o.get("controller") for o in obj["metadata"].get("ownerReferences") or ())
+        ]
 
     def _execute(self, uid: str, resource: str, workload: Object, plan: Plan) -> None:
         # The status first: a Job that is over says so before it deletes its pods, which then do not
         # count as failures.
         before = workload.get("status") or {}
-        if plan.status and {**before, **plan.status} != before:
-            self._patch(resource, workload, {"status": dict(plan.status)}, "/status")
+        status = {key: value for key, value in plan.status.items() if before.get(key) != value}
+        if status:
+            self._patch(resource, workload, {"status": status}, "/status")
+        for obj, change in plan.change:
+            self._patch(_RESOURCES[obj["kind"]], obj, change)
         for obj in plan.create:
             self._create(workload, obj)
-        for pod in plan.delete:
-            options = {"preconditions": {"uid": pod["metadata"]["uid"]}}
-            path = _path("/pods", pod["metadata"])
+        for obj in plan.delete:
+            options = {"preconditions": {"uid": obj["metadata"]["uid"]}}
+            path = _path(_RESOURCES[obj["kind"]], obj["metadata"])
             self._cluster.handle(Request("DELETE", path, body=json.dumps(options).encode()))
-        for replica_set, replicas in plan.scale:
-            self._patch("apps/replicasets", replica_set, {"spec": {"replicas": replicas}})
         if plan.again_in is not None:
             loop = asyncio.get_running_loop()
             wait = max(plan.again_in, _REACTION_SECONDS)
@@ -193,9 +290,17 @@ class HollowControllers:
             left_over = obj["kind"] == "PersistentVolumeClaim" and error.reason == "AlreadyExists"
             if told not in self._told and not left_over:
                 self._told.add(told)
-                self._tell_failed_create(workload, error)
+                self._tell_failed_create(workload, error.message)
 
-    def _tell_failed_create(self, workload: Object, error: ApiError) -> None:
+    def _tell_malformed(self, uid: str, error: Exception) -> None:
+        """The embedded server does not look at all that a workload says, as the real one does."""
+        found = self._cluster.store.find_by_uid(uid)
+        why = f"it is malformed: {type(error).__name__}: {error}"
+        if found is not None and (uid, why) not in self._told:
+            self._told.add((uid, why))
+            self._tell_failed_create(found[1], why)
+
+    def _tell_failed_create(self, workload: Object, why: str) -> None:
         meta = workload["metadata"]
         head = {"apiVersion": workload["apiVersion"], "kind": workload["kind"]}
         identity = {key: meta[key] for key in ("namespace", "name", "uid")}
@@ -214,9 +319,13 @@ class HollowControllers:
                 "reason": "FailedCreate",
                 "type": "Warning",
                 "regarding": {**head, **identity},
-                "note": error.message[:1024],
+                "note": why[:1024],
             }
         )
+
+
+def _namespace(obj: Object) -> Any:
+    return obj["metadata"]["namespace"]
 
 
 def _path(resource: str, meta: Object) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from arranger.api.timestamps import second_time
 from arranger.embedded import Object
 
 #: Label of pods of StatefulSets and DaemonSets.
@@ -27,25 +28,36 @@ class Plan:
 
     Attributes:
         create: objects that it lacks.
-        delete: pods and claims that it no longer wants.
-        scale: (ReplicaSet, replicas) of those that are to have another number of them.
-        status: fields of its status.
+        delete: objects that it no longer wants.
+        change: (object, merge patch) of those that are to be otherwise, itself included.
+        status: fields of its status; None takes one away.
         again_in: seconds after which to look again whatever happens; None if only changes count.
     """
 
     create: Sequence[Object] = ()
     delete: Sequence[Object] = ()
-    scale: Sequence[tuple[Object, int]] = ()
+    change: Sequence[tuple[Object, Object]] = ()
     status: Mapping[str, Any] = field(default_factory=dict)
     again_in: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a decision depends on beside the workload and what it owns."""
+    """What a decision depends on beside the workload and what it owns.
+
+    Attributes:
+        orphans: objects of its namespace that nothing controls and that it may adopt.
+        owned_by: what another workload controls, by its uid.
+        claims: the claims of volumes in its namespace, by name.
+        revisions: of a StatefulSet: its templates so far, by the name of their revision.
+    """
 
     now: datetime
-    nodes: Sequence[Object]
+    nodes: Sequence[Object] = ()
+    orphans: Sequence[Object] = ()
+    owned_by: Callable[[str], Sequence[Object]] = lambda _: ()
+    claims: Mapping[str, Object] = field(default_factory=dict)
+    revisions: dict[str, Object] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -79,9 +91,14 @@ def back_off(count: int, last: datetime, now: datetime, *, most: float) -> float
     return left if left > 0 else None
 
 
+def soonest(*waits: float | None) -> float | None:
+    """The shortest of the waits that there are."""
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
 def is_active(pod: Object) -> bool:
     """Whether it has neither ended nor been deleted."""
-    return not has_ended(pod) and not pod["metadata"].get("deletionTimestamp")
+    return not has_ended(pod) and not is_deleted(pod)
 
 
 def has_ended(pod: Object) -> bool:
@@ -89,17 +106,55 @@ def has_ended(pod: Object) -> bool:
     return pod["status"].get("phase") in _ENDED
 
 
+def is_deleted(obj: Object) -> bool:
+    """Whether it is on its way out."""
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
 def is_ready(pod: Object) -> bool:
-    """Whether it is active and has the condition Ready."""
-    conditions = pod["status"].get("conditions") or ()
-    ready = any((c["type"], c["status"]) == ("Ready", "True") for c in conditions)
-    return ready and is_active(pod)
+    """Whether it has the condition Ready."""
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in _conditions(pod))
 
 
-def replica_status(pods: Sequence[Object], **more: Any) -> Object:
-    """The counts that the status of every workload has."""
-    ready = sum(map(is_ready, pods))
-    return {"replicas": len(pods), "readyReplicas": ready, "availableReplicas": ready, **more}
+def available_in(pod: Object, workload: Object, now: datetime) -> float | None:
+    """Seconds until it has been ready for ``minReadySeconds``, 0 if it has; None if it is not."""
+    least = workload["spec"].get("minReadySeconds", 0)
+    for each in _conditions(pod):
+        if each["type"] == "Ready" and each["status"] == "True":
+            since = each.get("lastTransitionTime") if least else None
+            passed = (now - datetime.fromisoformat(since)).total_seconds() if since else 0.0
+            return max(0.0, float(least) - passed)
+    return None
+
+
+def is_available(pod: Object, workload: Object, now: datetime) -> bool:
+    """Whether it has been ready for ``minReadySeconds``."""
+    return available_in(pod, workload, now) == 0
+
+
+def next_available_in(pods: Sequence[Object], workload: Object, now: datetime) -> float | None:
+    """Seconds until one more of the pods is available; None if none will be by itself."""
+    return soonest(*(available_in(pod, workload, now) or None for pod in pods))
+
+
+def _conditions(pod: Object) -> Sequence[Object]:
+    return pod["status"].get("conditions") or ()
+
+
+def share(limit: object, whole: int, *, round_up: bool) -> int:
+    """A number of pods that is given as one, or as per cent of all of them."""
+    if isinstance(limit, int):
+        return max(0, limit)
+    text = str(limit).removesuffix("%")
+    per_cent = int(text) if text.isdecimal() else 0
+    exact = whole * per_cent
+    return -(-exact // 100) if round_up else exact // 100
+
+
+def condition(kind: str, status: str, reason: str, now: datetime) -> Object:
+    """A condition that has changed now."""
+    stamp = second_time(now)
+    return {"type": kind, "status": status, "reason": reason, "lastTransitionTime": stamp}
 
 
 def pod_of(

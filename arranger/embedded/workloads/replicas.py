@@ -1,95 +1,85 @@
-"""Deployments, ReplicaSets and ReplicationControllers: so many pods that are all alike."""
+"""ReplicaSets and ReplicationControllers: so many pods that are all alike."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from arranger.embedded import Object
+from arranger.embedded.workloads.ownership import claimed
 from arranger.embedded.workloads.plan import (
     Plan,
     Surroundings,
-    controller_reference,
     has_ended,
     is_active,
+    is_available,
+    is_deleted,
     is_ready,
+    next_available_in,
     pod_of,
-    replica_status,
-    template_hash,
 )
 
 #: Pods of a ReplicaSet that have ended and are kept to be looked at.
 _ENDED_KEPT: Final = 10
-TEMPLATE_HASH: Final = "pod-template-hash"
+_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+_PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
-def reconcile_deployment(deployment: Object, owned: Sequence[Object], _: Surroundings) -> Plan:
-    """One ReplicaSet for the template as it is now; those of earlier ones have no pods.
-
-    All pods change at once, whatever the strategy says.
-    """
-    meta, spec = deployment["metadata"], deployment["spec"]
-    replicas = spec.get("replicas", 1)
-    digest = template_hash(deployment)
-    name = f"{meta['name']}-{digest}"
-    sets = [each for each in owned if each["kind"] == "ReplicaSet"]
-    wanted = {each["metadata"]["name"]: 0 for each in sets} | {name: replicas}
-    scale = [
-        (each, wanted[each["metadata"]["name"]])
-        for each in sets
-        if each["spec"].get("replicas", 1) != wanted[each["metadata"]["name"]]
-    ]
-    current = [each for each in sets if each["metadata"]["name"] == name]
-    counts = current[0].get("status") or {} if current else {}
-    status = {key: counts.get(key, 0) for key in replica_status(())}
-    create = [] if current else [_replica_set(deployment, name, digest, replicas)]
-    return Plan(
-        create=create, scale=scale, status={**status, "updatedReplicas": status["replicas"]}
-    )
-
-
-def _replica_set(deployment: Object, name: str, digest: str, replicas: int) -> Object:
-    meta, spec = deployment["metadata"], deployment["spec"]
-    template = spec["template"]
-    of_pods = template.get("metadata") or {}
-    labels = {**(of_pods.get("labels") or {}), TEMPLATE_HASH: digest}
-    selector = spec["selector"]
-    matched = {**(selector.get("matchLabels") or {}), TEMPLATE_HASH: digest}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": {
-            "name": name,
-            "namespace": meta["namespace"],
-            "labels": labels,
-            "ownerReferences": [controller_reference(deployment)],
-        },
-        "spec": {
-            "replicas": replicas,
-            "selector": {**selector, "matchLabels": matched},
-            "template": {**template, "metadata": {**of_pods, "labels": labels}},
-        },
-    }
-
-
-def reconcile_replicas(workload: Object, owned: Sequence[Object], _: Surroundings) -> Plan:
+def reconcile_replicas(workload: Object, owned: Sequence[Object], around: Surroundings) -> Plan:
     """As many active pods as ``replicas``; of too many those go first that serve least."""
-    active = [pod for pod in owned if pod["kind"] == "Pod" and is_active(pod)]
+    orphans = [pod for pod in around.orphans if pod["kind"] == "Pod" and is_active(pod)]
+    pods, changes = claimed(workload, [o for o in owned if o["kind"] == "Pod"], orphans)
+    active = [pod for pod in pods if is_active(pod)]
     surplus = len(active) - workload["spec"].get("replicas", 1)
-    # A stable sort: of equal ones the newest goes.
-    newest = sorted(active, key=_created, reverse=True)
-    ended = sorted((p for p in owned if p["kind"] == "Pod" and has_ended(p)), key=_created)
+    ended = sorted((pod for pod in pods if has_ended(pod) and not is_deleted(pod)), key=_created)
+    labels = (workload["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    status = {
+        "replicas": len(active),
+        "fullyLabeledReplicas": sum(
+            labels.items() <= (pod["metadata"].get("labels") or {}).items() for pod in active
+        ),
+        "readyReplicas": sum(map(is_ready, active)),
+        "availableReplicas": sum(is_available(pod, workload, around.now) for pod in active),
+    }
+    if workload["kind"] == "ReplicaSet":
+        leaving = [pod for pod in pods if is_deleted(pod) and not has_ended(pod)]
+        status["terminatingReplicas"] = len(leaving)
     return Plan(
         create=[pod_of(workload) for _ in range(-surplus)],
-        delete=[*sorted(newest, key=_worth)[: max(surplus, 0)], *ended[:-_ENDED_KEPT]],
-        status=replica_status(active),
+        delete=[*least_worth(active, surplus), *ended[:-_ENDED_KEPT]],
+        change=changes,
+        status=status,
+        again_in=next_available_in(active, workload, around.now),
     )
+
+
+def least_worth(pods: Sequence[Object], count: int) -> Sequence[Object]:
+    """The pods that go first, of those that a workload has too many of."""
+    if count <= 0:
+        return ()
+    # A stable sort: of equal ones the newest goes.
+    newest = sorted(pods, key=_created, reverse=True)
+    return sorted(newest, key=_worth_among(pods))[:count]
 
 
 def _created(pod: Object) -> str:
     return str(pod["metadata"]["creationTimestamp"])
 
 
-def _worth(pod: Object) -> tuple[bool, bool, bool]:
-    running = pod["status"].get("phase") == "Running"
-    return bool(pod["spec"].get("nodeName")), running, is_ready(pod)
+def _worth_among(pods: Sequence[Object]) -> Callable[[Object], tuple[Any, ...]]:
+    beside = Counter(pod["spec"].get("nodeName") for pod in pods)
+
+    def worth(pod: Object) -> tuple[Any, ...]:
+        node = pod["spec"].get("nodeName")
+        phase = _PHASES.get(pod["status"].get("phase"), 0)
+        return bool(node), phase, is_ready(pod), _cost(pod), -beside[node]
+
+    return worth
+
+
+def _cost(pod: Object) -> int:
+    try:
+        return int((pod["metadata"].get("annotations") or {}).get(_DELETION_COST, "0"))
+    except ValueError:
+        return 0

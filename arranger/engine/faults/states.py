@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 import msgspec
@@ -62,16 +63,22 @@ def bare_pod(pod: Pod, node: str) -> Pod:
 
 
 def content_of(obj: Any) -> Hashable:
-    """What of an object its owner has written: equal for states that differ in nothing else."""
-    state = msgspec.to_builtins(obj)
+    """Stands for what of an object its owner has written: equal for states that differ in nothing
+    else. An object may have a megabyte, of which nothing is kept.
+    """
+    state = msgspec.to_builtins(obj, enc_hook=_undecoded)
     state["metadata"].pop("resourceVersion", None)
     state["metadata"].pop("resource_version", None)
-    if isinstance(obj, Node):
-        return msgspec.json.encode(state)  # its status is its kubelet's, and no write of ours
-    status = state.pop("status", None)
-    if isinstance(obj, Pod):
-        state["phase"] = status.get("phase", "")
-    return msgspec.json.encode(state)
+    if not isinstance(obj, Node):  # of which it is its kubelet's, and no write of ours
+        status = state.pop("status", None)
+        if isinstance(obj, Pod):
+            state["phase"] = status.get("phase", "")
+    return blake2b(msgspec.json.encode(state), digest_size=16).digest()
+
+
+def _undecoded(part: msgspec.Raw) -> str:
+    """A part that is decoded only as far as somebody reads it: the owners of pods have such."""
+    return bytes(part).decode(errors="replace")
 
 
 def stand_in(obj: Any) -> Any:

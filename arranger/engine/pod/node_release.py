@@ -12,7 +12,8 @@ from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod, QueueState
 from arranger.engine.phases import HOLDS_NODE, Phase
 from arranger.engine.pod.possible_room import FreedRoom
-from arranger.engine.pod.scheduling_cycle import SchedulingCycle, run_unreserve_plugins
+from arranger.engine.pod.reserve_and_permit import run_unreserve_plugins
+from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.collaborators import Nominations
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent

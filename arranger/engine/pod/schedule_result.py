@@ -60,6 +60,11 @@ ScheduleResult = Scheduled | Unschedulable | CycleError
 
 
 @dataclass(frozen=True, slots=True)
+class Unfinished:
+    """There is more to be looked at than one attempt may: the next one goes on."""
+
+
+@dataclass(frozen=True, slots=True)
 class RowMask:
     """Only these rows may be chosen; the others are rejected as ``rejection`` says."""
 

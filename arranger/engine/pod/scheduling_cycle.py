@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial, reduce
 from itertools import islice
@@ -13,31 +13,33 @@ from typing import Protocol
 
 import numpy as np
 
+from arranger.cluster.attempt_work import UnfinishedError
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
+from arranger.engine.pod.attempt_limits import looks_at_pods, most_work
 from arranger.engine.pod.extender_result import ExtenderResult
 from arranger.engine.pod.node_reservation import NodeReservations
+from arranger.engine.pod.reserve_and_permit import run_reserve_and_permit, run_unreserve_plugins
 from arranger.engine.pod.schedule_result import (
     CycleError,
     Infeasible,
-    PermitWait,
     RowMask,
     Scheduled,
     ScheduleResult,
+    Unfinished,
     Unschedulable,
     single_node_fit_error,
 )
 from arranger.engine.pod.second_filter_pass import filter_without_nominees
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.diagnosis import Diagnosis
-from arranger.framework.interface import Wait
 from arranger.framework.preemption import EvictionPolicy
 from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
-from arranger.framework.runtime.plugin_errors import PluginFailureError, plugin_errors
+from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.framework.runtime.post_filter import run_post_filter
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import Code, CycleState, Status
@@ -46,16 +48,6 @@ log = logging.getLogger(__name__)
 
 #: Evaluations kept; each holds a few arrays as long as the node table.
 _MAX_CACHED_EVALUATIONS = 64
-
-
-def run_unreserve_plugins(member: QueuedPod) -> None:
-    """Tell the Reserve plugins, last first, that the pod gives its node up."""
-    for plugin in reversed(member.profile.plugins_at("reserve")):
-        try:
-            plugin.unreserve(member.cycle_state, member.pod, member.node)
-        except Exception:
-            # The reservation ends all the same, and the others must hear of it.
-            log.exception("pod %s: running Unreserve plugin %r", member.pod.key, plugin.name)
 
 
 def _intersection(masks: list[RowMask]) -> BoolArray | None:
@@ -152,12 +144,21 @@ class SchedulingCycle:
 
     # --- deciding --------------------------------------------------------------------------
 
-    def decide(self, member: QueuedPod) -> ScheduleResult:
+    def decide(self, member: QueuedPod) -> ScheduleResult | Unfinished:
         """Place a lone pod on the best feasible node, or say why it cannot be placed.
 
         When :class:`Scheduled` is returned the node is assumed in the cluster and every Reserve
         plugin has agreed; otherwise nothing is held.
         """
+        if member.signature is None or self._extender_results:
+            return self._decide_at_once(member)  # nothing would be kept from one step to the next
+        try:
+            with self.cluster.work.at_most(most_work(member)):
+                return self._decide_at_once(member)
+        except UnfinishedError:
+            return Unfinished()
+
+    def _decide_at_once(self, member: QueuedPod) -> ScheduleResult:
         if not self._nominator:
             return self._decide(member)
         # Also while victims are sought: a pod that is only nominated can be no victim, and the
@@ -201,6 +202,8 @@ class SchedulingCycle:
             row = self._select_node(member, evaluation, masks, extender_result)
             if row < 0:
                 return Infeasible(evaluation, self._diagnose(evaluation, masks, extender_result))
+        except UnfinishedError:
+            raise
         except Exception as error:
             # Whichever vectorised plugin raised, the pod must not be lost, nor hold others up.
             return self._failed(member, error)
@@ -213,6 +216,24 @@ class SchedulingCycle:
         self._record_failure(member.pod.pod, error)
         name = "" if isinstance(error, PluginFailureError) else f"{type(error).__name__}: "
         return CycleError(f"{name}{error}")
+
+    def prepare(self, members: Sequence[QueuedPod]) -> bool:
+        """Look at what may take long of the classes of some pods; whether that has been done.
+
+        Of many classes all would have to be evaluated twice: they are not looked at here.
+        """
+        looking = [m for m in members if m.signature is not None and looks_at_pods(m.pod)]
+        if not looking or self._extender_results or len(looking) > _MAX_CACHED_EVALUATIONS // 2:
+            return True
+        try:
+            with self.cluster.work.at_most(most_work(looking[0])):
+                for member in looking:
+                    self.evaluate(member.profile, member.pod, member.signature)
+        except UnfinishedError:
+            return False
+        except Exception:
+            return True  # the attempt will tell
+        return True
 
     def evaluate(self, profile: Profile, pod: PodInfo, sign: Hashable | None) -> Evaluation:
         """The evaluation of the pod's class, brought up to date."""
@@ -363,7 +384,7 @@ class SchedulingCycle:
         # The class goes on using its state; what Reserve and Permit note is this pod's own.
         member.cycle_state = CycleState(state)
         try:
-            answer = self._run_reserve_and_permit(member)
+            answer = run_reserve_and_permit(member)
         except Exception:
             self.unreserve(member)
             raise
@@ -371,29 +392,3 @@ class SchedulingCycle:
             self.unreserve(member)
             return Unschedulable(single_node_fit_error(answer), frozenset({answer.plugin}))
         return Scheduled(node, answer)
-
-    def _run_reserve_and_permit(self, member: QueuedPod) -> Status | PermitWait | None:
-        """Reserve and Permit: the first refusal, the shortest wait, or ``None`` to go ahead."""
-        for plugin in member.profile.plugins_at("reserve"):
-            with plugin_errors(plugin.name, "Reserve"):
-                answer = plugin.reserve(member.cycle_state, member.pod, member.node)
-                if answer is not None and answer.rejected:
-                    return Status(answer.code, answer.reasons, plugin.name)
-        return self.run_permit(member)
-
-    def run_permit(self, member: QueuedPod) -> Status | PermitWait | None:
-        """Ask the Permit plugins: the first refusal, the shortest wait, or ``None`` to go ahead.
-
-        Raises:
-            PluginFailureError: one of them raised.
-        """
-        held: PermitWait | None = None
-        for plugin in member.profile.plugins_at("permit"):
-            with plugin_errors(plugin.name, "Permit"):
-                answer = plugin.permit(member.cycle_state, member.pod, member.node)
-                if isinstance(answer, Wait):
-                    if held is None or answer.timeout < held.timeout:
-                        held = PermitWait(plugin.name, float(answer.timeout))
-                elif answer is not None and answer.rejected:
-                    return Status(answer.code, answer.reasons, plugin.name)
-        return held

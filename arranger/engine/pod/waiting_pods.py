@@ -8,8 +8,8 @@ from typing import Protocol
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
 from arranger.engine.pod.binding_cycle import BindingCycle
+from arranger.engine.pod.reserve_and_permit import run_permit
 from arranger.engine.pod.schedule_result import PermitWait
-from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.framework.status import Code, Status
@@ -28,7 +28,6 @@ class WaitingPods:
 
     _context: EngineContext
     _queue: SchedulingQueue
-    _cycle: SchedulingCycle
     _binding_cycle: BindingCycle
     _gangs: GangPermits
     #: How many cluster events there had been when the plugins were last asked.
@@ -60,7 +59,7 @@ class WaitingPods:
 
     def _ask_again(self, pod: QueuedPod, now: float) -> None:
         try:
-            answer = self._cycle.run_permit(pod)
+            answer = run_permit(pod)
         except PluginFailureError as error:
             self._binding_cycle.roll_back(pod, str(error), now)
             return

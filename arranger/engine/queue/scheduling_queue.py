@@ -45,8 +45,7 @@ class SchedulingQueue:
     """Entities that are not placed, by what they are waiting for.
 
     Attributes:
-        event_count: how many cluster events there have been, so that others see whether they
-            missed any.
+        event_count: how many cluster events there have been, for others who may have missed some.
     """
 
     def __init__(
@@ -58,8 +57,7 @@ class SchedulingQueue:
         nominations: Nominations,
     ) -> None:
         self._share_of = shares.share_of
-        self._config = config
-        self._requirements = Requirements(gate)
+        self._config, self._requirements = config, Requirements(gate)
         self._nominations = nominations
         self._entities: dict[str, QueuedEntity] = {}
         self._active = MultiQueueHeap(QueueState.ACTIVE, order)
@@ -72,8 +70,7 @@ class SchedulingQueue:
         self._gated_interests = InterestIndex()
         #: Nobody is tried before these are answered: any of them may help one that goes first.
         self._open_questions = OpenQuestions(config.questions_at_once)
-        self._last_version = 0
-        self._now = -math.inf
+        self._last_version, self._now = 0, -math.inf
         self.event_count = 0
 
     def __len__(self) -> int:
@@ -157,8 +154,7 @@ class SchedulingQueue:
                 return None  # others are to have their turn in between
         if self._yielding and self.ready:
             self._end_yielding()
-        entity = self._active.pop()
-        if entity is None:
+        if (entity := self._active.pop()) is None:
             return None
         del self._entities[entity.key]
         entity.state, entity.heap_version = QueueState.NOT_QUEUED, 0
@@ -169,6 +165,12 @@ class SchedulingQueue:
         """What :meth:`on_tried` is to know of the time before an attempt."""
         woken_from, entity.woken_from = entity.woken_from, None
         return AttemptStart(self.event_count, self._is_nominated(entity), woken_from)
+
+    def go_on(self, entity: QueuedEntity, start: AttemptStart) -> None:
+        """An attempt is to go on in another step, at its place in the order."""
+        self._entities[entity.key], entity.woken_from = entity, start.woken_from
+        entity.broken_attempts -= 1
+        self._push_active(entity)
 
     def on_tried(self, entity: QueuedEntity, start: AttemptStart, now: float) -> None:
         """An attempt is over.
@@ -199,8 +201,8 @@ class SchedulingQueue:
             self._unschedulable.share_verdict(start.woken_from, entity, self._nominations)
 
     def _is_nominated(self, entity: QueuedEntity) -> bool:
-        nominations = self._nominations
-        return len(nominations) > 0 and any(uid in nominations for uid in entity.members)
+        known = self._nominations
+        return len(known) > 0 and any(uid in known for uid in entity.members)
 
     # --- waking ----------------------------------------------------------------------------
 
@@ -239,10 +241,10 @@ class SchedulingQueue:
         """
         self.event_count += 1
         self._now = now
-        question = HelpQuestion(event)
-        groups = self._unschedulable.groups_asking(question)
-        gated = self._gated_interests.asking(question, self._gated.__getitem__)
-        if self._open_questions.add(OpenQuestion(question, groups, gated, yields)):
+        asked = HelpQuestion(event)
+        groups = self._unschedulable.groups_asking(asked)
+        gated = self._gated_interests.asking(asked, self._gated.__getitem__)
+        if self._open_questions.add(OpenQuestion(asked, groups, gated, yields)):
             self._answer_next()
 
     def _answer_next(self) -> None:
@@ -253,15 +255,14 @@ class SchedulingQueue:
         if helped:
             for member in list(self._nominations.nominated_pods()):
                 entity = member.entity
-                if entity is None or entity.state is not QueueState.UNSCHEDULABLE:
-                    continue
-                if entity.wakeup_group in helped:
+                rests = entity is not None and entity.state is QueueState.UNSCHEDULABLE
+                if entity is not None and rests and entity.wakeup_group in helped:
                     entity.broken_attempts = 0  # it may be trying just now, and making its room
                     self._enqueue(entity)
         for key in helped:
             self._wake_first(key, yields=piece.yields)
-        waiting = [e for key in piece.gated if (e := self._gated.get(key)) is not None]
-        for entity in [e for e in waiting if question.may_help(e)]:
+        waiting = [self._gated[key] for key in piece.gated if key in self._gated]
+        for entity in filter(question.may_help, waiting):
             self._enqueue(entity)
         self._open_questions.on_answered(piece)
 
@@ -296,18 +297,19 @@ class SchedulingQueue:
         timers = {(version, id(entity)) for _, version, entity in self._timers}
         active = self._active.entity_ids()
         unschedulable = {entity.key: entity for entity in self._unschedulable.entities()}
+        parts = (QueueState.UNSCHEDULABLE, unschedulable), (QueueState.GATED, self._gated)
         for key, entity in self._entities.items():
-            entry = (entity.heap_version, id(entity))
             assert entity.key == key, f"{entity} is filed under {key}"
             assert entity.members, f"{entity} is empty"
             assert entity.state is not QueueState.NOT_QUEUED, f"{entity} is in no part"
             if entity.state is QueueState.ACTIVE:
                 assert id(entity) in active, f"{entity} is not in the heap"
             if entity.state not in (QueueState.ACTIVE, QueueState.GATED):
-                assert entry in timers, f"{entity} has no future wake-up"
-            rests = entity.state is QueueState.UNSCHEDULABLE
-            assert rests == (key in unschedulable), f"{entity} unschedulable"
-            assert (entity.state is QueueState.GATED) == (key in self._gated), f"{entity} gated"
+                assert (entity.heap_version, id(entity)) in timers, (
+                    f"{entity} has no future wake-up"
+                )
+            for state, part in parts:
+                assert (entity.state is state) == (key in part), f"{entity} {state.value}"
         self._unschedulable.check_consistent()
         self._gated_interests.check_consistent(set(self._gated))
         assert unschedulable.keys() | self._gated.keys() <= self._entities.keys(), "a ghost"
@@ -318,8 +320,7 @@ class SchedulingQueue:
         """Queue an entity by its gates and its back-off."""
         self._dequeue(entity)
         self._entities[entity.key] = entity
-        refusals = self._requirements.unmet(entity)
-        if refusals:
+        if refusals := self._requirements.unmet(entity):
             self._hold_back(entity, refusals)
         elif (due := self._config.backoff_ends(entity, yields=yields)) > self._now:
             self._wait_until(entity, due, QueueState.BACKOFF)

@@ -11,6 +11,9 @@ from arranger.framework.preemption import EvictionPolicy, PriorityPolicy
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.profile import Profile
 
+#: Units of work to ask the filters about a node.
+_LOOK = 300
+
 
 @dataclass
 class DryRun:
@@ -54,6 +57,7 @@ class DryRun:
 
     def fits(self, row: int) -> bool:
         """Whether the pod passes all filters on a node, as the cluster is in memory now."""
+        self.cluster.work.count(_LOOK)
         if not _passes(self._simulated, row):
             return False
         if not self.nominated_pods:

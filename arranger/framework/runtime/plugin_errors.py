@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from arranger.cluster.attempt_work import UnfinishedError
+
 
 class PluginFailureError(Exception):
     """A plugin raised; the text says which, where and what.
@@ -25,6 +27,7 @@ class plugin_errors:  # noqa: N801 - a context manager, named like a function as
 
     Raises:
         PluginFailureError: the block raised.
+        UnfinishedError: the plugin has not come to an end.
     """
 
     __slots__ = ("_plugin", "_point")
@@ -40,5 +43,5 @@ class plugin_errors:  # noqa: N801 - a context manager, named like a function as
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and not isinstance(error, UnfinishedError):
             raise PluginFailureError(error_text(self._plugin, self._point, error)) from error

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
+from arranger.cluster.attempt_work import UnfinishedError
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.interface import Plugin, overrides
 from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text
@@ -29,6 +30,8 @@ def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView)
         if overrides(plugin, "filter"):
             return plugin.filter(state, pod, nodes)
         return _filter(plugin, state, pod, nodes)
+    except UnfinishedError:
+        raise
     except Exception as error:
         node = _node_at_fault(nodes, lambda view, _: _filter(plugin, state, pod, view))
         raise PluginFailureError(error_text(plugin.name, "Filter", error), node) from error
@@ -48,6 +51,8 @@ def explain_filter(
 
     try:
         return explain(nodes)
+    except UnfinishedError:
+        raise
     except Exception as error:
         node = _node_at_fault(nodes, explain)
         raise PluginFailureError(error_text(plugin.name, "Filter", error), node) from error
@@ -76,6 +81,8 @@ def run_pre_score(
     """
     try:
         return plugin.pre_score(state, pod, nodes, feasible)
+    except UnfinishedError:
+        raise
     except Exception as error:
 
         def again(view: NodeView, places: IntArray) -> object:
@@ -97,6 +104,8 @@ def run_score(
         if overrides(plugin, "score"):
             return plugin.score(state, pod, nodes, feasible)
         return _score(plugin, state, pod, nodes, feasible)
+    except UnfinishedError:
+        raise
     except Exception as error:
 
         def again(view: NodeView, places: IntArray) -> IntArray:

@@ -7,13 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.selectors import is_valid_requirement, requirement_matches
+from arranger.api.selectors import is_valid_requirement, parse_int64, requirement_matches
 from arranger.api.types.core import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
-from arranger.cluster import ABSENT, BoolArray, NodeView
+from arranger.cluster import ABSENT, BoolArray, NodeTable, NodeView
 
-#: Requirements and values that a pod's node selector and node affinity may have. Each costs a look
-#: at all nodes, and all of them together must not keep other pods waiting.
-MAX_SIZE: Final = 8192
+#: Requirements, terms included, that a pod's node selector and node affinity may have: each costs a
+#: look at all nodes, and all of them together must not keep other pods waiting.
+MAX_REQUIREMENTS: Final = 1024
+#: Values of all requirements.
+MAX_VALUES: Final = 8192
 
 
 class NodeTerm:
@@ -58,15 +60,29 @@ def compile_terms(terms: Iterable[NodeSelectorTerm]) -> list[NodeTerm]:
 
 
 class RequiredNodeAffinity:
-    """Where a pod may run by its ``nodeSelector`` and its required node affinity."""
+    """Where a pod may run by its ``nodeSelector`` and its required node affinity.
+
+    What it says of all nodes is remembered until one changes.
+    """
 
     def __init__(self, pod: Pod) -> None:
+        #: The table, how often nodes had changed, and what held of all of them then.
+        self._known: tuple[NodeTable, int, BoolArray] | None = None
         self._labels = pod.spec.node_selector
         required = required_node_affinity(pod)
         self._terms = None if required is None else compile_terms(required.node_selector_terms)
 
     def mask(self, nodes: NodeView) -> BoolArray:
-        """Which nodes of the view the pod may run on."""
+        """Which nodes of the view the pod may run on; read only."""
+        table = nodes.table
+        if nodes.length != table.size or not isinstance(nodes.rows, slice):
+            return self._mask(nodes)
+        known = self._known
+        if known is None or known[0] is not table or known[1] != table.nodes_version:
+            known = self._known = table, table.nodes_version, self._mask(nodes)
+        return known[2]
+
+    def _mask(self, nodes: NodeView) -> BoolArray:
         selected = nodes.full_mask()
         for key, value in self._labels.items():
             wanted = nodes.table.label_values(key).find(value)
@@ -93,20 +109,30 @@ def required_node_affinity(pod: Pod) -> NodeSelector | None:
     return affinity.node_affinity.required_during_scheduling_ignored_during_execution
 
 
-def selector_size(pod: Pod) -> int:
-    """How many requirements and values a pod's node selector and node affinity have."""
+def too_large(pod: Pod) -> str:
+    """What a pod's node selector and node affinity have too much of; "" for nothing."""
     affinity = pod.spec.affinity
-    size = len(pod.spec.node_selector)
+    requirements, values = len(pod.spec.node_selector), 0
     if affinity is None or affinity.node_affinity is None:
-        return size
+        return _beyond(requirements, values)
     required = required_node_affinity(pod)
     preferred = affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
     terms = [*(required.node_selector_terms if required is not None else ())]
     terms += [each.preference for each in preferred]
     for term in terms:
-        size += 1 + sum(1 + len(each.values) for each in term.match_expressions)
-        size += sum(1 + len(each.values) for each in term.match_fields)
-    return size
+        both = (*term.match_expressions, *term.match_fields)
+        requirements += 1 + len(both)
+        values += sum(len(each.values) for each in both)
+    return _beyond(requirements, values)
+
+
+def _beyond(requirements: int, values: int) -> str:
+    counts = (("requirements", requirements, MAX_REQUIREMENTS), ("values", values, MAX_VALUES))
+    for what, count, most in counts:
+        if count > most:
+            have = f"node selector and affinity have {count} {what}"
+            return f"{have}, and at most {most} are looked at"
+    return ""
 
 
 def matches_any(terms: Iterable[NodeTerm], nodes: NodeView) -> BoolArray:
@@ -140,7 +166,10 @@ def _mask(requirement: Requirement, nodes: NodeView) -> BoolArray:
             listed[ABSENT] = False
             held = listed[column]
         return held if requirement.operator == "In" else ~held
+    bound = parse_int64(requirement.values[0])
+    if bound is None:
+        return nodes.empty_mask()
+    numbers, spelt = nodes.table.label_numbers(requirement.key)
     accepted = np.zeros(len(values) + 1, dtype=np.bool_)  # the last entry is ABSENT's
-    for value in np.unique(column).tolist():
-        accepted[value] = value != ABSENT and requirement_matches(requirement, values.values[value])
+    accepted[:-1] = spelt & (numbers > bound if requirement.operator == "Gt" else numbers < bound)
     return accepted[column]

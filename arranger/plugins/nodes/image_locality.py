@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,8 @@ MIN_THRESHOLD: Final = 23 * _MIB
 #: and above this many, per container, for no more.
 MAX_CONTAINER_THRESHOLD: Final = 1000 * _MIB
 
+#: Different images on nodes that are looked for; of a pod with more the first ones count.
+MAX_IMAGES: Final = 32
 #: No image counts for more bytes, whatever its node says.
 _MAX_SIZE: Final = 2**40
 
@@ -40,17 +43,17 @@ class ImageLocality(SpecOnlyPlugin):
         images += [v.image.reference for v in spec.volumes if v.image is not None]
         table = nodes.table
         present = np.zeros(table.size, dtype=np.int64)
-        found = False
-        for image in images:
-            holders = table.images.holders(normalized_image_name(image))
-            if holders:
-                found = True
-                spread = len(holders) / table.count
-                sizes = np.fromiter(holders.values(), dtype=np.float64, count=len(holders))
-                sizes = np.clip(sizes * spread, 0, _MAX_SIZE)
-                present[list(holders)] += sizes.astype(np.int64)
-        if not found:
+        counts = Counter(map(normalized_image_name, images))
+        held = [
+            (holders, n) for image, n in counts.items() if (holders := table.images.holders(image))
+        ]
+        if not held:
             return np.zeros(nodes.length, dtype=np.int64)
+        for holders, times in held[:MAX_IMAGES]:
+            spread = len(holders) / table.count
+            sizes = np.fromiter(holders.values(), dtype=np.float64, count=len(holders))
+            sizes = np.clip(sizes * spread, 0, _MAX_SIZE)
+            present[list(holders)] += times * sizes.astype(np.int64)
         most = MAX_CONTAINER_THRESHOLD * len(containers)
         span = most - MIN_THRESHOLD
         scores: IntArray = 100 * (present.clip(MIN_THRESHOLD, most) - MIN_THRESHOLD) // span

@@ -17,13 +17,12 @@ from arranger.framework.interface import DependsOn, PreFilterResult, SpecOnlyPlu
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import ArgsSection, PluginArgs
 from arranger.plugins.helpers.node_selectors import (
-    MAX_SIZE,
     NodeTerm,
     RequiredNodeAffinity,
     compile_terms,
     matches_any,
     required_node_affinity,
-    selector_size,
+    too_large,
 )
 from arranger.plugins.helpers.normalize_score import default_normalize_score
 
@@ -101,12 +100,8 @@ class NodeAffinity(SpecOnlyPlugin):
         self, state: CycleState, pod: PodInfo, cluster: Cluster
     ) -> PreFilterResult | Status | None:
         """Skip pods that select nothing; name the nodes if every term names some."""
-        if (size := selector_size(pod.pod)) > MAX_SIZE:
-            return self.reject(
-                f"node selector and affinity have {size} requirements and values, "
-                f"and at most {MAX_SIZE} are looked at",
-                resolvable=False,
-            )
+        if why := too_large(pod.pod):
+            return self.reject(why, resolvable=False)
         required = required_node_affinity(pod.pod)
         if required is None and self._added is None and not pod.pod.spec.node_selector:
             return SKIP
@@ -172,7 +167,7 @@ class NodeAffinity(SpecOnlyPlugin):
         return required
 
     def _now_matches(self, pod: PodInfo, event: ClusterEvent) -> bool:
-        if event.node is None or selector_size(pod.pod) > MAX_SIZE:
+        if event.node is None or too_large(pod.pod):
             return False
         if self._added is not None and not any(term.matches(event.node) for term in self._added):
             return False

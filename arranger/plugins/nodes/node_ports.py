@@ -8,11 +8,14 @@ from typing import Final
 import numpy as np
 
 from arranger.cluster import Cluster, NodeView
-from arranger.cluster.pod_info import ANY_ADDRESS, HostPort, PodInfo, host_ports
+from arranger.cluster.exclusive_uses import ANY_ADDRESS, HostPort
+from arranger.cluster.pod_info import PodInfo, host_ports
 from arranger.framework import ActionType, ClusterEvent, FilterResult, QueueingHint, Rejection
 from arranger.framework.interface import DependsOn, SpecOnlyPlugin
 from arranger.framework.status import SKIP, CycleState, Status
 
+#: Host ports of one pod that are looked at.
+MAX_PORTS: Final = 512
 REASON: Final = Rejection(("node(s) didn't have free ports for the requested pod ports",))
 
 
@@ -44,16 +47,18 @@ class NodePorts(SpecOnlyPlugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Skip pods without host ports."""
+        if len(pod.ports) > MAX_PORTS:
+            why = f"pod has {len(pod.ports)} host ports, and at most {MAX_PORTS} are looked at"
+            return self.reject(why, resolvable=False)
         return None if pod.ports else SKIP
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes where all wanted ports are free."""
-        passes = nodes.full_mask()
         table = nodes.table
-        rows = nodes.row_numbers()
-        places: Iterable[int] = range(nodes.length)
-        if nodes.length > len(table.port_rows):
-            places = np.flatnonzero(np.isin(rows, list(table.port_rows))).tolist()
-        for place in places:
-            passes[place] = not ports_conflict(pod.ports, table.ports[rows[place]])
-        return FilterResult(passes, REASON)
+        if nodes.length == 1:
+            in_use = table.ports.on_row(int(nodes.row_numbers()[0]))
+            return FilterResult(np.array([not ports_conflict(pod.ports, in_use)]), REASON)
+        free = np.ones(table.size, dtype=np.bool_)
+        for rows in table.ports.rows_with_conflicts(pod.ports):
+            free[np.fromiter(rows, dtype=np.int64, count=len(rows))] = False
+        return FilterResult(free[nodes.rows], REASON)

@@ -283,7 +283,10 @@ def _matching_pod_counts(cluster: Cluster, terms: Sequence[AffinityTerm]) -> Int
         namespaces = frozenset.intersection(*(term.namespaces for term in terms))
     tests = [_matcher(term) for term in terms]
     counts = cluster.selector_counts.get(
-        ("affinity", tuple(terms)), namespaces, lambda pod: all(test(pod) for test in tests)
+        ("affinity", tuple(terms)),
+        namespaces,
+        lambda pod: all(test(pod) for test in tests),
+        cost=sum(1 + term.selector.size // 4 for term in terms),
     )
     return counts.by_row()
 

@@ -18,6 +18,7 @@ from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, Queu
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import ArgsSection, PluginArgs
+from arranger.plugins.helpers.node_selectors import RequiredNodeAffinity, too_large
 from arranger.plugins.topology.spread_constraints import (
     HOSTNAME,
     ZONE,
@@ -72,6 +73,7 @@ class _PreFilterState:
     """What is worked out once for a class of pods, and what for its present attempt.
 
     Attributes:
+        affinity: the pod's selection of nodes.
         hard, soft: the constraints, DoNotSchedule and ScheduleAnyway.
         require_all_topologies: whether a node without one of the soft keys gets no points.
         sums: for each hard constraint, how many pods are in each domain.
@@ -81,6 +83,7 @@ class _PreFilterState:
     """
 
     cluster: Cluster
+    affinity: RequiredNodeAffinity
     hard: list[SpreadConstraint]
     soft: list[SpreadConstraint]
     require_all_topologies: bool
@@ -114,7 +117,8 @@ class PodTopologySpread(Plugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Count the pods of every domain; skip pods without hard constraints."""
         data: _PreFilterState | None = state.get(self.name)
-        if data is None and (why := _too_much(pod.pod.spec.topology_spread_constraints)):
+        constraints = pod.pod.spec.topology_spread_constraints
+        if data is None and (why := _too_much(constraints) or too_large(pod.pod)):
             return self.reject(why, resolvable=False)
         if data is None:
             data = state[self.name] = self._new_state(pod.pod, cluster)
@@ -123,7 +127,10 @@ class PodTopologySpread(Plugin):
         if not all(sums.is_current for sums in data.sums) or not data.sums:
             nodes = NodeView(cluster.table)
             complete = has_all_keys(data.hard, nodes)
-            masks = [complete & c.match_node_inclusion_policies(pod.pod, nodes) for c in data.hard]
+            masks = [
+                complete & c.match_node_inclusion_policies(pod.pod, data.affinity, nodes)
+                for c in data.hard
+            ]
             pairs = zip(data.hard, masks, strict=True)
             data.sums = [TopologyCounts(cluster.table, c.key, mask) for c, mask in pairs]
         data.remaining_skew = [
@@ -162,7 +169,7 @@ class PodTopologySpread(Plugin):
         data.ignored_nodes = ~complete
         candidates = feasible & complete
         data.soft_counts = [
-            _soft_counts(c, pod.pod, nodes, data.cluster, complete, candidates) for c in data.soft
+            _soft_counts(c, pod.pod, nodes, data, complete, candidates) for c in data.soft
         ]
         return None
 
@@ -198,7 +205,7 @@ class PodTopologySpread(Plugin):
             for when in ("DoNotSchedule", "ScheduleAnyway")
         )
         require_all = bool(own) or not self._system
-        return _PreFilterState(cluster, hard, soft, require_all)
+        return _PreFilterState(cluster, RequiredNodeAffinity(pod), hard, soft, require_all)
 
     def _default_constraints(self, pod: Pod, cluster: Cluster) -> list[TopologySpreadConstraint]:
         selectors = default_selector(pod, cluster.objects)
@@ -297,17 +304,18 @@ def _soft_counts(
     constraint: SpreadConstraint,
     pod: Pod,
     nodes: NodeView,
-    cluster: Cluster,
+    data: _PreFilterState,
     complete: BoolArray,
     candidates: BoolArray,
 ) -> tuple[IntArray, float]:
     """(domain → pods, weight of a pod); for hosts, row → pods."""
-    counts = constraint.pods(cluster.selector_counts, pod.metadata.namespace).by_row()
+    counts = constraint.pods(data.cluster.selector_counts, pod.metadata.namespace).by_row()
     if constraint.key == HOSTNAME:
         # As upstream, whatever the inclusion policies say.
         return counts, log(np.count_nonzero(candidates) + 2)
     ids = nodes.label(constraint.key)
     size = len(np.unique(ids[candidates]))  # no label at all is a domain of its own
-    among = complete & constraint.match_node_inclusion_policies(pod, nodes) & (ids != ABSENT)
+    policies = constraint.match_node_inclusion_policies(pod, data.affinity, nodes)
+    among = complete & policies & (ids != ABSENT)
     pods = sum_by_domain(ids, counts, among, len(nodes.table.label_values(constraint.key)))
     return np.append(pods, 0), log(size + 2)

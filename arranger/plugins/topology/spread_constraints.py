@@ -52,13 +52,19 @@ class SpreadConstraint:
 
         if selector.empty:  # upstream counts nothing for a selector that selects everything
             return counts.get("no pods", frozenset(), matches)
-        return counts.get(("spread", self.selector_key), frozenset({namespace}), matches)
+        key, cost = ("spread", self.selector_key), 1 + selector.size // 4
+        return counts.get(key, frozenset({namespace}), matches, cost)
 
-    def match_node_inclusion_policies(self, pod: Pod, nodes: NodeView) -> BoolArray:
-        """Which nodes count by ``nodeAffinityPolicy`` and ``nodeTaintsPolicy``."""
+    def match_node_inclusion_policies(
+        self, pod: Pod, affinity: RequiredNodeAffinity, nodes: NodeView
+    ) -> BoolArray:
+        """Which nodes count by ``nodeAffinityPolicy`` and ``nodeTaintsPolicy``.
+
+        ``affinity`` is the pod's own.
+        """
         matched = nodes.alive.copy()
         if self.honor_affinity:
-            matched &= RequiredNodeAffinity(pod).mask(nodes)
+            matched &= affinity.mask(nodes)
         if self.honor_taints:
             matched &= _tolerated(pod, nodes)
         return matched

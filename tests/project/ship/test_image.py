@@ -125,7 +125,7 @@ def test_the_image_can_be_built_and_runs_every_first_command_in_an_empty_folder(
         assert output_of("arranger", "version").startswith(f"arranger {__version__} ")
         simulated = output_of("arranger", "simulate", "-f", "examples/demo", "-o", "json")
         placements = {p["pod"]: p["node"] for p in json.loads(simulated)["placements"]}
-        assert placements["default/trainer"] == "gpu-1"
+        assert placements["default/alarm"] == "edge-1"
         file = "examples/snapshot.yaml"
         explained = output_of("arranger", "explain", "--snapshot", file, "-o", "json")
         feasible = {v["pod"]: v["feasible"] for v in json.loads(explained)["verdicts"]}
@@ -133,5 +133,5 @@ def test_the_image_can_be_built_and_runs_every_first_command_in_an_empty_folder(
 
         shown, _ = demo.communicate(timeout=100)
     assert demo.returncode == 0, shown
-    assert re.search(r"gpu-1 .*default/trainer ", shown), shown
+    assert re.search(r"edge-1 .*default/alarm", shown), shown
     assert list(empty.iterdir()) == []

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 from tests.paths import REPO
 
 
-def test_the_demo_ends_by_itself_and_shows_what_happened() -> None:
+def test_the_demo_ends_by_itself_and_shows_the_whole_mission() -> None:
+    """A gang that waits, a tide, a preemption, a TYJob, why a pod stays, and where to look."""
     done = subprocess.run(
         [sys.executable, "-m", "arranger.cli.main", "demo"],
         cwd=REPO,
@@ -18,8 +20,20 @@ def test_the_demo_ends_by_itself_and_shows_what_happened() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "TYJob default/average Succeeded" in done.stdout
-    placed = done.stdout.split("pods placed")[-1]
-    for pod in ("web", "trainer", "second-trainer", "red-0", "blue-2"):
-        assert f"default/{pod}" in placed
-    assert "too-big" in placed
+    happened, _, result = done.stdout.partition("pods placed")
+    lines = [line.split(maxsplit=1)[1] for line in happened.splitlines() if ":" in line[:9]]
+    gangs = [line for line in lines if "Job default/red" in line or "Job default/blue" in line]
+    words = [line.split()[0] for line in gangs if line.startswith(("Bound", "Complete"))]
+    assert words in (
+        ["Bound", "Complete", "Bound", "Complete"],
+        ["Bound", "Bound", "Complete", "Complete"],
+    ), "one gang after the other"
+    assert any(re.match(r"Evicted +(2 pods of Job|Pod) default/training", line) for line in lines)
+    assert any(re.match(r"Evicted +Pod default/reports-", line) for line in lines)
+    assert any(re.match(r"Bound +Pod default/alarm +edge-1", line) for line in lines)
+    assert any(re.match(r"Succeeded +TYJob default/average", line) for line in lines)
+    assert any(re.match(r"Complete +Job default/training", line) for line in lines)
+    assert "queue inference" in result, "for whom training was evicted"
+    assert "pod default/too-big" in result
+    assert "would help" in result
+    assert "arranger ui --kubeconfig" in happened

@@ -23,16 +23,22 @@ def test_the_demo_places_what_fits_and_says_why_the_rest_waits() -> None:
     outcome = json.loads(output)
     nodes = {p["pod"]: p["node"] for p in outcome["placements"]}
     assert nodes["default/web"] in ("cpu-1", "cpu-2")
-    # They do not fit together: the second ran when the first had ended.
-    assert nodes["default/trainer"] == nodes["default/second-trainer"] == "gpu-1"
-    assert outcome["virtualSeconds"] >= 10
-    reasons = {p["pod"]: p["reason"] for p in outcome["pending"]}
-    assert reasons["default/too-big"].startswith("0/3 nodes are available:")
-    assert "scheduling gates" in reasons["default/gated"]
+    assert nodes["default/alarm"] == "edge-1"
+    bound = [h["at"] for h in outcome["timeline"] if (h["what"], h["kind"]) == ("Bound", "Pod")]
+    assert bound == sorted(bound)
+    # The gangs do not fit beside each other: the second ran when the first had ended.
+    ends = [h["at"] for h in outcome["timeline"] if (h["what"], h["kind"]) == ("Complete", "Job")]
+    assert len(ends) == 3
+    assert ends[1] >= 12
+    evicted = {e["pod"].partition("-")[0] for e in outcome["evictions"]}
+    assert evicted == {"default/training", "default/reports"}
+    (waiting,) = outcome["pending"]
+    assert waiting["pod"] == "default/too-big"
+    assert waiting["reason"].startswith("0/4 nodes are available:")
     assert {"Scheduled", "FailedScheduling"} <= {e["reason"] for e in outcome["events"]}
     assert outcome["stages"] == {"default/average": "Succeeded"}
     assert outcome["endReason"] == "Standstill"
-    assert outcome["end"].endswith("and 2 pods wait")
+    assert outcome["end"].endswith("and 1 pod waits")
 
 
 def test_equal_seeds_give_equal_runs() -> None:

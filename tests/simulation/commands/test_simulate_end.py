@@ -76,16 +76,14 @@ def test_the_bound_on_time_says_what_still_moves() -> None:
     found = run(NODE, looping(), max_seconds=7200.0)
     assert found.end_reason == "TimeLimit"
     assert found.end is not None
-    assert found.end.startswith("stopped at the bound of 2h (--max-time)")
+    assert found.end.startswith("stopped at the bound of 2h (--for)")
     assert "what still moved: ReplicaSet default/deployment-" in found.end
 
 
 def test_the_bound_on_time_with_pods_that_only_run() -> None:
     long = {"arranger.io__run_seconds": "1000000"}
     found = run(NODE, a_pod("p", **long), max_seconds=86_400.0)
-    expected = (
-        "stopped at the bound of 24h (--max-time), no pod waits; some pods would have run longer"
-    )
+    expected = "stopped at the bound of 24h (--for), no pod waits; some pods would have run longer"
     assert found.end == expected
 
 
@@ -124,7 +122,7 @@ def test_a_pod_that_lacks_quota_of_both_of_its_cards() -> None:
 def test_the_bound_can_be_given(tmp_path: Path) -> None:
     code, output = run_command(tmp_path, NODE, looping(), options=("--max-time", "1.5h"))
     assert code == 0, output
-    assert output.splitlines()[-1].startswith("stopped at the bound of 90m (--max-time), ")
+    assert output.splitlines()[-1].startswith("stopped at the bound of 90m (--for), ")
 
 
 @pytest.mark.parametrize("odd", ["", "soon", "5", "0s", "-1h", "1w", "1e9d", "99999999999d"])

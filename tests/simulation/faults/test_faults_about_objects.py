@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from tests import devices, storage
-from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_pod_group
+from tests.builders import NodeBuilder, PodBuilder, StoredBuilder, a_node, a_pod, a_pod_group
+from tests.builders.workloads import kubeflow_pods, replicas
 from tests.faults.callables import Callee, Fault, recorded
 from tests.faults.sampling import sample
 from tests.queueing import a_queue_manifest
@@ -27,6 +28,7 @@ from tests.simulation.harnesses.kubelets import running_kubelets
 from tests.simulation.harnesses.preemption import with_priority
 from tests.simulation.harnesses.simulation import MERGE, VIRTUAL_TIME, Object, SimulationHarness
 from tests.simulation.harnesses.volumes import VolumeHarness
+from tests.simulation.harnesses.workloads import definition_of
 
 pytestmark = VIRTUAL_TIME
 
@@ -40,12 +42,13 @@ class Victim:
 
     Attributes:
         path: where it is edited in the end.
+        others: objects without which nobody would look at it.
     """
 
     manifest: Callable[[], Object]
     path: str
     pods: Callable[[], list[PodBuilder]] = list
-    claims: Callable[[], list[storage.ClaimBuilder]] = list
+    others: Callable[[], list[StoredBuilder | NodeBuilder]] = list
 
 
 def _small_node(name: str) -> NodeBuilder:
@@ -75,6 +78,25 @@ def _user(name: str = "user") -> PodBuilder:
     return a_pod(name).needs(cpu=1)
 
 
+def _named_victim(builder: StoredBuilder) -> StoredBuilder:
+    return builder._set("metadata", name="victim")
+
+
+def _space() -> StoredBuilder:
+    return _named_victim(storage.space_in("z", "10Gi", of="spacious"))._set(
+        "metadata", namespace="default"
+    )
+
+
+def _attached_volume() -> list[StoredBuilder | NodeBuilder]:
+    claim = storage.a_claim("attached", of="csi").bound_to("volume")
+    volume = storage.a_volume("volume", of="csi").served_by(storage.DRIVER, "h").held_by("attached")
+    return [storage.a_class("csi"), volume, claim]
+
+
+_OWNER = replicas("PyTorchJob", "victim", Worker=2)
+
+
 VICTIMS = {
     "a node": Victim(
         lambda: _plain(_small_node("victim")),
@@ -94,6 +116,37 @@ VICTIMS = {
         lambda: [_user().with_claim("of-victim")],
         lambda: [storage.a_claim("of-victim", of="victim")],
     ),
+    "the drivers of a node": Victim(
+        lambda: _plain(storage.a_csi_node("victim", csi_example_com=3)),
+        "/apis/storage.k8s.io/v1/csinodes/victim",
+        lambda: [_user().with_claim("attached")],
+        lambda: [_small_node("victim"), *_attached_volume()],
+    ),
+    "a driver of volumes": Victim(
+        lambda: _plain(storage.a_driver("victim")),
+        "/apis/storage.k8s.io/v1/csidrivers/victim",
+        lambda: [_user().with_claim("of-victim")],
+        lambda: [
+            storage.a_class("by-victim", by="victim"),
+            storage.a_claim("of-victim", of="by-victim"),
+        ],
+    ),
+    "the space of a driver": Victim(
+        lambda: _plain(_space()),
+        "/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities/victim",
+        lambda: [_user().with_claim("of-spacious")],
+        lambda: [
+            storage.a_driver(counts_space=True),
+            storage.a_class("spacious"),
+            storage.a_claim("of-spacious", of="spacious"),
+        ],
+    ),
+    "an attachment of a volume": Victim(
+        lambda: _plain(_named_victim(storage.attached("volume", "n0"))),
+        "/apis/storage.k8s.io/v1/volumeattachments/victim",
+        lambda: [_user().with_claim("attached")],
+        lambda: [storage.a_csi_node("n0", csi_example_com=3), *_attached_volume()],
+    ),
     "a slice of devices": Victim(
         lambda: _plain(devices.a_slice("n0", "a", "b", name="victim")),
         "/apis/resource.k8s.io/v1/resourceslices/victim",
@@ -102,6 +155,12 @@ VICTIMS = {
         lambda: _plain(devices.a_claim("victim").asks()),
         "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/victim",
         lambda: [devices.claiming(_user(), "victim")],
+    ),
+    "a class of devices": Victim(
+        lambda: _plain(devices.a_device_class("victim")),
+        "/apis/resource.k8s.io/v1/deviceclasses/victim",
+        lambda: [devices.claiming(_user(), "of-victim")],
+        lambda: [devices.a_claim("of-victim").asks(of="victim")],
     ),
     "a disruption budget": Victim(
         _budget, "/apis/policy/v1/namespaces/default/poddisruptionbudgets/victim"
@@ -117,6 +176,11 @@ VICTIMS = {
         "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/podgroups/victim",
         lambda: of_pod_group("victim", 2),
     ),
+    "an owner of pods": Victim(
+        lambda: _plain(_OWNER),
+        "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs/victim",
+        lambda: kubeflow_pods(_OWNER, Worker=2),
+    ),
 }
 
 
@@ -131,7 +195,7 @@ class World:
 
     def _set_up(self) -> None:
         sim = self.sim
-        for definition in DEFINITIONS:
+        for definition in (*DEFINITIONS, definition_of("PyTorchJob")):
             sim.cluster.create(definition)
         head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
         for value in (0, 9):
@@ -140,7 +204,7 @@ class World:
             *(_small_node(f"n{n}") for n in range(NODES)),
             a_node("big").offers(cpu=4, pods=20).labelled(disk="big"),
             storage.a_class("hand", by="kubernetes.io/no-provisioner"),
-            *self.victim.claims(),
+            *self.victim.others(),
             devices.a_device_class(),
             *(devices.a_slice(f"n{n}", "a", "b") for n in range(1, NODES)),
         )
@@ -149,7 +213,7 @@ class World:
             sim.create(storage.a_volume(f"spare-{name}", of="hand"))
             sim.create(devices.a_claim(f"cards-{name}").asks())
         sim.cluster.create(a_queue_manifest("q", weight=1))
-        sim.cluster.create(self.victim.manifest())
+        self._uid = sim.cluster.create(self.victim.manifest())["metadata"]["uid"]
         low = a_pod("low").needs(cpu=4).on("big").labelled(app="low")
         sim.create(*with_priority(0, low.with_spec(terminationGracePeriodSeconds=0)))
         self._create(a_pod("early").needs(cpu=1))
@@ -180,10 +244,17 @@ class World:
         self.sim.create(*(pod.selects(disk="small") for pod in pods))
         self.others += [pod.manifest()["metadata"]["name"] for pod in pods]
 
+    def _of_victim(self, pod: PodBuilder) -> PodBuilder:
+        """A pod of an owner that the server has given its uid."""
+        owners = pod.manifest()["metadata"].get("ownerReferences")
+        if not owners:
+            return pod
+        return pod._set("metadata", ownerReferences=[{**owners[0], "uid": self._uid}])
+
     async def _happen(self) -> None:
         sim = self.sim
         await asyncio.sleep(1)
-        sim.create(*self.victim.pods())
+        sim.create(*map(self._of_victim, self.victim.pods()))
         self._create(a_pod("lone-1").needs(cpu=1), *members("g", 3))
         near = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "disk"}
         near |= {"namespaceSelector": {"matchLabels": {"team": "a"}}}

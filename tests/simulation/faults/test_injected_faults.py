@@ -38,10 +38,12 @@ class Victim:
     Attributes:
         pods: it is ``victim``; those that wait with it suffer with it.
         bound: whether it is on a node from the beginning.
+        needed: whether those of its gang wait with it; if not, they must be placed without it.
     """
 
     pods: Callable[[], list[PodBuilder]]
     bound: bool = False
+    needed: bool = True
 
 
 def strict_gang() -> list[PodBuilder]:
@@ -51,6 +53,11 @@ def strict_gang() -> list[PodBuilder]:
 
 def holding_gang() -> list[PodBuilder]:
     one, *others = members("v", 3, mode="NonStrict")
+    return [_named(one, "victim"), *others]
+
+
+def gang_with_one_to_spare() -> list[PodBuilder]:
+    one, *others = members("v", 3, 2)
     return [_named(one, "victim"), *others]
 
 
@@ -66,6 +73,7 @@ VICTIMS = {
     "a pod that fits nowhere": Victim(lambda: [a_pod("victim").needs(cpu=4).selects(disk="none")]),
     "a member of a gang": Victim(strict_gang),
     "a member of a gang that holds nodes": Victim(holding_gang),
+    "a member that its gang can do without": Victim(gang_with_one_to_spare, needed=False),
     "a pod on a node": Victim(lambda: [a_pod("victim").needs(cpu=1).on("n0")], bound=True),
     "a pod on a node that others avoid": Victim(
         lambda: [a_pod("victim").needs(cpu=1).apart("zone", {"app": "a"}).on("n0")], bound=True
@@ -138,6 +146,8 @@ class FaultyWorld:
         await asyncio.sleep(1)
         if not self.victim.bound:
             sim.create(*self.victim.pods())
+        if not self.victim.needed:
+            self.others += [pod.manifest()["metadata"]["name"] for pod in self.victim.pods()[1:]]
         self._create(a_pod("lone-1").needs(cpu=1), *members("g", 3))
         await asyncio.sleep(1)
         sim.patch("node", "n1", {"metadata": {"labels": {"zone": "a"}}})

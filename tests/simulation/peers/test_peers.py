@@ -14,8 +14,8 @@ import pytest
 from arranger.cli.simulation import simulate as simulation
 from arranger.cli.simulation.manifests import read_manifests
 from arranger.daemon.config.schema import Config
-from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.storage.store import Change
+from tests.simulation.harnesses.judged_command import judged_simulations
 
 HERE = Path(__file__).parent
 Manifests = list[tuple[str, dict[str, Any]]]
@@ -57,14 +57,9 @@ def _is_leaving(change: Change) -> bool:
 def play(manifests: Manifests, monkeypatch: pytest.MonkeyPatch) -> Writes:
     """What is written while manifests are scheduled."""
     writes = Writes()
-
-    def watched(**how: object) -> EmbeddedCluster:
-        cluster = EmbeddedCluster(**how)  # type: ignore[arg-type]
-        cluster.store.subscribe(writes.note)
-        return cluster
-
-    monkeypatch.setattr(simulation, "EmbeddedCluster", watched)
-    simulation.simulate(manifests, Config(), seed=1)
+    with judged_simulations(monkeypatch, writes.note) as traces:
+        simulation.simulate(manifests, Config(), seed=1)
+    assert any(trace.specification.world.objects for trace in traces), "it was watched"
     return writes
 
 

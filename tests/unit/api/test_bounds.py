@@ -67,7 +67,7 @@ TAKEN: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "the largest exponent below zero": (value, f"1e-{str(MAX_INT64).zfill(40)}", 1),
     "an exponent of minus zero": (value, f"7e-{'0' * 40}", 7),
     "less than a billionth, rounded up": (parse_quantity, "0.0000000001", Decimal("1e-9")),
-    "less than nothing, rounded up": (parse_quantity, "-0.0000000019", Decimal("-1e-9")),
+    "less than nothing, rounded away from it": (parse_quantity, "-0.0000000019", Decimal("-2e-9")),
     "JSON as long as may be": (
         lambda text: len(parse_json(text)),
         '"' + "a" * (MAX_LENGTH - 2) + '"',

@@ -32,9 +32,13 @@ CASES: dict[str, tuple[RawQuantity, int, int]] = {
     "a leading point": (".5", 1, 500),
     "a trailing point": ("5.", 5, 5000),
     "a sign": ("+2", 2, 2000),
-    "below zero rounds towards zero": ("-100m", 0, -100),
+    "below zero rounds away from zero": ("-100m", -1, -100),
     "too large is the largest there is": ("100Ei", 2**63 - 1, 2**63 - 1),
     "milli overflows before the whole does": ("16Pi", 2**54, 2**63 - 1),
+    "a suffix alone is nothing": ("m", 0, 0),
+    "an exponent alone is nothing": ("e3", 0, 0),
+    "a sign alone is nothing": ("-", 0, 0),
+    "a point alone is nothing": (".", 0, 0),
     "an exponent of a million": ("1e1000000", LARGEST, LARGEST),
     "the same below zero": ("-1e1000000", -LARGEST, -LARGEST),
     "the largest exponent there is": (f"1e{LARGEST}", LARGEST, LARGEST),
@@ -57,7 +61,23 @@ def test_reads(case: tuple[RawQuantity, int, int]) -> None:
     assert milli_value(text) == thousandths
 
 
-WRONG = ["", "abc", "1 Gi", "1gi", "1KiB", "--1", "1e", "٣", "1_000", "m", "inf", "nan", "-inf"]
+WRONG = [
+    "",
+    "abc",
+    "1 Gi",
+    "1gi",
+    "1KiB",
+    "--1",
+    "1e",
+    "٣",
+    "1_000",
+    "mm",
+    "..",
+    "e",
+    "inf",
+    "nan",
+    "-inf",
+]
 
 
 @pytest.mark.parametrize("text", [*WRONG, f"1e{2**63}", "1" * 10**6 + "x"], ids=lambda t: t[:25])

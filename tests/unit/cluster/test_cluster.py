@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from arranger.api.quantity import QuantityError
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import CPU, PODS
+from arranger.cluster.exclusive_uses import DiskUses, HostPorts
 from arranger.cluster.pod_info import PodInfo
 from tests.builders import NodeBuilder, a_cluster, a_node, a_pod
 
@@ -238,8 +239,7 @@ def _state(cluster: Cluster) -> dict[str, Any]:
     return {
         "requested": table.requested.tolist(),
         "non zero": table.nonzero_requested.tolist(),
-        "ports": [dict(ports) for ports in table.ports],
-        "port rows": dict(table.port_rows),
+        "ports": [dict(table.ports.on_row(row)) for row in range(table.size)],
         "pods": [list(pods) for pods in table.pods],
         "by namespace": {ns: dict(rows) for ns, rows in table.pods_by_namespace.items()},
         "affinity": {name: dict(terms.rows) for name, terms in vars(table.affinity).items()},
@@ -260,5 +260,6 @@ def test_when_all_objects_are_gone_nothing_is_kept() -> None:
     cluster.check_consistent()
     table = cluster.table
     assert (len(cluster), cluster._unknown_node_pods, table.index) == (0, {}, {})
-    assert (len(table.images), table.port_rows, table.pods_by_namespace) == (0, {}, {})
+    assert (len(table.images), table.pods_by_namespace) == (0, {})
+    assert (table.ports, table.disks) == (HostPorts(), DiskUses())
     assert not table.affinity

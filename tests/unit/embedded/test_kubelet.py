@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,7 +14,7 @@ import pytest_asyncio
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
-from arranger.kube.client.transport import Request
+from arranger.kube.client.transport import MERGE_PATCH, Request
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 
@@ -57,6 +58,19 @@ async def test_a_bound_pod_runs_and_goes_on_for_ever(cluster: EmbeddedCluster) -
     assert phase(cluster) == "Running"
     await asyncio.sleep(86400)
     assert phase(cluster) == "Running"
+
+
+async def test_what_others_have_said_of_a_pod_stays_beside_its_own_conditions(
+    cluster: EmbeddedCluster,
+) -> None:
+    a_bound_pod(cluster)
+    said = {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    body = json.dumps({"status": said}).encode()
+    patch = Request("PATCH", f"{PATH}/status", body=body, content_type=MERGE_PATCH)
+    assert cluster.handle(patch).status == 200
+    await asyncio.sleep(1)
+    types = {c["type"] for c in cluster.objects("pods")[0]["status"]["conditions"]}
+    assert {"DisruptionTarget", "Ready"} <= types
 
 
 @pytest.mark.parametrize(("code", "end"), [("0", "Succeeded"), ("3", "Failed")])

@@ -159,3 +159,38 @@ def test_a_gang_that_is_held_back_waits_for_no_node() -> None:
         ("2 of 3 are there",),
         GANG,
     )
+
+
+def test_a_loss_in_an_attempt_whose_losses_were_forgotten_breaks_it_still() -> None:
+    entity = QueuedEntity.from_pod(queued(a_pod("p")))
+    entity.count_loss()
+    entity.forget_losses()
+    entity.count_loss()
+    assert (entity.broken_attempts, entity.losses) == (1, 0)
+
+
+def test_the_first_by_priority_stands_for_all_however_many_have_come_and_gone() -> None:
+    first, second = queued(a_pod("b").with_priority(5)), queued(a_pod("c").with_priority(5))
+    entity = a_gang_of(queued(a_pod("a")), second, first)
+    for n in range(300):
+        passing = queued(a_pod(f"x{n}").with_priority(n % 5))
+        entity.add_member(passing)
+        entity.remove_member(passing)
+    assert entity.representative is first
+    entity.remove_member(first)
+    assert entity.representative is second
+
+
+def test_the_order_of_a_queue_is_told_when_the_pod_was_made_and_when_it_came() -> None:
+    member = queued(a_pod("p").created("1970-01-01T00:00:50Z"), now=60.0)
+    asked = QueuedEntity.from_pod(member).sort_input(lambda entity: len(entity.key))
+    assert (asked.created, asked.queued_at, asked.name) == (50.0, 60.0, "default/p")
+    assert asked.job_share() == len(member.uid)
+
+
+def test_a_gang_counts_from_the_first_that_was_made_of_it() -> None:
+    entity = a_gang_of(queued(a_pod("p").created("1970-01-01T00:00:50Z")))
+    assert entity.sort_input(lambda _: 0.0).created == 50.0
+    entity.gang_group.gangs[0].created_at = 40.0
+    asked = entity.sort_input(lambda _: 0.0)
+    assert (asked.created, asked.name) == (40.0, "default/g")

@@ -33,6 +33,16 @@ def test_a_pod_that_is_unknown_is_gone_already(known: RegistryHarness) -> None:
     assert known.see_gone(a_pod()) == known.bound(a_pod()) == set()
 
 
+def test_a_pod_group_that_is_unknown_is_gone_already(known: RegistryHarness) -> None:
+    assert known.undefine("g") == set()
+
+
+def test_the_members_of_a_gang_are_told_by_its_name(known: RegistryHarness) -> None:
+    known.see(*gang("g", 2, 2))
+    assert list(known.registry.members_of("default/g")) == [uid_of(p) for p in gang("g", 2)]
+    assert not list(known.registry.members_of("default/h"))
+
+
 def test_a_pod_may_leave_its_gang_for_another_and_for_none(known: RegistryHarness) -> None:
     pods = gang("g", 2, 2)
     known.see(*pods)
@@ -56,6 +66,21 @@ def test_the_newest_edit_speaks_for_the_gang(known: RegistryHarness) -> None:
     assert known.gang().minimum == 5
     known.see_gone(one)
     assert known.gang().minimum == 2, "who is gone says nothing any more"
+
+
+def test_an_edit_of_something_else_does_not_make_a_pod_speak_for_the_gang(
+    known: RegistryHarness,
+) -> None:
+    one, two = gang("g", 2, 2)
+    known.see(one, two)
+    known.see(two.in_gang("g", 5))
+    known.see(one.in_gang("g", 2, timeout="true"))
+    assert known.gang().minimum == 5
+
+
+def test_who_adds_nothing_to_what_others_say_wakes_nobody(known: RegistryHarness) -> None:
+    known.see(*gang("g", 2, 2))
+    assert known.see(a_pod("g-2").in_gang("g")) == set()
 
 
 def test_a_gang_is_as_old_as_its_oldest_part(known: RegistryHarness) -> None:
@@ -83,6 +108,15 @@ def test_members_counted_by_standing_and_bundle(known: RegistryHarness) -> None:
     assert count(MemberState.PENDING, "ps") == 1, "it has another role now"
     known.see(ps.on("n").in_phase("Failed"))
     assert known.gang().missing_members({}) == {"ps": 1, "worker": 1}
+
+
+def test_members_whose_bindings_are_on_their_way_count_for_their_role_alone(
+    known: RegistryHarness,
+) -> None:
+    ps = [a_pod(f"ps{n}").in_bundle("g", "ps", 1) for n in range(2)]
+    known.see(*ps, a_pod("w").in_bundle("g", "worker", 1))
+    known.registry.mark_binding(map(uid_of, ps))
+    assert known.gang().missing_members({}) == {"worker": 1}
 
 
 def test_a_binding_is_believed_before_the_watch_shows_it_and_against_older_news(
@@ -271,3 +305,15 @@ def test_a_group_is_satisfied_when_all_of_its_gangs_are(known: RegistryHarness) 
     assert known.bound(b) == {"default/a", "other/b"}
     assert known.gang("default/a").satisfied
     assert known.registry.group_of(known.gang("other/b")).schedules_individually
+
+
+def test_a_gang_whose_last_member_with_a_node_leaves_it_must_be_placed_as_a_whole_again(
+    known: RegistryHarness,
+) -> None:
+    done, *others = gang("g", 3, 2)
+    known.see(done.on("n").in_phase("Succeeded"), *(pod.on("n") for pod in others))
+    assert known.gang().satisfied
+    known.see(a_pod("g-1").in_gang("h", 1).on("n"))
+    assert known.gang().satisfied, "one of it still has its node"
+    known.see(a_pod("g-2").in_gang("h", 1).on("n"))
+    assert not known.gang().satisfied

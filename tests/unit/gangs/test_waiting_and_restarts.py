@@ -317,3 +317,16 @@ def test_a_gang_whose_pod_group_is_gone_has_ended_well_if_any_pod_has(
         known.recall("default/g")
     known.registry.initial_sync_done()
     assert known.gang().satisfied == before.gang().satisfied == ("Succeeded" in phases)
+
+
+def test_a_gang_that_was_satisfied_is_so_after_a_restart_while_its_partner_runs(
+    known: RegistryHarness,
+) -> None:
+    a, b = member("a", TWO), member("b", TWO, "other")
+    known.see(a, b)
+    known.recall("other/b")
+    known.see(a.on("n"))
+    assert not known.gang("other/b").satisfied
+    assert known.registry.initial_sync_done() == {"default/a", "other/b"}
+    assert known.gang("other/b").satisfied
+    assert known.registry.initial_sync_done() == set()

@@ -19,13 +19,16 @@ CARDS: dict[str, tuple[NodeBuilder, dict[str, str]]] = {
     ),
     "a label without the resource": (a_node().labelled({f"{GPU}.product": CARD}), {}),
     "a resource without the label": (a_node().offers({GPU: 8}), {}),
-    "none of them healthy": (gpu_node(count=0), {}),
-    "an amount that cannot be read": (gpu_node().offers({GPU: "many"}), {}),
+    "none of them healthy: pods that run there go on using theirs": (
+        gpu_node(count=0),
+        {GPU: CARD},
+    ),
+    "an amount that cannot be read": (gpu_node().offers({GPU: "many"}), {GPU: CARD}),
     "shared cards, named by their memory and how many share one": (
         gpu_node()
         .labelled({f"{GPU}.memory": "24576", f"{GPU}.replicas": "4"})
         .offers({GPU: 0, f"{GPU}.shared": 32}),
-        {f"{GPU}.shared": f"{CARD}/mps-24g*1/4"},
+        {GPU: CARD, f"{GPU}.shared": f"{CARD}/mps-24g*1/4"},
     ),
     "shared cards of which nobody says how large they are": (
         a_node().labelled({f"{GPU}.product": CARD}).offers({f"{GPU}.shared": 32}),
@@ -37,7 +40,7 @@ CARDS: dict[str, tuple[NodeBuilder, dict[str, str]]] = {
     ),
     "memory that cannot be read": (
         gpu_node().labelled({f"{GPU}.memory": "24 GB"}).offers({GPU: 0, f"{GPU}.shared": 8}),
-        {f"{GPU}.shared": f"{CARD}/mps-0g*1/1"},
+        {GPU: CARD, f"{GPU}.shared": f"{CARD}/mps-0g*1/1"},
     ),
     "slices, each size for itself, and what is left whole": (
         gpu_node().offers({"nvidia.com/mig-1g.18gb": 2, "nvidia.com/mig-2g.35gb": 1}),
@@ -70,6 +73,13 @@ CARDS: dict[str, tuple[NodeBuilder, dict[str, str]]] = {
 def test_cards_of_a_node(case: tuple[NodeBuilder, dict[str, str]]) -> None:
     node, expected = case
     assert dict(cards_of(node.build())) == expected
+
+
+def test_a_resource_of_which_nothing_is_left_to_give_is_still_its_card() -> None:
+    node = gpu_node(count=8).build()
+    node.status.allocatable = {"cpu": "8"}
+    node.status.capacity = {GPU: "8"}
+    assert dict(cards_of(node)) == {GPU: CARD}
 
 
 @pytest.mark.parametrize(
@@ -108,3 +118,15 @@ def test_the_column_follows_nodes_that_come_change_and_go() -> None:
     assert kinds() == ["B"]
     cluster.set_node(gpu_node("c", card="A").build())
     assert sorted(kinds()) == ["A", "B"]
+
+
+def test_a_card_is_present_while_a_node_has_one_to_give() -> None:
+    cluster = Cluster()
+    column = CardColumn(cluster.table)
+    cluster.set_node(gpu_node("a", card="A", count=2).build())
+    cluster.set_node(gpu_node("b", card="A", count=6).build())
+    assert (column.present(), column.totals()) == ({(GPU, "A")}, {"A": 8})
+    cluster.set_node(gpu_node("a", card="A", count=0).build())
+    assert (column.present(), column.totals()) == ({(GPU, "A")}, {"A": 6})
+    cluster.set_node(gpu_node("b", card="A", count=0).build())
+    assert (column.present(), column.totals()) == (frozenset(), {})

@@ -119,6 +119,17 @@ def test_pods_that_come_before_their_node_are_charged_cards_when_it_comes() -> N
     books.ledger.check_consistent(books.cluster)
 
 
+def test_pods_go_on_using_their_cards_while_none_of_the_node_is_healthy() -> None:
+    books = QuotaHarness(a_queue("training", cards={CARD: 3}))
+    books.cluster.set_node(gpu_node(count=8).build())
+    books.place(training("p", 2))
+    books.cluster.set_node(gpu_node(count=0).build())
+    books.ledger.mark_stale()
+    assert books.used()[CARD] == 2
+    assert books.short(training("q", 2), CARD) is not None
+    books.ledger.check_consistent(books.cluster)
+
+
 def test_queues_that_come_after_the_pods() -> None:
     books = QuotaHarness()
     books.cluster.set_node(gpu_node().build())

@@ -48,8 +48,9 @@ def gang_faults(cluster: Server, served: frozenset[str], now: datetime) -> Itera
         if gangs.keys() != views.keys():
             yield f"Gangs: there are {sorted(gangs)}, and pods of {sorted(views)}"
         for name in gangs.keys() & views.keys():
-            view = _with_recorded_bundles(views[name][1], gangs[name])
-            for fault in _of_gang(view, gangs[name].get("status") or {}):
+            status = gangs[name].get("status") or {}
+            view = _with_recorded_bundles(views[name][1], gangs[name]).with_word(status)
+            for fault in _of_gang(view, status):
                 yield f"Gang {name}: {fault}"
     for group in (SIGS, COMMUNITY, VOLCANO, NATIVE):
         for pod_group in cluster.objects("podgroups", group):
@@ -87,7 +88,7 @@ def _of_gang(view: GangView, status: Object) -> Iterator[str]:
         yield from differ(
             f"bundle {name}: minMember", said[name].get("minMember"), minimums.get(name, 0)
         )
-    yield from _of_why(view, status, phase, status.get("failed") != of["failed"])
+    yield from _of_why(view, status, phase, _outlives_pods(status, of))
     yield from absent(status, "conditions")
 
 
@@ -104,9 +105,12 @@ def scheduler_faults(cluster: Server, now: datetime) -> Iterator[str]:
     for name, view in views.items():
         gang, group = gangs.get(name), group_of(name, views)
         stays = {each: views[each].staying() for each in group}
+        if any(views[each].disagrees for each in group):
+            continue
         for fault in _of_minimum(gang, stays):
             yield f"Gang {name}: {fault}"
-        for fault in _of_recorded(view, gang, now) if gang is not None else ():
+        held = any(counts(views[each].pods)["placed"] for each in group)
+        for fault in _of_recorded(view, gang, now, held=held) if gang is not None else ():
             yield f"Gang {name}: {fault}"
 
 
@@ -125,12 +129,13 @@ def _of_minimum(gang: Object | None, group: Mapping[str, GangView]) -> Iterator[
         yield "no member keeps a node, and resourceSatisfied is set"
 
 
-def _of_recorded(view: GangView, gang: Object, now: datetime) -> Iterator[str]:
+def _of_recorded(view: GangView, gang: Object, now: datetime, *, held: bool) -> Iterator[str]:
+    """Since when it waits; ``held`` if it or another gang of its group has any node."""
     since, of = (gang.get("status") or {}).get("waitingSince"), counts(view.pods)
     # Once the minimum is bound, a member with a nominated node waits for victims of its own.
     if of["placed"] > of["bound"] and since is None and not view.enough("bound"):
         yield "nodes are held, and waitingSince is not there"
-    if not of["placed"] and since is not None:
+    if not held and since is not None:
         yield f"no node is held, and it waits since {since}"
     began = [pod["metadata"]["creationTimestamp"] for pod in view.pods]
     yield from in_order("waitingSince", [min(began), since], now)
@@ -157,8 +162,13 @@ def _of_counts(
             yield from differ(name, have, number)
 
 
+def _outlives_pods(status: Object, of: Mapping[str, int]) -> bool:
+    """Whether it still counts members as ended that are gone."""
+    return any(status.get(name) != of[name] for name in ("succeeded", "failed"))
+
+
 def _of_why(view: GangView, status: Object, phase: str, removed: bool) -> Iterator[str]:
-    """Reason and message; ``removed`` if members that have failed are gone, and still counted."""
+    """Reason and message; ``removed`` if members that have ended are gone, and still counted."""
     have = (status.get("reason"), status.get("message"))
     told, of = view.told(), counts(view.pods)
     if phase == "Failed":
@@ -207,8 +217,7 @@ def _of_pod_group(group: str, view: GangView, pod_group: Object, now: datetime) 
         if group == COMMUNITY and phase == "Scheduling" and len(view.pods) < view.least:
             phase = "Pending"
         numbers["scheduled"] = of["bound"]
-        removed = status.get("failed") != of["failed"]
-        yield from _of_why(view, status, phase, removed)
+        yield from _of_why(view, status, phase, _outlives_pods(status, of))
         yield from _of_start(view, status, phase, now)
         owners = {
             f"{pod['metadata']['namespace']}/{owner['name']}"

@@ -13,6 +13,7 @@ from tests.simulation.harnesses.status_judge.fields import Object, Server
 ENDS = ("Finished", "Failed", "Completed")
 SIGS, COMMUNITY = "scheduling.sigs.k8s.io", "scheduling.x-k8s.io"
 VOLCANO, NATIVE = "scheduling.volcano.sh", "scheduling.k8s.io"
+POD_GROUP = "pod-group.scheduling.sigs.k8s.io"
 KOORDINATOR, BUNDLES = "gang.scheduling.koordinator.sh/", "gang.koordinater.io/"
 
 
@@ -26,9 +27,10 @@ def membership(pod: Object) -> tuple[str, str, str]:
     )
     words = (
         (NATIVE, native, ""),
-        (SIGS, labels.get("pod-group.scheduling.sigs.k8s.io"), ""),
+        (SIGS, labels.get(POD_GROUP) or labels.get(POD_GROUP + "/name"), ""),
         (COMMUNITY, labels.get("scheduling.x-k8s.io/pod-group"), ""),
         ("", notes.get(KOORDINATOR + "name"), ""),
+        ("", notes.get(POD_GROUP) or notes.get(POD_GROUP + "/name"), ""),
         ("", notes.get(BUNDLES + "name"), notes.get(BUNDLES + "bundleName", "")),
         (VOLCANO, volcano, notes.get("volcano.sh/task-spec", "")),
     )
@@ -76,6 +78,23 @@ class GangView:
     defined: bool = False
     #: The gangs that it is to be placed with, by its own words.
     groups: set[str] = field(default_factory=set)
+    #: Bundle, None for the whole gang → what its pods say of the minimum.
+    words: dict[str | None, set[int]] = field(default_factory=dict)
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether its pods say different things: the last edit counts, which no object tells."""
+        return any(len(said) > 1 for said in self.words.values())
+
+    def with_word(self, status: Object) -> GangView:
+        """It with the one of its pods' words, where they disagree, that a Gang has taken up."""
+        if not self.disagrees:
+            return self
+        of = {bundle["name"]: bundle.get("minMember") for bundle in status.get("bundles", [])}
+        taken = {b: n for b, n in of.items() if n in self.words.get(b, ())}
+        whole = status.get("minMember")
+        minimum = whole if whole in self.words.get(None, ()) else self.minimum
+        return replace(self, minimum=minimum, minimums={**self.minimums, **taken})
 
     def staying(self) -> GangView:
         """It without the pods that are being deleted; those that have succeeded count on."""
@@ -200,10 +219,13 @@ def gang_views(cluster: Server) -> dict[str, tuple[str, GangView]]:
         view = found.setdefault(name, (group, GangView()))[1]
         view.pods.append(pod)
         notes = pod["metadata"].get("annotations") or {}
-        if least := notes.get(KOORDINATOR + "min-available"):
+        said = (notes.get(key + "min-available") for key in (KOORDINATOR, POD_GROUP + "/"))
+        if least := next(filter(None, said), None):
             view.minimum, view.defined = int(least), True
+            view.words.setdefault(None, set()).add(int(least))
         if least := notes.get(BUNDLES + "minRequiredNumber"):
             view.minimums[bundle], view.defined = int(least), True
+            view.words.setdefault(bundle, set()).add(int(least))
         view.groups |= _named_gangs(pod)
     for name, (group, view) in found.items():
         for pod_group in cluster.objects("podgroups", group) if group else ():

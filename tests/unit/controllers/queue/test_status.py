@@ -141,6 +141,15 @@ USE: dict[str, tuple[list[Any], dict[str, str | None]]] = {
         ],
         {"cpu": "100m/-", "memory": "0/-", "cards": f"{CARD}: 3/8"},
     ),
+    "a node none of whose cards are healthy any more": (
+        [
+            a_queue("training", cards={CARD: 8}),
+            gpu_node(),
+            training("t", 3).on("n"),
+            gpu_node(count=0),
+        ],
+        {"cpu": "100m/-", "memory": "0/-", "cards": f"{CARD}: 3/8"},
+    ),
     "a request that cannot be read": (
         [a_queue("training"), a_pod("p").in_queue("training").needs(cpu="lots").on("n")],
         {"cpu": "0/-", "memory": "0/-", "cards": None},

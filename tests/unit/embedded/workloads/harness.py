@@ -113,9 +113,10 @@ class WorkloadHarness:
         return dict(found.get("status") or {})
 
     def ends(self, name: str = "w") -> Sequence[tuple[str, str]]:
-        """(type, reason) of the conditions of a Job."""
+        """(type, reason) of the conditions of a Job that say that it is over."""
         conditions = self.status("Job", name).get("conditions") or ()
-        return [(c["type"], c["reason"]) for c in conditions]
+        final = [c for c in conditions if c["type"] in ("Complete", "Failed")]
+        return [(c["type"], c["reason"]) for c in final]
 
     async def after(self, seconds: float) -> WorkloadHarness:
         """Let virtual time pass."""

@@ -33,12 +33,8 @@ async def test_a_deployment_has_its_pods_by_a_replica_set(at_work: WorkloadHarne
             "pod-template-hash": owner["name"].removeprefix("web-"),
         }
         assert pod["status"]["phase"] == "Running"
-    assert at_work.status("Deployment", "web") == {
-        "replicas": 2,
-        "readyReplicas": 2,
-        "availableReplicas": 2,
-        "updatedReplicas": 2,
-    }
+    counts = {k: v for k, v in at_work.status("Deployment", "web").items() if v == 2}
+    assert list(counts) == ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas"]
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "ReplicationController"])

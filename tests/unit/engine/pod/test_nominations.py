@@ -182,3 +182,64 @@ def test_a_taker_whose_node_shrinks_evicts_elsewhere_at_once(harness: EngineHarn
     assert [delete.pod.name for delete in of_kind(DeletePod, bind_all(harness))] == [
         {"low": "low-m", "low-m": "low"}[first.pod.name]
     ]
+
+
+def test_a_taker_that_finds_another_place_leaves_its_room_to_those_behind(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(NODE.labelled(disk="ssd"), LOW)
+    harness.start()
+    harness.observe(TAKER)
+    bind_all(harness)
+    harness.observe(SMALL.selects(disk="ssd"))
+    assert not of_kind(Bind, bind_all(harness))
+    harness.observe(a_node("m").offers(cpu=4))  # of no use to the small one
+    placed = {bind.pod.name: bind.node for bind in of_kind(Bind, bind_all(harness))}
+    assert placed == {"taker": "m", "small": "n"}
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["on its way", "done"])
+def test_a_refused_eviction_is_nothing_to_a_taker_that_has_another_place(
+    harness: EngineHarness, done: bool
+) -> None:
+    harness.observe(NODE, LOW)
+    harness.start()
+    harness.observe(TAKER)
+    harness.run()
+    (delete,) = of_kind(DeletePod, harness.effects)
+    harness.observe(a_node("m").offers(cpu=4))
+    (bind,) = of_kind(Bind, harness.run())
+    if done:
+        harness.settle(bind)
+    assert not of_kind(PatchPodStatus, harness.settle(delete, Refused(403, "Forbidden", "no")))
+    assert not harness.run()
+    if not done:
+        harness.settle(bind)
+    assert harness.engine.check_consistent() is None
+    assert not harness.run()
+
+
+def test_a_refused_eviction_is_nothing_to_a_pod_that_was_made_anew(harness: EngineHarness) -> None:
+    harness.observe(NODE, LOW)
+    harness.start()
+    harness.observe(TAKER)
+    harness.run()
+    (delete,) = of_kind(DeletePod, harness.effects)
+    harness.observe_deleted(TAKER)
+    harness.settle(delete, Refused(403, "Forbidden", "no"))
+    harness.observe(TAKER)
+    assert [each.pod.name for each in of_kind(DeletePod, harness.run())] == ["low"]
+
+
+def test_a_nominee_that_is_edited_is_counted_as_it_is_now(harness: EngineHarness) -> None:
+    harness.observe(NODE, LOW)
+    harness.start()
+    harness.observe(TAKER)
+    bind_all(harness)
+    (victim,) = of_kind(DeletePod, harness.effects)
+    harness.settle(victim)
+    harness.observe(a_pod("taker").needs(cpu=3).with_priority(5).nominated_to("n"))
+    low_leaves(harness)
+    harness.observe(SMALL)
+    placed = {bind.pod.name for bind in of_kind(Bind, bind_all(harness))}
+    assert placed == {"taker", "small"}

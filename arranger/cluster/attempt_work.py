@@ -1,0 +1,51 @@
+"""What one attempt may spend on work that can be put off to the next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class UnfinishedError(Exception):
+    """It is not known yet: more is to be looked at than one attempt may. What has been found out is
+    kept, and the next attempt goes on from there."""
+
+
+class AttemptWork:
+    """The units that are left, each about a microsecond; without limit outside of :meth:`at_most`.
+
+    They are counted, not measured, so that every machine does the same.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = math.inf
+
+    @contextmanager
+    def at_most(self, units: int) -> Iterator[None]:
+        """Inside there are so many."""
+        before, self._left = self._left, units
+        try:
+            yield
+        finally:
+            self._left = before
+
+    def count(self, units: int) -> None:
+        """So many units have been spent."""
+        self._left -= units
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing is left."""
+        return self._left <= 0
+
+    def check(self) -> None:
+        """Go no further if nothing is left.
+
+        Raises:
+            UnfinishedError: there are no units left.
+        """
+        if self.is_spent:
+            raise UnfinishedError

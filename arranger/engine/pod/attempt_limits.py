@@ -1,0 +1,25 @@
+"""What an attempt may spend on work that can be put off to its next step."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from arranger.cluster.affinity_terms import NO_TERMS
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import QueuedPod
+
+#: Units of one step: some 20 milliseconds.
+MAX_WORK: Final = 20_000
+#: After so many steps there are twice as many units, for what is looked at may change as fast.
+_MANY_STEPS: Final = 512
+
+
+def most_work(member: QueuedPod) -> int:
+    """What the next step of an attempt to place a pod may spend."""
+    steps = 0 if member.entity is None else member.entity.slices
+    return MAX_WORK << min(steps // _MANY_STEPS, 10)
+
+
+def looks_at_pods(pod: PodInfo) -> bool:
+    """Whether a pod asks where others are."""
+    return pod.affinity_terms is not NO_TERMS or bool(pod.pod.spec.topology_spread_constraints)

@@ -1,0 +1,1 @@
+"""The pages of ``arranger ui``: the shadow's state and answers in a browser; nothing is written."""

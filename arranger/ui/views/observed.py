@@ -1,0 +1,68 @@
+"""The state that all views are made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from arranger.api.types.core import Pod
+from arranger.engine.engine import Engine
+from arranger.engine.entity import QueuedPod
+from arranger.shadow.objects import ClusterObjects
+
+#: How far a pod is, in the order in which people care.
+STATES: Final = ("Waiting", "Gated", "Starting", "Running", "Ending", "Succeeded", "Failed")
+
+
+@dataclass(eq=False)
+class Observed:
+    """The cluster as the shadow has it, and what is counted once for all pages.
+
+    Attributes:
+        objects: of the cluster.
+        engine: fed with them.
+        unread: what the shadow may not see, or could not read, a line each.
+    """
+
+    objects: ClusterObjects
+    engine: Engine
+    unread: tuple[str, ...] = ()
+
+    @cached_property
+    def states(self) -> Counter[str]:
+        """How many pods are in a state."""
+        return Counter(state_of(pod) for pod in self.objects.of(Pod))
+
+    @cached_property
+    def members(self) -> dict[str, QueuedPod]:
+        """uid → what the queue knows of a pod of ours."""
+        return {member.uid: member for member in self.engine.pods()}
+
+    def queue_of(self, uid: str) -> str:
+        """The queue that a pod is in; "" where there are none."""
+        member, ledger = self.members.get(uid), self.engine.ledger
+        pod = member.pod if member is not None else self.engine.cluster.pod(uid)
+        return ledger.queue_name(pod) if pod is not None and ledger.active else ""
+
+
+def state_of(pod: Pod) -> str:
+    """One of :data:`STATES`."""
+    if pod.terminal:
+        return pod.status.phase
+    if pod.metadata.deletion_timestamp is not None:
+        return "Ending"
+    if pod.spec.node_name:
+        return "Running" if pod.status.phase == "Running" else "Starting"
+    return "Gated" if pod.spec.scheduling_gates else "Waiting"
+
+
+def reason_of(pod: Pod) -> str:
+    """Why a pod has no node, as its condition says."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.message or condition.reason
+    if pod.status.nominated_node_name:
+        return f"waits for its victims to leave {pod.status.nominated_node_name}"
+    return "has not been tried yet"

@@ -1,0 +1,170 @@
+"""Tries mutants of a copy of the checkout: ``python -m tests.mutants.trial TEST…``, in the copy.
+
+All in one process, which forks for each mutant: the tests are imported once, and once they are all
+run to see which of them reach which function. A mutant is tried on the fastest of these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import resource
+import shutil
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+import pytest
+
+#: Where the copy of the copy is whose source has the mutants in it, all of them at once.
+MUTATED: Final = Path("mutants")
+RESULTS: Final = Path("results.json")
+KILLED, ENDLESS, SURVIVED, UNREACHED = "killed", "endless", "survived", "not reached"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tests", nargs="+", help="as pytest takes them, with options for it")
+    parser.add_argument("--percent", type=float, default=100, help="try so many of the mutants")
+    parser.add_argument("--seconds", type=float, default=5, help="what tests of one may take")
+    options, more = parser.parse_known_args()
+    names = written_down()
+    trials = Trials(chosen(names, options.percent), options.seconds, RESULTS.resolve())
+    os.chdir(MUTATED)
+    sys.path.insert(0, str(Path.cwd()))
+    arguments = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--no-header", *more]
+    return pytest.main([*arguments, *options.tests], plugins=[trials])
+
+
+def written_down() -> list[str]:
+    """Have mutmut write all mutants down; returns their names."""
+    from mutmut.__main__ import (  # type: ignore[import-not-found]  # only here
+        copy_also_copy_files,
+        copy_src_dir,
+        create_mutants,
+    )
+
+    select("mutant_generation")
+    copy_src_dir()
+    copy_also_copy_files()
+    shutil.copytree("tests", MUTATED / "tests", dirs_exist_ok=True)
+    create_mutants(1)
+    return sorted(
+        name
+        for path in MUTATED.glob("arranger/**/*.meta")
+        for name in json.loads(path.read_text())["exit_code_by_key"]
+    )
+
+
+def chosen(names: Iterable[str], percent: float) -> list[str]:
+    """So many of the mutants, by a hash of their names."""
+    return [name for name in names if crc32(name.encode()) % 1000 < percent * 10]
+
+
+def fastest(names: Iterable[str], durations: Mapping[str, float], seconds: float) -> list[str]:
+    """As many tests as fit, but at least one; the fastest first."""
+    ordered = sorted(names, key=lambda name: (durations[name], name))
+    found, total = ordered[:1], sum(map(durations.__getitem__, ordered[:1]))
+    for name in ordered[1:]:
+        total += durations[name]
+        if total > seconds:
+            break
+        found.append(name)
+    return found
+
+
+def select(mutant: str) -> None:
+    """Have the source be as this mutant has it; or one of mutmut's other modes."""
+    from mutmut.mutation.trampoline import (  # type: ignore[import-not-found]  # only here
+        set_mutant_under_test,
+    )
+
+    set_mutant_under_test(mutant)
+
+
+class Trials:
+    """Takes the place of pytest's loop over the tests.
+
+    Args:
+        mutants: those to be tried; what has killed one before need not be done again.
+        seconds: what the tests of one may take.
+        results: a file of what came of each.
+    """
+
+    def __init__(self, mutants: Sequence[str], seconds: float, results: Path) -> None:
+        self._mutants, self._seconds, self._results = mutants, seconds, results
+        self._durations: dict[str, float] = {}
+        self._reached: dict[str, set[str]] = defaultdict(set)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run all tests as they are, then some with each mutant."""
+        select("stats")
+        for item in session.items:
+            self._run_and_note(item)
+        if session.testsfailed:
+            return True
+        select("")
+        known = json.loads(self._results.read_text()) if self._results.exists() else {}
+        left = [name for name in self._mutants if known.get(name) not in (KILLED, ENDLESS)]
+        items = {item.nodeid: item for item in session.items}
+        gc.collect()
+        gc.freeze()  # so that those that are forked share what is there
+        for done, mutant in enumerate(left, start=1):
+            reaching = self._reached[mutant.partition("__mutmut_")[0]]
+            tests = fastest(reaching, self._durations, self._seconds)
+            known[mutant] = self._try([items[name] for name in tests], mutant)
+            self._results.write_text(json.dumps(known, indent=1, sort_keys=True))
+            sys.stderr.write(f"{done} of {len(left)}: {known[mutant]}: {mutant}\n")
+        return True
+
+    def _run_and_note(self, item: pytest.Item) -> None:
+        from mutmut.state import state  # type: ignore[import-not-found]  # only here
+
+        began = time.process_time()
+        _run(item)
+        self._durations[item.nodeid] = time.process_time() - began
+        for function in state()._stats:
+            self._reached[function].add(item.nodeid)
+        state()._stats.clear()
+
+    def _try(self, items: Sequence[pytest.Item], mutant: str) -> str:
+        if not items:
+            return UNREACHED
+        usual = sum(self._durations[item.nodeid] for item in items)
+        pid = os.fork()
+        if not pid:
+            _judge(items, mutant, cpu_seconds=10 + int(10 * usual))
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        return SURVIVED if status == 0 else ENDLESS if status < 0 else KILLED
+
+
+def _judge(items: Sequence[pytest.Item], mutant: str, cpu_seconds: int) -> None:
+    """In a process of its own: end it with 0 if all tests pass."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
+    select(mutant)
+    try:
+        for item in items:
+            _run(item)
+            if item.session.testsfailed:
+                os._exit(1)
+    except BaseException:  # whatever a mutant leads to
+        os._exit(2)
+    os._exit(0)
+
+
+def _run(item: pytest.Item) -> None:
+    item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Pages of a park in a browser, or asked for without one."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import ClientSession, CookieJar
+from playwright.async_api import BrowserContext, Page, async_playwright
+
+from arranger.cli.cockpit import FileSource
+from arranger.cli.shadow import Source
+from arranger.daemon.config.schema import Config
+from arranger.shadow.shadow import Shadow
+from arranger.ui.security import KeyGuard
+from arranger.ui.server import Cockpit, serve
+from arranger.ui.views.observed import Observed
+from tests.ui.park import Manifest
+
+KEY: Final = "the-key"
+_FLAGS: Final = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+_PATHS: Final = ("chromium", "chromium-browser", "google-chrome")
+
+
+def chromium() -> str:
+    """Where a browser is; "" where there is none."""
+    return next((found for name in _PATHS if (found := shutil.which(name))), "")
+
+
+class ChangingSource(FileSource):
+    """A shadow that a test replaces."""
+
+    follows = True
+    version = 0
+
+    @classmethod
+    def of(cls, manifests: Sequence[Manifest]) -> ChangingSource:
+        """Of these objects."""
+        config = Config()
+        around = [each for each in manifests if each["kind"] == "PriorityClass"]
+        shadow = Shadow.from_manifests(manifests, config)
+        source = cls(Source(shadow, around), config, "A park")
+        source.changed = asyncio.Event()
+        return source
+
+    changed: asyncio.Event
+
+    def become(self, manifests: Sequence[Manifest]) -> None:
+        """The cluster is another one."""
+        self.source = Source(Shadow.from_manifests(manifests, self.config), [])
+        self.version += 1
+        self.changed.set()
+
+    async def until_changed(self, version: int) -> int:
+        while self.version == version:
+            self.changed.clear()
+            await self.changed.wait()
+        return self.version
+
+
+def observed(manifests: Sequence[Manifest]) -> Observed:
+    """What views are made of."""
+    shadow = Shadow.from_manifests(manifests, Config())
+    return Observed(shadow.objects, shadow.engine, tuple(shadow.unread))
+
+
+@asynccontextmanager
+async def pages(
+    manifests: Sequence[Manifest], **cockpit: Any
+) -> AsyncIterator[tuple[str, ChangingSource]]:
+    """The address of the pages of these objects, and their source."""
+    source = ChangingSource.of(manifests)
+    guard = cockpit.pop("guard", KeyGuard(KEY))
+    async with serve(Cockpit(source, guard, **cockpit), "127.0.0.1", 0) as port:
+        yield f"http://127.0.0.1:{port}/", source
+
+
+@asynccontextmanager
+async def asking(
+    manifests: Sequence[Manifest], *, key: str = KEY, **cockpit: Any
+) -> AsyncIterator[tuple[ClientSession, ChangingSource]]:
+    """Asks for the pages of these objects without a browser, signed in with the key if any."""
+    jar = CookieJar(unsafe=True)
+    async with (
+        pages(manifests, **cockpit) as (address, source),
+        ClientSession(address, cookie_jar=jar) as session,
+    ):
+        if key:
+            async with session.get("/", params={"key": key}) as answer:
+                await answer.read()
+        yield session, source
+
+
+@asynccontextmanager
+async def browser(folder: Path, **options: Any) -> AsyncIterator[BrowserContext]:
+    """A browser without a window."""
+    async with async_playwright() as playwright:
+        context = await playwright.chromium.launch_persistent_context(
+            folder, executable_path=chromium(), args=list(_FLAGS), headless=True, **options
+        )
+        try:
+            yield context
+        finally:
+            await context.close()
+
+
+async def opened(context: BrowserContext, address: str) -> tuple[Page, list[str]]:
+    """A page that is signed in, and what its console complains of from then on."""
+    page = await context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda said: complaints.append(f"{said.type}: {said.text}"))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    await page.goto(f"{address}?key={KEY}")
+    return page, complaints
