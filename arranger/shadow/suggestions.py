@@ -11,6 +11,7 @@ import numpy as np
 
 from arranger.api.resource_requests import format_resource_list
 from arranger.api.types.core import Pod
+from arranger.api.types.queue import QUEUE_API_VERSION
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.explain.judgement import Judgement
 from arranger.explain.lack import Lack, format_amount
@@ -19,6 +20,7 @@ from arranger.shadow.changes import (
     ClusterChange,
     add_nodes,
     cordon,
+    create,
     label_node,
     leave,
     more_members,
@@ -122,6 +124,15 @@ class Suggester:
         ledger = self.told.engine.ledger
         if not ledger.active:
             return
+        stated = ledger.stated_queue(entity.representative.pod)
+        if ledger.queue_quota(stated) is None:
+            manifest = {
+                "apiVersion": QUEUE_API_VERSION,
+                "kind": "Queue",
+                "metadata": {"name": stated},
+                "spec": {},
+            }
+            yield "queue", create([manifest], f"queue {stated} created")
         wanted = _requests([entity])
         for quota in ledger.path_self_to_root(ledger.queue_name(entity.representative.pod)):
             for name, amount in wanted.items():
