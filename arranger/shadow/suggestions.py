@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,6 +39,8 @@ MAX_TRIED: Final = 12
 MAX_FOUND: Final = 4
 #: Nodes looked at, of those that lack least; and how many nodes may be added.
 _NEAREST: Final = 3
+#: Seconds after which no more changes are tried, for whatever is asked about at once.
+MAX_SECONDS: Final = 20.0
 _ADDED: Final = (1, 2, 4, 8, 16, 32)
 
 
@@ -52,7 +55,12 @@ class Suggester:
 
     driver: Driver
     told: Forecast
+    _clock: Callable[[], float] = time.monotonic
+    _until: float = field(init=False)
     _teams: dict[str, Mapping[str, Sequence[str]]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._until = self._clock() + MAX_SECONDS
 
     def suggest(self, entity: QueuedEntity, member: QueuedPod) -> list[Suggestion]:
         """The first changes with which all members that wait are placed."""
@@ -61,7 +69,9 @@ class Suggester:
         done: set[str] = set()
         tried = 0
         for kind, change in self._candidates(entity, member):
-            if kind in done or tried >= MAX_TRIED or len(found) >= MAX_FOUND:
+            if self._clock() >= self._until or tried >= MAX_TRIED or len(found) >= MAX_FOUND:
+                break
+            if kind in done:
                 continue
             tried += 1
             if (helped := self._try(change, pods)) is not None:
