@@ -110,6 +110,10 @@ SEED ?= 1
 swarm: $(STAMP) ## Play random whole worlds with faults for SECONDS=600, from SEED=1 on; keeps those that violate anything in build/swarm
 	$(BIN)/python -m tests.swarm --seconds $(SECONDS) --seed $(SEED) --keep build/swarm
 
+.PHONY: shrink
+shrink: $(STAMP) ## Cut each world that swarm kept down to what it takes, within SECONDS=600, into build/swarm/cases
+	$(BIN)/python -m tests.swarm.shrink --seconds $(SECONDS) --to build/swarm/cases build/swarm/*.yaml
+
 RUNS ?= 1000000
 
 .PHONY: fuzz

@@ -93,10 +93,11 @@ class LabelColumns:
         if found is None:
             if key not in self._holders:
                 return self._absent, self._no_values
-            column, values = self._absent.copy(), Interner[str]()
-            for row, labels in enumerate(self._labels):
-                if key in labels:
-                    column[row] = values.id(labels[key])
+            texts = [labels.get(key) for labels in self._labels]
+            values = Interner(text for text in dict.fromkeys(texts) if text is not None)
+            ids = [ABSENT if text is None else values.find(text) for text in texts]
+            column = self._absent.copy()
+            column[: len(ids)] = ids
             found = self._columns[key] = column, values
         return found
 

@@ -21,6 +21,9 @@ _SLI_BUCKETS: Final = tuple(0.01 * 2**n for n in range(20))
 _ALGORITHM_BUCKETS: Final = tuple(0.00001 * 2**n for n in range(16))
 _CLIENT_BUCKETS: Final = tuple(0.001 * 2**n for n in range(15))
 
+#: Characters of all labels of an exemplar.
+_EXEMPLAR: Final = 128
+
 
 class ClientMetric(NamedTuple):
     """What the API client reports as ``name``; it appears as ``arranger_name``."""
@@ -147,8 +150,12 @@ class Metrics(ClientMetrics):
         stats = engine.take_stats()
         for (profile, result), times in stats.attempts.items():
             self._attempts.labels(result, profile).inc(times)
-        for waited, tries in zip(stats.queue_seconds, stats.attempts_until_bound, strict=True):
-            self._sli.labels(str(min(tries, 15))).observe(waited)
+        # An exemplar costs; the pod that waited longest is the one to look at.
+        slowest = max(stats.queue_seconds, default=0.0)
+        bound = zip(stats.queue_seconds, stats.attempts_until_bound, stats.bound, strict=True)
+        for waited, tries, pod in bound:
+            exemplar = _exemplar(pod.key) if waited == slowest else None
+            self._sli.labels(str(min(tries, 15))).observe(waited, exemplar)
             self._attempts_per_pod.observe(tries)
         for seconds in stats.attempt_seconds:
             self._algorithm.observe(seconds)
@@ -173,3 +180,8 @@ class Metrics(ClientMetrics):
     def set_leading(self, name: str, leads: bool) -> None:
         """Whether this replica leads."""
         self._leader.labels(name).set(leads)
+
+
+def _exemplar(pod: str) -> dict[str, str]:
+    """The label that names a pod, in the characters that OpenMetrics allows for an exemplar."""
+    return {"pod": pod[: _EXEMPLAR - len("pod")]}

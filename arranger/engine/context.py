@@ -11,6 +11,7 @@ from arranger.api.effects import Effect
 from arranger.api.extenders import Extender
 from arranger.api.types.core import Pod
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
 
@@ -26,6 +27,7 @@ class Stats:
         attempts: (profile, ``scheduled`` | ``unschedulable`` | ``error``) → how often.
         queue_seconds: seconds from queued to bound, one per bound pod.
         attempts_until_bound: attempts it took, one per bound pod.
+        bound: these pods.
         attempt_seconds: seconds spent deciding, one per attempt of a pod or of a whole gang.
         gang_plans: ``best`` | ``bounded`` | ``none`` → how often a search for a gang's victims has
             found the best there are, has ended early, or has shown that nobody can leave for it.
@@ -36,6 +38,7 @@ class Stats:
     attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
     queue_seconds: list[float] = field(default_factory=list)
     attempts_until_bound: list[int] = field(default_factory=list)
+    bound: list[PodInfo] = field(default_factory=list)
     attempt_seconds: list[float] = field(default_factory=list)
     gang_plans: Counter[str] = field(default_factory=Counter)
     bounded_gang_attempts: int = 0

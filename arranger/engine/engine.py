@@ -296,8 +296,8 @@ class Engine:
         barrier, pop, perf_counter = self.barrier, self.queue.pop, self._perf_counter
         ends = perf_counter() + seconds if seconds < math.inf else math.inf
         self._context.clock.advance(now)
-        if barrier.check_is_due(now):
-            barrier.check(self.check_consistent, now)
+        if barrier.books.is_due(now):
+            barrier.books.check(self.check_consistent, now)
         self.handlers.start(now)
         barrier.advance(now)
         barrier.run(now, partial(self.ledger.refresh, self.cluster))

@@ -49,7 +49,7 @@ class Happenings:
             self._remember(manifest)
 
     def events(self, *, until: float) -> tuple[Event, ...]:
-        """All of them, by time; then whatever meant harm is gone."""
+        """All of them, by time; at the latest then whatever meant harm is gone."""
         for obj in self._harmful:
             self._add(until, "delete", obj)
         return tuple(sorted(self._events, key=lambda event: event.at))

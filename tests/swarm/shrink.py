@@ -6,15 +6,18 @@ read: objects that need not come late are there at the start, and times are roun
 
     python -m tests.swarm --keep build/swarm
     python -m tests.swarm.shrink build/swarm/17.yaml > case.yaml
+    python -m tests.swarm.shrink --seconds 600 --to build/swarm/cases build/swarm/*.yaml
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -231,27 +234,47 @@ def _replaced(items: tuple[T, ...], number: int, item: T) -> tuple[T, ...]:
 
 
 def main() -> int:
-    """Shrink a world; 1 if all is well in it."""
+    """Shrink worlds; 1 if all is well in one of them."""
     parser = argparse.ArgumentParser(prog="python -m tests.swarm.shrink", description=__doc__)
-    parser.add_argument("world", type=Path, help="a file that --keep wrote, or a case")
+    parser.add_argument("worlds", type=Path, nargs="+", help="files that --keep wrote, or cases")
     parser.add_argument(
         "--rule", help="what it has to go on breaking; default: the first that it does"
     )
     parser.add_argument("--tries", type=int, default=2000, help="how many worlds may be played")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="how long for each")
+    parser.add_argument("--to", type=Path, help="a folder for the cases; default: they are printed")
     options = parser.parse_args()
     be_quiet()
-    world = load(options.world.read_text())
+    well = [path for path in options.worlds if not _shrink(path, options)]
+    return int(bool(well))
+
+
+def _shrink(path: Path, options: argparse.Namespace) -> bool:
+    """Shrink one world; whether anything is wrong in it."""
+    world = load(path.read_text(encoding="utf-8"))
     violations = play(world).violations
     rule = options.rule or next((each.rule for each in violations), None)
     if rule is None:
-        sys.stderr.write("nothing is wrong in this world\n")
-        return 1
-    shrinker = Shrinker(world, rule, broken_rules, options.tries)
+        sys.stderr.write(f"{path}: nothing is wrong in this world\n")
+        return False
+    until = perf_counter() + options.seconds
+
+    def judge(smaller: World) -> Collection[str]:
+        if perf_counter() > until and smaller is not world:
+            raise TriesUsedUpError
+        return broken_rules(smaller)
+
+    shrinker = Shrinker(world, rule, judge, options.tries)
     small = shrinker.run()
     found = [str(each) for each in play(small).violations]
-    sys.stdout.write(write_case(small, found, minimal=shrinker.minimal))
-    sys.stderr.write(f"{shrinker.played} worlds played\n")
-    return 0
+    case = write_case(small, found, minimal=shrinker.minimal)
+    if options.to is None:
+        sys.stdout.write(case)
+    else:
+        options.to.mkdir(parents=True, exist_ok=True)
+        (options.to / path.name).write_text(case, encoding="utf-8")
+    sys.stderr.write(f"{path}: {shrinker.played} worlds played\n")
+    return True
 
 
 def broken_rules(world: World) -> Collection[str]:

@@ -40,7 +40,7 @@ def expand(
 
 async def _expand(manifests: list[tuple[str, Object]], config: Config) -> list[Object]:
     cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(0))
-    load_manifests(cluster, manifests)
+    load_manifests(cluster, [(where, _at_once(manifest)) for where, manifest in manifests])
     names = [profile.scheduler_name for profile in config.profiles]
     parts = [
         asyncio.create_task(HollowControllers(cluster, now=virtual_now).run()),
@@ -54,6 +54,14 @@ async def _expand(manifests: list[tuple[str, Object]], config: Config) -> list[O
     await asyncio.wait(parts)
     store = cluster.store
     return [obj for resource in store.resources() for obj in store.items(resource)]
+
+
+def _at_once(manifest: Object) -> Object:
+    """A StatefulSet with all of its pods: nobody starts the first one here for the second."""
+    spec = manifest.get("spec")
+    if manifest["kind"] != "StatefulSet" or not isinstance(spec, dict):
+        return manifest
+    return {**manifest, "spec": {**spec, "podManagementPolicy": "Parallel"}}
 
 
 def _bare(obj: Object) -> Object:

@@ -17,7 +17,8 @@ from typing import Final, Protocol
 
 import structlog
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, exposition
+from prometheus_client.openmetrics import exposition as openmetrics
 
 from arranger.daemon.serving.certificate import ServingCertificate
 from arranger.daemon.serving.connections import Listener, network_of
@@ -32,6 +33,7 @@ _HEAD_LINE: Final = 8190
 _HEAD_FIELDS: Final = 32
 _BODY: Final = 1 << 14
 #: Connections that may wait to be accepted.
+_OPENMETRICS: Final = "application/openmetrics-text"
 _BACKLOG: Final = 128
 
 
@@ -83,12 +85,14 @@ async def health_server(
         lines.append(f"readyz check {'failed' if failed else 'passed'}")
         return web.Response(status=503 if failed else 200, text="\n".join(lines) + "\n")
 
-    async def metrics(_: web.BaseRequest) -> web.Response:
+    async def metrics(request: web.BaseRequest) -> web.Response:
         if registry is None:
             return web.Response(status=404, text="404: Not Found")
         before_metrics()
-        body = generate_latest(registry)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+        # Who asks for OpenMetrics gets exemplars, too.
+        wanted = openmetrics if _OPENMETRICS in request.headers.get("Accept", "") else exposition
+        kind = {"Content-Type": wanted.CONTENT_TYPE_LATEST}
+        return web.Response(body=wanted.generate_latest(registry), headers=kind)
 
     answers = {"/livez": live, "/healthz": live, "/readyz": ready, "/metrics": metrics}
     listening = _listen(host, port)

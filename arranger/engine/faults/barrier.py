@@ -15,7 +15,6 @@ drives the engine begins anew, with those objects left out (:attr:`Barrier.suspe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from arranger.api.types.core import Pod
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity
 from arranger.engine.faults.accused import accused_pods, pods_of_named_queue
+from arranger.engine.faults.books_check import BooksCheck
 from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.object_trials import ObjectTrials
 from arranger.engine.faults.rollback import Rollback
@@ -41,8 +41,6 @@ from arranger.quota.ledger import QuotaLedger
 R = TypeVar("R")
 T = TypeVar("T")
 
-#: Seconds between two checks of the books, for each second that one takes.
-_CHECK_SHARE: Final = 20.0
 #: Pods taken out, one after the other, for what one step of ours raises.
 _MAX_ACCUSED: Final = 16
 
@@ -70,10 +68,11 @@ class Barrier:
     _perf_counter: Callable[[], float]
     #: uids of those left out whose owners were told.
     _told: set[str] = field(default_factory=set, init=False)
-    _next_check: float = field(default=-math.inf, init=False)
+    books: BooksCheck = field(init=False)
     pod_kind: WatchedKind[Pod] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.books = BooksCheck(self._notes, self._perf_counter)
         self.pod_kind = watched_kind(
             Pod, self._pods.on_updated, lambda pod, now: self._pods.on_deleted(pod.key, now)
         )
@@ -87,23 +86,6 @@ class Barrier:
     def suspects(self) -> dict[QuarantineKey, Hashable]:
         """The objects set aside since the books were last found consistent."""
         return self._notes.suspects
-
-    # --- the books -------------------------------------------------------------------------
-
-    def check_is_due(self, now: float) -> bool:
-        """Whether something has been put right since the books were last looked at."""
-        return bool(self._notes.suspects) and now >= self._next_check
-
-    def check(self, check_consistent: Callable[[], None], now: float) -> None:
-        """Look at the books; this takes a small part of the time, however many faults there are.
-
-        Raises:
-            AssertionError: they contradict each other.
-        """
-        started = self._perf_counter()
-        check_consistent()
-        self._notes.suspects.clear()
-        self._next_check = now + _CHECK_SHARE * (self._perf_counter() - started)
 
     # --- events ----------------------------------------------------------------------------
 
@@ -241,6 +223,11 @@ class Barrier:
     def _on_plugin_failures(self, now: float) -> None:
         for pod, error in self._context.take_failures():
             self._trials.on_fault([_key(pod)], error, now)
+            for uid in self._accused(error):
+                member = self._context.pods.get(uid)
+                entity = None if member is None else member.entity
+                if entity is not None and len(entity.members) > 1:
+                    self._set_aside_all({uid}, error, now)  # its gang may do without it
 
     def run(self, now: float, step: Callable[[], R]) -> R:
         """Do a step about whoever it concerns, again without those that make it raise.

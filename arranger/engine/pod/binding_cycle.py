@@ -256,6 +256,7 @@ class BindingCycle:
         context.outbox.append(pod_events.scheduled(member))
         context.stats.queue_seconds.append(now - member.queued_at)
         context.stats.attempts_until_bound.append(member.attempts)
+        context.stats.bound.append(member.pod)
         for plugin in member.profile.plugins_at("post_bind"):
             try:
                 plugin.post_bind(member.cycle_state, member.pod, member.node)

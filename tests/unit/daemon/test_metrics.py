@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 
+from prometheus_client.openmetrics.exposition import generate_latest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
 from arranger.daemon.metrics import Metrics
+from arranger.engine.context import Stats
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
@@ -68,3 +73,49 @@ def test_nothing_is_told_where_nothing_was_measured() -> None:
     assert engine.run(0.0)
     metrics.collect(engine)
     assert durations_of(metrics) == ([], 0)
+
+
+def collected(*bound: tuple[str, float]) -> Metrics:
+    """The metrics after pods were bound, each so many seconds after it had arrived."""
+    engine, metrics = Engine([default_profile()]), Metrics()
+    stats = engine.take_stats()
+    for name, waited in bound:
+        stats.bound.append(a_pod(name).info())
+        stats.queue_seconds.append(waited)
+        stats.attempts_until_bound.append(1)
+    metrics.collect(Told(stats))
+    return metrics
+
+
+@dataclass
+class Told:
+    """What tells of these statistics."""
+
+    stats: Stats
+
+    def take_stats(self) -> Stats:
+        return self.stats
+
+
+def exemplars_of(metrics: Metrics) -> list[tuple[str, float]]:
+    families = text_string_to_metric_families(generate_latest(metrics.registry).decode())
+    return [
+        (sample.exemplar.labels["pod"], sample.exemplar.value)
+        for family in families
+        for sample in family.samples
+        if sample.exemplar is not None
+    ]
+
+
+def test_the_pod_that_waited_longest_is_named_to_who_reads_open_metrics() -> None:
+    metrics = collected(("quick", 0.5), ("slow", 9.0), ("other", 1.0))
+    assert exemplars_of(metrics) == [("default/slow", 9.0)]
+
+
+def test_a_name_that_is_too_long_for_an_exemplar_is_cut() -> None:
+    ((name, _),) = exemplars_of(collected(("n" * 253, 1.0)))
+    assert name == ("default/" + "n" * 253)[:125]
+
+
+def test_where_nothing_was_bound_nothing_is_named() -> None:
+    assert exemplars_of(collected()) == []

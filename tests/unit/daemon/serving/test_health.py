@@ -58,6 +58,23 @@ def a_registry() -> CollectorRegistry:
     return registry
 
 
+@pytest.mark.parametrize(
+    ("accepts", "is_open"),
+    [
+        ("", False),
+        ("text/plain;version=bad", False),
+        ("application/openmetrics-text;version=x", True),
+        ("application/openmetrics-text;version=1.0.0,text/plain;q=0.5", True),
+    ],
+)
+async def test_who_asks_for_open_metrics_gets_them(accepts: str, is_open: bool) -> None:
+    async with serving(registry=a_registry()) as port:
+        status, text = await ask(port, "/metrics", headers={"Accept": accepts})
+    assert status == 200
+    assert "queue_of_team_x 1.0" in text
+    assert text.endswith("# EOF\n") is is_open
+
+
 async def test_metrics_are_for_whom_the_guard_lets_in() -> None:
     guard = Doorkeeper()
     async with serving(registry=a_registry(), guard=guard) as port:
