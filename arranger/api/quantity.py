@@ -32,10 +32,10 @@ _SUFFIX: Final[dict[str, Decimal]] = {
 _NEED_DIGITS: Final = ("Pi", "Ei")
 _FINEST: Final = -9
 #: Upstream caps a quantity at the largest int64.
-_MAX: Final = 2**63 - 1
+LARGEST: Final = 2**63 - 1
 #: Digits that are looked at; whether there are any after them still counts.
 _MAX_DIGITS: Final = 60
-#: Powers of ten beyond which a quantity is larger than :data:`_MAX`, or less than a billionth,
+#: Powers of ten beyond which a quantity is larger than :data:`LARGEST`, or less than a billionth,
 #: whatever its suffix.
 _MAX_POWER: Final = 40
 #: Precision of all that is worked out: the digits, times the largest suffix.
@@ -77,8 +77,8 @@ def parse_quantity(text: str) -> Decimal:
     with localcontext() as context:
         context.prec = _PRECISION
         amount = _read(text)
-        if abs(amount) >= _MAX:
-            return Decimal(_MAX).copy_sign(amount)
+        if abs(amount) >= LARGEST:
+            return Decimal(LARGEST).copy_sign(amount)
         return amount.quantize(_SUFFIX["n"], rounding=ROUND_UP).normalize()
 
 
@@ -95,8 +95,8 @@ def _scaled(text: str, scale: int) -> int:
     with localcontext() as context:
         context.prec = _PRECISION
         amount = _read(text)
-        if abs(amount) > _MAX:
-            return _MAX if amount > 0 else -_MAX
+        if abs(amount) > LARGEST:
+            return LARGEST if amount > 0 else -LARGEST
         return _within_limits(int((amount * scale).to_integral_value(rounding=ROUND_UP)))
 
 
@@ -104,7 +104,7 @@ _cached_scaled: Final = lru_cache(maxsize=65536)(_scaled)
 
 
 def _within_limits(amount: int) -> int:
-    return max(-_MAX, min(_MAX, amount))
+    return max(-LARGEST, min(LARGEST, amount))
 
 
 def _read(text: str) -> Decimal:
@@ -131,7 +131,7 @@ def _read(text: str) -> Decimal:
 def _read_exponent(text: str, quantity: str) -> int:
     """An exponent, of 64 bits as upstream's."""
     digits = text.lstrip("+-").lstrip("0")
-    if len(digits) > len(str(_MAX)) or int(digits or "0") > _MAX:
+    if len(digits) > len(str(LARGEST)) or int(digits or "0") > LARGEST:
         raise _refusal(quantity)
     return -int(digits or "0") if text.startswith("-") else int(digits or "0")
 

@@ -33,6 +33,8 @@ def second_time(moment: datetime) -> str:
 
 
 def _in_utc(moment: datetime) -> datetime:
+    if moment.tzinfo is UTC:
+        return moment
     try:
         return moment.astimezone(UTC)
     except OverflowError:  # at one of the calendar's ends, by the hours of a zone

@@ -166,6 +166,7 @@ class Informers:
             return WorkloadSink(kind, workloads, taking_in, now)
 
         self._workloads = [sink_of(kind) for kind in workloads.kinds]
+        self._all_read = False
         owner_paths -= {path for kind in workloads.kinds for path in kind.paths}
         #: By path.
         self._owners: dict[str, Informer[Owner]] = {
@@ -180,8 +181,13 @@ class Informers:
     @property
     def synced(self) -> bool:
         """Whether the whole state has been read."""
-        informers = (*self._informers.values(), *self._owners.values())
-        return all(i.synced for i in informers) and all(sink.synced for sink in self._workloads)
+        if not self._all_read:
+            informers = (*self._informers.values(), *self._owners.values())
+            if not all(i.synced for i in informers) or not all(s.synced for s in self._workloads):
+                return False
+            # What may not be read now may be read later, and is waited for then.
+            self._all_read = all(sink.informer.synced for sink in self._workloads)
+        return True
 
     @property
     def unread(self) -> list[str]:

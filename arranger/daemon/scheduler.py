@@ -372,9 +372,11 @@ class Scheduler:
         self._wake.set()
 
     async def _wait_for_work(self) -> None:
-        timer, handle = self.engine.next_timer(), None
+        timer, handle = None, None
         # While the engine may not run, a timer that is due would wake us without end.
-        if timer is not None and self.synced and self._may_schedule():
+        if not self._wake.is_set() and self.synced and self._may_schedule():
+            timer = self.engine.next_timer()
+        if timer is not None:
             handle = asyncio.get_running_loop().call_at(timer + TICK, self._wake.set)
         try:
             await self._wake.wait()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
+import msgspec
 import structlog
 
 from arranger.api.timestamps import second_time
@@ -80,7 +80,7 @@ class HollowKubelets:
             try:
                 async with self._transport.stream(_PODS_WATCH) as stream:
                     async for line in stream.lines():
-                        event = json.loads(line)
+                        event = msgspec.json.decode(line)
                         if event["type"] in ("ADDED", "MODIFIED"):
                             self._on_pod(event["object"])
                         elif event["type"] == "DELETED":
@@ -135,7 +135,7 @@ class HollowKubelets:
         path = f"/api/v1/namespaces/{quote(meta['namespace'])}/pods/{quote(meta['name'])}"
         if action == "remove":
             options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
-            await self._transport.send(Request("DELETE", path, body=json.dumps(options).encode()))
+            await self._transport.send(Request("DELETE", path, body=msgspec.json.encode(options)))
             return
         if action == "start" and not await self._is_configured(pod):
             scheduled = self._scheduled.get(uid, {"remove"})
@@ -144,7 +144,7 @@ class HollowKubelets:
                 self._schedule(pod, action, _CONFIGURE_RETRY_SECONDS, retry=True)
             return
         status = self._start_status(pod) if action == "start" else _finished_status(pod)
-        body = json.dumps({"metadata": {"uid": uid}, "status": status}).encode()
+        body = msgspec.json.encode({"metadata": {"uid": uid}, "status": status})
         patch = Request("PATCH", f"{path}/status", body=body, content_type=STRATEGIC_MERGE_PATCH)
         await self._transport.send(patch)
 
@@ -153,7 +153,7 @@ class HollowKubelets:
         for name, key in _needed_keys(pod):
             path = f"/api/v1/namespaces/{quote(pod['metadata']['namespace'])}/configmaps/"
             answer = await self._transport.send(Request("GET", path + quote(name)))
-            if answer.status != 200 or key not in json.loads(answer.body).get("data", {}):
+            if answer.status != 200 or key not in msgspec.json.decode(answer.body).get("data", {}):
                 return False
         return True
 

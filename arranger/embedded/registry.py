@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from arranger.embedded import Object
@@ -85,20 +85,28 @@ class Resource:
     columns: tuple[Object, ...] = ()
     view: VersionView | None = None
 
-    @property
-    def api_version(self) -> str:
-        """``v1`` or ``group/version``."""
-        return f"{self.group}/{self.version}" if self.group else self.version
+    #: ``v1`` or ``group/version``.
+    api_version: str = field(init=False)
+    #: The name in the store of its objects.
+    storage_key: str = field(init=False)
+    #: ``plural.group`` as messages have it.
+    qualified_name: str = field(init=False)
+    #: What may follow the name of an object in a path.
+    subresources: frozenset[str] = field(init=False)
 
-    @property
-    def storage_key(self) -> str:
-        """The name in the store of its objects."""
-        return self.view.storage_key if self.view else f"{self.group}/{self.plural}"
-
-    @property
-    def qualified_name(self) -> str:
-        """``plural.group`` as messages have it."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+    def __post_init__(self) -> None:
+        group, stored_as = self.group, f"{self.group}/{self.plural}"
+        parts = {"", "status"} if self.status else {""}
+        if stored_as == "/pods":
+            parts |= {"binding", "eviction"}
+        derived = {
+            "api_version": f"{group}/{self.version}" if group else self.version,
+            "storage_key": self.view.storage_key if self.view else stored_as,
+            "qualified_name": f"{self.plural}.{group}" if group else self.plural,
+            "subresources": frozenset(parts),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     def from_storage(self, stored: Object) -> Object:
         """A stored object as this resource has it."""
@@ -170,8 +178,7 @@ class Registry:
 
     def by_kind(self, api_version: str, kind: str) -> Resource | None:
         """The resource whose objects have this ``apiVersion`` and ``kind``."""
-        wanted = api_version, kind
-        return next((r for r in self if (r.api_version, r.kind) == wanted), None)
+        return next((r for r in self if r.kind == kind and r.api_version == api_version), None)
 
     def by_name(self, plural: str, group: str = "") -> Resource:
         """A resource by plural and group.

@@ -43,9 +43,6 @@ def route(registry: Registry, path: str) -> Target:
     resource = registry.find(group, version, plural)
     if resource is None or (namespace and not resource.namespaced):
         raise no_such_path()
-    known = {"", "status"} if resource.status else {""}
-    if resource.storage_key == "/pods":
-        known |= {"binding", "eviction"}
-    if subresource not in known:
+    if subresource not in resource.subresources:
         raise no_such_path()
     return Target(resource, namespace, name, subresource)

@@ -10,11 +10,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from arranger.api.parsing.errors import shown
 from arranger.api.selectors import Selector, is_valid_requirement
 from arranger.api.types.core import LabelSelector, Namespace
 from arranger.api.types.queue import QueueSpec
 
 SERVICE_TYPES: Final = ("inference", "training")
+
+
+#: Labels that the definition lets a selector name, and how long the value of a label may be.
+_MAX_LABELS: Final = 64
+_LABEL_LENGTH: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,14 @@ class QueueRights:
             for each in requirements
             if not is_valid_requirement(each)
         ]
+        labels = self.namespaces.match_labels if self.namespaces is not None else {}
+        if len(labels) > _MAX_LABELS:
+            why = f"{len(labels)} labels, and at most {_MAX_LABELS} are allowed"
+            found.append(f"spec.namespaceSelector: {why}")
+        long = (name for name, each in labels.items() if len(each) > _LABEL_LENGTH)
+        found += [f"spec.namespaceSelector: {shown(name)}: matches nothing" for name in long]
+        if self.max_priority is not None and not -(2**31) <= self.max_priority < 2**31:
+            found.append("spec.maxPriority: beyond the priorities that pods have")
         unknown = (self.service_types or frozenset()).difference(SERVICE_TYPES)
         found += [f"spec.serviceTypes: {each} is unknown" for each in sorted(unknown)]
         return found

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from arranger.api.annotations import CARD_QUOTA, QUEUE_STATE
-from arranger.api.quantity import QuantityError
+from arranger.api.parsing.errors import shown
+from arranger.api.quantity import LARGEST, QuantityError
 from arranger.api.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE, is_closed, parse_cards
 from arranger.api.resource_requests import Amounts, parse_resource_list
 from arranger.api.types.queue import Queue
 from arranger.quota.cards import Cards
 from arranger.quota.queue_rights import SILENT, QueueRights, read_rights
 
+#: How many resources the definition lets a limit name.
+MAX_AMOUNTS: Final = 64
 #: A pod's slot on its node is not charged.
 _PODS: Final = "pods"
 
@@ -83,9 +87,12 @@ def read_queue(queue: Queue) -> QueueQuota:
         ("guarantee", spec.guarantee.resource),
     ):
         try:
-            setattr(state, name, parse_resource_list(amounts))
+            read = parse_resource_list(amounts)
         except QuantityError as error:
             state.problems.append(f"spec.{name}: {error}")
+        else:
+            setattr(state, name, {key: max(0, amount) for key, amount in read.items()})
+            state.problems += (f"spec.{name}: {why}" for why in _odd_amounts(read))
     state.problems += state.rights.problems()
     state.due = {
         r: max(state.deserved.get(r, 0), state.guarantee.get(r, 0))
@@ -94,6 +101,8 @@ def read_queue(queue: Queue) -> QueueQuota:
     # Fields of Volcano's that have no effect here are named, lest they be relied on.
     if spec.dequeue_strategy == "fifo":
         state.problems.append("spec.dequeueStrategy: fifo: who cannot be placed holds up nobody")
+    elif spec.dequeue_strategy not in ("", "traverse"):
+        state.problems.append(f"spec.dequeueStrategy: {shown(spec.dequeue_strategy)} is unknown")
     if any(spec.dra.values()):
         state.problems.append("spec.dra: devices by DeviceClass are not limited")
     if text := queue.metadata.annotations.get(CARD_QUOTA):
@@ -110,6 +119,17 @@ def read_queue(queue: Queue) -> QueueQuota:
         state.is_open = queue.status.state not in ("Closed", "Closing")
         state.problems.append(f"{QUEUE_STATE}: {error}")
     return state
+
+
+def _odd_amounts(amounts: Amounts) -> Iterator[str]:
+    """What is odd about amounts that can be read all the same, as older definitions let pass."""
+    if len(amounts) > MAX_AMOUNTS:
+        yield f"{len(amounts)} amounts, and at most {MAX_AMOUNTS} are allowed"
+    for name, amount in islice(amounts.items(), MAX_AMOUNTS):
+        if amount < 0:
+            yield f"{shown(name)}: less than nothing, counts as nothing"
+        elif amount >= LARGEST:
+            yield f"{shown(name)}: more than {LARGEST}, counts as that"
 
 
 def path_self_to_root(queues: Mapping[str, QueueQuota], name: str) -> Iterator[QueueQuota]:

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -30,7 +29,7 @@ import msgspec
 from arranger.embedded.errors import ApiError, expired
 from arranger.embedded.handlers.watch import Watch
 from arranger.embedded.server import ApiResponse
-from arranger.embedded.transport.hook import ConnectionLostError
+from arranger.embedded.transport.hook import ConnectionLostError, Passage
 from arranger.kube.client.transport import Request
 from tests.faults.matchers import (
     ALL,
@@ -201,7 +200,9 @@ class FaultInjector:
 
     def __init__(self, *, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random(0)
-        self._rules: list[FaultRule] = []
+        #: About lines of watches, and about requests; those without a fault count requests.
+        self._watch_rules: list[FaultRule] = []
+        self._request_rules: list[FaultRule] = []
         #: Whose request the server is answering at this moment; "" while it is nobody's.
         self.answering = ""
         #: Whether anything has ever gone wrong, or was to.
@@ -230,20 +231,24 @@ class FaultInjector:
             probability: that the fault affects a matching request or line.
         """
         rule = FaultRule(matcher, fault, times, skip, probability, self._rng)
-        self._rules = [*(each for each in self._rules if each.times != 0), rule]
+        for rules in (self._watch_rules, self._request_rules):
+            rules[:] = [each for each in rules if each.times != 0]
+        (self._watch_rules if isinstance(fault, WatchFault) else self._request_rules).append(rule)
         self.harmful |= fault is not None
         return rule
 
     def clear(self) -> None:
         """End all faults; requests that one already affects stay affected."""
-        for rule in self._rules:
-            rule.stop()
-        self._rules.clear()
+        for rules in (self._watch_rules, self._request_rules):
+            for rule in rules:
+                rule.stop()
+            rules.clear()
 
     @property
     def is_quiet(self) -> bool:
         """Whether nothing goes wrong any more."""
-        return not any(rule.fault is not None and rule.times != 0 for rule in self._rules)
+        rules = (*self._watch_rules, *self._request_rules)
+        return not any(rule.fault is not None and rule.times != 0 for rule in rules)
 
     def received(self, matcher: Callable[[ClientRequest], bool] = ALL) -> list[ReceivedWrite]:
         """Writes that reached the server."""
@@ -265,7 +270,7 @@ class FaultInjector:
         """
         sent = _sent_now(request, user)
         self.asked.add((user, request.method, request.path, "watch" in request.query))
-        faults = [rule.fault for rule in self._matching_rules(sent, RequestFault)]
+        faults = self._faults(self._request_rules, sent)
         delay_before = sum(f.seconds for f in faults if isinstance(f, Delay) and not f.after)
         delay_after = sum(f.seconds for f in faults if isinstance(f, Delay) and f.after)
         if delay_before:
@@ -288,47 +293,34 @@ class FaultInjector:
                 return fault.answer()
         return result
 
-    async def around_watch(
-        self, request: Request, user: str, lines: AsyncIterator[bytes]
-    ) -> AsyncIterator[bytes]:
-        """The bytes of a watch, line by line; only a line cut short lacks its newline.
+    def passage(self, request: Request, user: str, line: bytes) -> Passage | None:
+        """What becomes of one line of a watch."""
+        if not self._watch_rules:
+            return None
+        faults = self._faults(self._watch_rules, _sent_now(request, user))
+        if not faults:
+            return None
+        seconds, chunks = 0.0, list[bytes]()
+        for fault in faults:
+            match fault:
+                case WatchDelay():
+                    seconds += fault.seconds
+                case WatchRepeat():
+                    chunks.append(line + b"\n")
+                case WatchStall():
+                    return Passage(tuple(chunks), seconds, "silence")
+                case WatchExpiry():
+                    status = expired("too old resource version").status()
+                    gone = msgspec.json.encode({"type": "ERROR", "object": status}) + b"\n"
+                    return Passage((*chunks, gone), seconds, "end")
+                case WatchCut(within_line, reset):
+                    half = (line[: len(line) // 2],) if within_line else ()
+                    return Passage((*chunks, *half), seconds, "reset" if reset else "end")
+        return Passage((*chunks, line + b"\n"), seconds)
 
-        Raises:
-            ConnectionLostError: the connection is reset.
-        """
-        sent = _sent_now(request, user)
-        async with aclosing(lines):  # type: ignore[type-var]
-            async for line in lines:
-                for rule in self._matching_rules(sent, WatchFault):
-                    match rule.fault:
-                        case WatchDelay(seconds):
-                            await asyncio.sleep(seconds)
-                        case WatchRepeat():
-                            yield line + b"\n"
-                        case WatchStall():
-                            async for _ in lines:
-                                pass  # the server believes that they arrive
-                            return
-                        case WatchExpiry():
-                            status = expired("too old resource version").status()
-                            yield msgspec.json.encode({"type": "ERROR", "object": status}) + b"\n"
-                            return
-                        case WatchCut(within_line, reset):
-                            if within_line:
-                                yield line[: len(line) // 2]
-                            if reset:
-                                raise ConnectionLostError("connection reset")
-                            return
-                yield line + b"\n"
-
-    def _matching_rules(self, request: ClientRequest, kind: Any) -> list[FaultRule]:
-        """The rules that apply now; those without a fault count requests, not lines of watches."""
-        chosen = [
-            rule
-            for rule in self._rules
-            if isinstance(rule.fault, kind) or (rule.fault is None and kind is RequestFault)
-        ]
-        return [rule for rule in chosen if rule.applies_to(request)]
+    def _faults(self, rules: list[FaultRule], request: ClientRequest) -> list[Any]:
+        """Those that strike now."""
+        return [rule.fault for rule in rules if rule.applies_to(request)]
 
     def _deliver(
         self, request: ClientRequest, respond: Callable[[], T], faults: list[Any]

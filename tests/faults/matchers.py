@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRequest:
+class ClientRequest(msgspec.Struct, frozen=True):
     """A request on its way to the server, the opening of a watch included.
 
     Attributes:
@@ -25,7 +23,7 @@ class ClientRequest:
     at: float
     method: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = {}
     body: bytes = b""
     user: str = ""
 
@@ -60,13 +58,20 @@ class RequestMatcher:
         return self._test(request)
 
     def __and__(self, other: Callable[[ClientRequest], bool]) -> RequestMatcher:
-        return RequestMatcher(lambda request: self(request) and other(request))
+        first, second = self._test, _test_of(other)
+        return RequestMatcher(lambda request: first(request) and second(request))
 
     def __or__(self, other: Callable[[ClientRequest], bool]) -> RequestMatcher:
-        return RequestMatcher(lambda request: self(request) or other(request))
+        first, second = self._test, _test_of(other)
+        return RequestMatcher(lambda request: first(request) or second(request))
 
     def __invert__(self) -> RequestMatcher:
-        return RequestMatcher(lambda request: not self(request))
+        test = self._test
+        return RequestMatcher(lambda request: not test(request))
+
+
+def _test_of(matcher: Callable[[ClientRequest], bool]) -> Callable[[ClientRequest], bool]:
+    return matcher._test if isinstance(matcher, RequestMatcher) else matcher
 
 
 ALL: Final = RequestMatcher(lambda _: True)

@@ -8,12 +8,13 @@ like, and :class:`Expansions` writes what it stands for into whatever the server
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 import msgspec
 
 from arranger.embedded.server import ApiResponse
+from arranger.embedded.transport.hook import Passage
 from arranger.kube.client.transport import Request
 
 T = TypeVar("T")
@@ -93,8 +94,6 @@ class Expansions:
             answer.status, text, {"content-type": "application/json", **answer.headers}
         )
 
-    async def around_watch(
-        self, request: Request, user: str, lines: AsyncIterator[bytes]
-    ) -> AsyncIterator[bytes]:
-        async for line in lines:
-            yield expanded(line) + b"\n"
+    def passage(self, request: Request, user: str, line: bytes) -> Passage | None:
+        text = expanded(line)
+        return None if text is line else Passage((text + b"\n",))

@@ -144,17 +144,15 @@ def score(folder: Path) -> Score:
     """What came of all mutants of a package."""
     tried = results(folder)
     killed = sum(result in (KILLED, ENDLESS) for result in tried.values())
-    harmless, survivors = 0, []
-    for name, result in sorted(tried.items()):
-        if result in (KILLED, ENDLESS):
-            continue
-        diff = run(folder, "mutmut", "show", name)
-        if is_harmless(name, diff):
-            harmless += 1
-        else:
-            survivors.append(diff)
-    listed = run(folder, "mutmut", "results", "--all", "true")
-    return Score(listed.count("__mutmut_"), len(tried), killed, harmless, tuple(survivors))
+    alive = sorted(name for name, result in tried.items() if result not in (KILLED, ENDLESS))
+    diffs = json.loads(run(folder, "tests.mutants.diffs", *alive) or "{}")
+    survivors = [diff for name, diff in diffs.items() if not is_harmless(name, diff)]
+    mutants = sum(
+        len(json.loads(path.read_text())["exit_code_by_key"])
+        for path in folder.glob("mutants/arranger/**/*.meta")
+    )
+    harmless = len(alive) - len(survivors)
+    return Score(mutants, len(tried), killed, harmless, tuple(survivors))
 
 
 def is_harmless(mutant: str, diff: str) -> bool:

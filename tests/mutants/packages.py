@@ -58,6 +58,8 @@ PACKAGES: Final[dict[str, Package]] = {
             "tests/unit/engine/pod/test_preemption_by_gangs.py",
             "tests/unit/engine/gang/test_nominations.py",
             "tests/unit/engine/gang/test_preemption.py",
+            "tests/unit/engine/gang/test_evictions.py",
+            "tests/unit/engine/gang/test_restarts.py",
         ),
     ),
     "binding": Package(
@@ -69,7 +71,13 @@ PACKAGES: Final[dict[str, Package]] = {
             "arranger/kube/writes/binding.py",
             "arranger/kube/writes/call.py",
         ),
-        ("tests/unit/engine/pod", "tests/unit/engine/gang/test_gangs.py", "tests/unit/kube/writes"),
+        (
+            "tests/unit/engine/pod",
+            "tests/unit/engine/extenders",
+            "tests/unit/engine/test_broken_plugins.py",
+            "tests/unit/engine/gang/test_gangs.py",
+            "tests/unit/kube/writes",
+        ),
         _SLOW_PODS,
     ),
     "preemption": Package(
@@ -89,6 +97,6 @@ PACKAGES: Final[dict[str, Package]] = {
     "quota": Package(
         ("arranger/quota/*.py",),
         ("tests/unit/quota", "tests/unit/engine/queue"),
-        _SLOW_QUEUES,
+        ("tests/unit/engine/queue/test_order.py",),
     ),
 }

@@ -9,6 +9,7 @@ its seed alone.
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from pathlib import Path
 from time import perf_counter
@@ -25,6 +26,7 @@ YEAR = 365.25 * 86400
 def main() -> int:
     options = _options()
     be_quiet()
+    gc.set_threshold(100_000, 20, 100)  # there is little garbage in circles, and much that stays
     if options.world:
         outcome = play(load(options.world.read_text()))
         print(*(outcome.trace if options.trace else ()), *outcome.violations, sep="\n")

@@ -7,12 +7,11 @@ threads, so that equal programs run equally.
 from __future__ import annotations
 
 import asyncio
-import heapq
-import selectors
-from asyncio.events import Handle
+from asyncio.events import Handle, TimerHandle
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
+from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -22,16 +21,37 @@ PROCESS: ContextVar[str] = ContextVar("PROCESS", default="")
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """See the module."""
+    """See the module.
+
+    Args of asyncio's loop that have to do with the outside, debugging and slow callbacks mean
+    nothing here: what is scheduled is called, in the order of its time and of its making.
+    """
 
     def __init__(self) -> None:
+        super().__init__()
         self._now, self._made = 0.0, 0
-        super().__init__(_NothingOutside(self))
-        # The clock counts microseconds; what is due within half of one is due.
-        self._clock_resolution = 5e-7
+        #: When, as which, and what.
+        self._timers: list[tuple[float, int, TimerHandle]] = []
+        self._cancelled_timers = 0
 
     def time(self) -> float:
         return self._now
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Handle:
+        handle = _Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
         self,
@@ -39,16 +59,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         callback: Callable[..., object],
         *args: Any,
         context: Context | None = None,
-    ) -> asyncio.TimerHandle:
+    ) -> TimerHandle:
         """As the loop's own; timers that are due together run in the order of their making."""
         self._made += 1
-        due = round(when, 6)
+        due = round(when, 6)  # the clock counts microseconds
         if due < when:  # nobody is called before the time
             due = round(due + 1e-6, 6)
         timer = _Timer(due, callback, args, self, context)
-        timer.number = self._made
-        heapq.heappush(self._scheduled, timer)
-        timer._scheduled = True
+        heappush(self._timers, (due, self._made, timer))
         return timer
 
     def pause(self, process: str) -> None:
@@ -69,36 +87,67 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if not ready.paused:
             self._ready = deque(ready)
 
-    def jump(self, seconds: float | None) -> None:
-        """Let time pass: to the next timer, or so far on the way to it.
+    # --- what asyncio calls ------------------------------------------------------------------
+
+    def _timer_handle_cancelled(self, handle: TimerHandle) -> None:
+        """Timers that are cancelled go when they are due, or when they are most of all."""
+        self._cancelled_timers += handle._scheduled
+        if self._cancelled_timers > 1000 and 2 * self._cancelled_timers > len(self._timers):
+            self._timers = [each for each in self._timers if not each[2]._cancelled]
+            heapify(self._timers)
+            self._cancelled_timers = 0
+
+    def _run_once(self) -> None:
+        """Call what is ready and what is due; if nothing is, first let time pass.
 
         Raises:
             RuntimeError: nothing will ever happen.
         """
-        if seconds is None:
-            raise RuntimeError("all tasks wait for ever")
-        if seconds > 0:  # at most a day at once, says asyncio
-            due = self._scheduled[0].when()
-            self._now = round(due if due - self._now < 1.001 * seconds else self._now + seconds, 6)
+        timers = self._timers
+        while timers and timers[0][2]._cancelled:
+            heappop(timers)
+            self._cancelled_timers -= 1
+        if not self._ready and not self._stopping:
+            if not timers:
+                raise RuntimeError("all tasks wait for ever")
+            self._now = max(self._now, timers[0][0])
+        while timers and timers[0][0] <= self._now:
+            timer = heappop(timers)[2]
+            if timer._cancelled:
+                self._cancelled_timers -= 1
+            else:
+                timer._scheduled = False
+                self._ready.append(timer)
+        for _ in range(len(self._ready)):
+            handle = self._ready.popleft()  # not always the same: see pause
+            if not handle._cancelled:
+                handle._run()
 
 
-class _Timer(asyncio.TimerHandle):
-    __slots__ = ("number",)
+class _Handle(Handle):
+    """One of asyncio's, made without asking whether anybody debugs."""
 
-    def __lt__(self, other: Any) -> bool:
-        return (self._when, self.number) < (other._when, other.number)
+    def __init__(self, callback: Any, args: Any, loop: Any, context: Context | None) -> None:
+        self._callback, self._args, self._loop = callback, args, loop
+        self._context = copy_context() if context is None else context
+        self._cancelled, self._repr, self._source_traceback = False, None, None
 
 
-class _NothingOutside(selectors.SelectSelector):
-    """Instead of waiting it lets time pass."""
+class _Timer(TimerHandle):
+    """The same of a timer."""
 
-    def __init__(self, loop: VirtualLoop) -> None:
-        super().__init__()
-        self._loop = loop
+    def __init__(
+        self, when: float, callback: Any, args: Any, loop: Any, context: Context | None
+    ) -> None:
+        self._callback, self._args, self._loop = callback, args, loop
+        self._context = copy_context() if context is None else context
+        self._cancelled, self._repr, self._source_traceback = False, None, None
+        self._when, self._scheduled = when, True
 
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self._loop.jump(timeout)
-        return []
+    def cancel(self) -> None:
+        if not self._cancelled:
+            self._loop._timer_handle_cancelled(self)
+            self._cancelled, self._callback, self._args = True, None, None
 
 
 class _Ready(deque[Handle]):

@@ -188,7 +188,7 @@ class Player:
             if "nodeName" in spec and "nodeName" not in was:
                 self.outcome.bound += 1
                 self._ask_extender(after)
-        digest = zlib.crc32(msgspec.json.encode(after))
+        digest = zlib.crc32(self.sim.cluster.store.json(change.resource, after))
         name = f"{meta.get('namespace', '')}/{meta['name']}"
         line = f"{now:.6f} {change.type} {change.resource} {name} {digest:08x}"
         self.outcome.trace.append(line)

@@ -60,6 +60,10 @@ class ChangingSource(FileSource):
     def become(self, manifests: Sequence[Manifest]) -> None:
         """The cluster is another one."""
         self.source = Source(Shadow.from_manifests(manifests, self.config), [])
+        self.change()
+
+    def change(self) -> None:
+        """Something has changed that no page shows."""
         self.version += 1
         self.changed.set()
 
@@ -92,15 +96,21 @@ async def asking(
     manifests: Sequence[Manifest], *, key: str = KEY, **cockpit: Any
 ) -> AsyncIterator[tuple[ClientSession, ChangingSource]]:
     """Asks for the pages of these objects without a browser, signed in with the key if any."""
-    jar = CookieJar(unsafe=True)
     async with (
         pages(manifests, **cockpit) as (address, source),
-        ClientSession(address, cookie_jar=jar) as session,
+        asking_at(address, key=key) as session,
     ):
+        yield session, source
+
+
+@asynccontextmanager
+async def asking_at(address: str, *, key: str = KEY) -> AsyncIterator[ClientSession]:
+    """Asks at an address, signed in with the key if any."""
+    async with ClientSession(address, cookie_jar=CookieJar(unsafe=True)) as session:
         if key:
             async with session.get("/", params={"key": key}) as answer:
                 await answer.read()
-        yield session, source
+        yield session
 
 
 @asynccontextmanager
@@ -110,6 +120,8 @@ async def browser(folder: Path, **options: Any) -> AsyncIterator[BrowserContext]
         context = await playwright.chromium.launch_persistent_context(
             folder, executable_path=chromium(), args=list(_FLAGS), headless=True, **options
         )
+        # The machine may have better to do.
+        context.set_default_timeout(120_000)
         try:
             yield context
         finally:

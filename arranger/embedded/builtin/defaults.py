@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Final
 
-from arranger.embedded import Object
+from arranger.embedded import Object, copy_json
 from arranger.embedded.builtin import pods
 from arranger.embedded.registry import Resource
 from arranger.embedded.storage.store import Store
@@ -63,7 +62,7 @@ def apply_update(resource: Resource, before: Object, given: Object, *, status: b
     elif resource.kind == "Namespace" and not status:
         _label_namespace(after)
     elif resource.schema is not None:
-        after = deepcopy(after)
+        after = copy_json(after)
         resource.schema.set_defaults(after)
     return after
 

@@ -36,6 +36,14 @@ _SCALARS: Final[Mapping[str, tuple[type, ...]]] = {
     "float": (int, float),
     "datetime": (str,),
 }
+#: Scalars whose values are right if they are of this very type.
+_PLAIN: Final[Mapping[str, type]] = {"str": str, "int": int, "bool": bool}
+
+
+class _NEVER:
+    """The type of no value."""
+
+
 _JSON_TYPES: Final[Mapping[type, str]] = {
     dict: "object",
     list: "array",
@@ -88,7 +96,9 @@ def _prune_value(value: Any, kind: str, path: str, unknown: list[str]) -> Any:
     if not isinstance(value, dict):
         raise _wrong_type(value, kind, path)
     if kind.startswith("dict("):
-        inner = kind[5:-1].split(", ", 1)[1]
+        inner = _values_of(kind)
+        if inner == "str" and _are_texts(value):
+            return dict(value)
         return {
             name: _prune_value(child, inner, f"{path}.{name}", unknown)
             for name, child in value.items()
@@ -96,12 +106,25 @@ def _prune_value(value: Any, kind: str, path: str, unknown: list[str]) -> Any:
         }
     fields, fitted = _fields(kind), {}
     for name, child in value.items():
-        place = f"{path}.{name}" if path else name
-        if name not in fields:
-            unknown.append(place)
+        expected = fields.get(name)
+        if expected is None:
+            unknown.append(f"{path}.{name}" if path else name)
+        elif type(child) is _PLAIN.get(expected, _NEVER):
+            fitted[name] = child
         elif child is not None:
-            fitted[name] = _prune_value(child, fields[name], place, unknown)
+            place = f"{path}.{name}" if path else name
+            fitted[name] = _prune_value(child, expected, place, unknown)
     return fitted
+
+
+@cache
+def _values_of(kind: str) -> str:
+    """The kind of the values of ``dict(…, …)``."""
+    return kind[5:-1].split(", ", 1)[1]
+
+
+def _are_texts(value: Object) -> bool:
+    return all(type(child) is str for child in value.values())
 
 
 def _check_scalar(value: Any, kind: str, path: str) -> Any:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from typing import Any, Final
 
 from arranger.api.quantity import QuantityError, milli_value
-from arranger.embedded import Object
+from arranger.embedded import Object, copy_json
 from arranger.embedded.errors import ApiError, bad_request, conflict, not_found
 
 Cause = tuple[str, str, str]
@@ -106,7 +105,9 @@ def violations(pod: Object) -> Iterator[Cause]:
 
 def forbidden_change(before: Object, after: Object) -> str | None:
     """The field that an update of a pod may not change, or None."""
-    old, new = deepcopy(before["spec"]), deepcopy(after["spec"])
+    if before["spec"] == after["spec"]:
+        return None
+    old, new = copy_json(before["spec"]), copy_json(after["spec"])
     if _gates(new) - _gates(old):
         return "spec.schedulingGates"
     for spec in (old, new):
@@ -155,16 +156,15 @@ def bind(pod: Object | None, name: str, binding: Object, now: str) -> Object:
         raise refuse(f'pod {name} is already assigned to node "{assigned}"')
     if pod["spec"].get("schedulingGates"):
         raise refuse(f"pod {name} has non-empty .spec.schedulingGates")
-    bound = deepcopy(pod)
-    bound["spec"]["nodeName"] = target["name"]
+    known, status = dict(pod["metadata"]), dict(pod["status"])
     for field in ("annotations", "labels"):
         if meta.get(field):
-            bound["metadata"].setdefault(field, {}).update(meta[field])
-    status = bound["status"]
+            known[field] = {**(known.get(field) or {}), **meta[field]}
     status.pop("nominatedNodeName", None)
     others = [c for c in status.get("conditions", []) if c["type"] != "PodScheduled"]
     status["conditions"] = [*others, _pod_scheduled("True", now)]
-    return bound
+    spec = {**pod["spec"], "nodeName": target["name"]}
+    return {**pod, "metadata": known, "spec": spec, "status": status}
 
 
 def _containers(spec: Object) -> list[Object]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
-from arranger.embedded import Object
+from arranger.embedded import Object, copy_json
 from arranger.embedded.crd.cel_rules import RuleTree, compile_rules
 from arranger.embedded.crd.validation import (
     NO_FIELD,
@@ -89,7 +88,7 @@ class CustomSchema:
         """
         apart = ("metadata", "status")
         if any(old.get(name) != part for name, part in new.items() if name not in apart):
-            old = deepcopy(old)
+            old = copy_json(old)
             self.set_defaults(old)
         return {**old, "metadata": new["metadata"]}
 
@@ -114,7 +113,7 @@ def _prune(schema: Object, value: Any, path: str, unknown: list[str]) -> Any:
     for name, child in value.items():
         inner = field_schema(schema, name)
         if inner is None and keep:
-            pruned[name] = deepcopy(child)
+            pruned[name] = copy_json(child)
         elif inner is None:
             unknown.append(join(path, name))
         elif child is not None or inner.get("nullable"):
@@ -126,7 +125,7 @@ def _set_defaults(schema: Object, value: Any) -> None:
     if isinstance(value, dict):
         for name, child in (schema.get("properties") or {}).items():
             if name not in value and "default" in child:
-                value[name] = deepcopy(child["default"])
+                value[name] = copy_json(child["default"])
         for name, entry in value.items():
             if (inner := field_schema(schema, name)) is not None:
                 _set_defaults(inner, entry)

@@ -8,12 +8,11 @@ of the others: fields are set, but no ownership of fields is kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any, Final
 
 import jsonpatch
 
-from arranger.embedded import Object
+from arranger.embedded import Object, copy_json
 from arranger.embedded.errors import ApiError, bad_request, unsupported_media_type
 
 #: The type of apply patches, which alone may create what they patch.
@@ -66,7 +65,7 @@ def _json_patch(current: Object, patch: object) -> Object:
     except (jsonpatch.InvalidJsonPatch, jsonpatch.JsonPointerException) as error:
         raise bad_request(str(error)) from error
     try:
-        patched: Object = operations.apply(deepcopy(current))
+        patched: Object = operations.apply(copy_json(current))
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
         message = f"the server rejected our request due to an error in our request: {error}"
         raise ApiError(422, "Invalid", message) from error
@@ -75,7 +74,7 @@ def _json_patch(current: Object, patch: object) -> Object:
 
 def _json_merge(current: Any, patch: Any) -> Any:
     if not isinstance(patch, dict):
-        return deepcopy(patch)
+        return copy_json(patch)
     merged = dict(current) if isinstance(current, dict) else {}
     for key, value in patch.items():
         if value is None:
@@ -88,7 +87,7 @@ def _json_merge(current: Any, patch: Any) -> Any:
 def _strategic_merge(current: Any, patch: Object) -> Object:
     directive = patch.get("$patch")
     if directive == "replace":
-        return {k: deepcopy(v) for k, v in patch.items() if k != "$patch"}
+        return {k: copy_json(v) for k, v in patch.items() if k != "$patch"}
     if directive == "delete":
         return {}
     merged: Object = dict(current) if isinstance(current, dict) else {}
@@ -116,9 +115,9 @@ def _merge_list(field: str, current: list[Any], patch: list[Any]) -> list[Any]:
         return [*current, *(item for item in patch if item not in current)]
     key = _MERGE_KEYS.get(field) or _port_key(field, current, patch)
     if key is None:
-        return deepcopy(patch)
+        return list(copy_json(patch))
     if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
-        return [deepcopy(item) for item in patch if "$patch" not in item]
+        return [copy_json(item) for item in patch if "$patch" not in item]
     merged = list(current)
     for item in patch:
         if key not in item:

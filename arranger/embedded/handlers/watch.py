@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
@@ -54,9 +55,10 @@ class Watch:
         self._sends_initial_events = _wants_initial_events(query)
         self._start_version = _parse_start_version(query)
         self._buffer: deque[bytes] = deque()
-        self._arrived = asyncio.Event()
+        self._waiting: asyncio.Future[None] | None = None
         self._ended = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._silent_at = math.inf
         self._buffer_initial_events()
         if not self._ended:
             self._unsubscribe = store.subscribe(self._on_change, resource.storage_key)
@@ -66,28 +68,74 @@ class Watch:
         if not self._ended:
             self._ended = True
             self._unsubscribe()
-            self._arrived.set()
+            self._wake()
         for timer in self._timers.values():
             timer.cancel()
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield events until time is over or the watch is closed."""
+        self.start()
+        try:
+            while not self.ended:
+                if (line := self.take()) is not None:
+                    yield line
+                else:
+                    await self.arrival()
+        finally:
+            self.close()
+
+    # --- for readers that are in a hurry ---------------------------------------------------
+
+    def start(self) -> None:
+        """Somebody reads from now on: the time of the watch runs, and bookmarks come."""
         loop = asyncio.get_running_loop()
         self._timers["end"] = loop.call_later(self._timeout, self.close)
         if self._bookmarks:
             self._schedule_bookmark(loop)
+
+    @property
+    def ended(self) -> bool:
+        """Whether no line will come any more."""
+        return self._ended and not self._buffer
+
+    def take(self) -> bytes | None:
+        """The next line, if there is one now."""
+        return self._buffer.popleft() if self._buffer else None
+
+    async def arrival(self, within: float = math.inf) -> None:
+        """Wait for a line, or the end.
+
+        Raises:
+            TimeoutError: neither came within so many seconds.
+        """
+        if self._buffer or self._ended:
+            return
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        if within < math.inf:
+            self._silent_at = loop.time() + within
+            # One timer a watch, which is set anew when it rings, not with every line.
+            if "silence" not in self._timers:
+                self._timers["silence"] = loop.call_at(self._silent_at, self._on_silence, loop)
         try:
-            while True:
-                while self._buffer:
-                    yield self._buffer.popleft()
-                if self._ended:
-                    return
-                self._arrived.clear()
-                await self._arrived.wait()
+            await self._waiting
         finally:
-            self.close()
+            self._waiting = None
 
     # --- inside ----------------------------------------------------------------------------
+
+    def _on_silence(self, loop: asyncio.AbstractEventLoop) -> None:
+        del self._timers["silence"]
+        if self._waiting is None or self._waiting.done():
+            return
+        if loop.time() >= self._silent_at:
+            self._waiting.set_exception(TimeoutError())
+        else:
+            self._timers["silence"] = loop.call_at(self._silent_at, self._on_silence, loop)
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
     def _schedule_bookmark(self, loop: asyncio.AbstractEventLoop) -> None:
         """All watches have bookmarks at the same moments, so that the loop wakes once for all."""
@@ -149,7 +197,7 @@ class Watch:
         else:
             shown = self._store.json(self._resource.storage_key, obj)
         self._buffer.append(b'{"type":"%b","object":%b}' % (kind.encode(), shown))
-        self._arrived.set()
+        self._wake()
 
     def _bookmark_object(self, annotations: Mapping[str, str]) -> Object:
         meta: Object = {"resourceVersion": str(self._store.version), "creationTimestamp": None}

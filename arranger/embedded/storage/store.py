@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import takewhile
 from typing import Final, Literal
 
 import msgspec
@@ -155,9 +155,9 @@ class Store:
 
     def changes_since(self, version: int) -> Iterator[Change]:
         """The writes after ``version``, oldest first; the caller checks ``compacted``."""
-        # Versions are consecutive, so the place of one in the log is known.
-        skipped = max(0, version + 1 - self._log[0].version) if self._log else 0
-        return islice(self._log, skipped, None)
+        # Mostly the last few of a long log.
+        later = list(takewhile(lambda change: change.version > version, reversed(self._log)))
+        return reversed(later)
 
     def compact(self) -> None:
         """Forget the history, as etcd does every few minutes."""

@@ -5,8 +5,9 @@ A transport without a hook passes everything on at once; tests inject faults thr
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from typing import Protocol, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeVar
 
 from arranger.embedded.server import ApiResponse
 from arranger.kube.client.transport import Request
@@ -20,6 +21,22 @@ class ConnectionLostError(Exception):
     def __init__(self, why: str, *, sent: bool = True) -> None:
         super().__init__(why)
         self.sent = sent
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What becomes of one line of a watch on its way.
+
+    Attributes:
+        seconds: how late it is, and with it all that follow.
+        chunks: what the client gets, line by line; only a line cut short lacks its newline.
+        then: how it goes on: as before, with a clean end, with a reset of the connection, or with
+            silence, of which the server knows nothing.
+    """
+
+    chunks: tuple[bytes, ...]
+    seconds: float = 0.0
+    then: Literal["more", "end", "reset", "silence"] = "more"
 
 
 class RequestHook(Protocol):
@@ -39,11 +56,5 @@ class RequestHook(Protocol):
             ConnectionLostError: no answer comes.
         """
 
-    def around_watch(
-        self, request: Request, user: str, lines: AsyncIterator[bytes]
-    ) -> AsyncIterator[bytes]:
-        """The bytes of a watch, made of its lines: only a line cut short lacks its newline.
-
-        Raises:
-            ConnectionLostError: the connection is reset.
-        """
+    def passage(self, request: Request, user: str, line: bytes) -> Passage | None:
+        """What becomes of one line of a watch; None if it passes as it is, and at once."""

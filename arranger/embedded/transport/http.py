@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -90,10 +91,24 @@ class _HttpServer:
             return respond()
         return await self._hook.around_request(asked, user, respond)
 
-    def _chunks(self, asked: Request, user: str, watch: Watch) -> AsyncIterator[bytes]:
-        if self._hook is None:
-            return (line + b"\n" async for line in watch.lines())
-        return self._hook.around_watch(asked, user, watch.lines())
+    async def _chunks(self, asked: Request, user: str, watch: Watch) -> AsyncIterator[bytes]:
+        lines = watch.lines()
+        async for line in lines:
+            passage = None if self._hook is None else self._hook.passage(asked, user, line)
+            if passage is None:
+                yield line + b"\n"
+                continue
+            await asyncio.sleep(passage.seconds)
+            for chunk in passage.chunks:
+                yield chunk
+            match passage.then:
+                case "end":
+                    return
+                case "reset":
+                    raise ConnectionLostError("connection reset")
+                case "silence":
+                    async for _ in lines:
+                        pass  # the server believes that they arrive
 
     async def _stream(
         self, request: web.Request, watch: Watch, chunks: AsyncIterator[bytes]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from arranger.embedded.errors import ApiError
 from arranger.embedded.handlers.watch import Watch
 from arranger.embedded.server import ApiResponse, EmbeddedCluster
-from arranger.embedded.transport.hook import ConnectionLostError, RequestHook
+from arranger.embedded.transport.hook import ConnectionLostError, Passage, RequestHook
 from arranger.kube.client.transport import (
     RefusedConnectionError,
     Request,
@@ -80,7 +81,9 @@ class InProcessTransport:
         self._watches.add(opened)
         lines = opened.lines()
         if self._hook is not None:
-            lines = _client_lines(self._hook.around_watch(request, self._user, lines), inactivity)
+            lines = _client_lines(
+                opened, partial(self._hook.passage, request, self._user), inactivity
+            )
         try:
             yield InProcessStream(Response(200, b"", _JSON), lines)
         finally:
@@ -113,20 +116,41 @@ async def _no_lines() -> AsyncIterator[bytes]:
     yield  # what makes it an iterator
 
 
-async def _client_lines(chunks: AsyncIterator[bytes], inactivity: float) -> AsyncIterator[bytes]:
-    """What a client makes of the bytes of a watch, as the Transport protocol has it."""
-    async with aclosing(chunks):  # type: ignore[type-var]
-        while True:
-            try:
-                async with asyncio.timeout(inactivity):
-                    chunk = await anext(chunks, b"")
-            except TimeoutError as error:
-                raise TransportError("nothing came for too long") from error
-            except ConnectionLostError as error:
-                raise TransportError(str(error)) from error
-            if not chunk.endswith(b"\n"):
-                return
-            yield chunk[:-1]
+async def _client_lines(
+    watch: Watch, passage_of: Callable[[bytes], Passage | None], inactivity: float
+) -> AsyncIterator[bytes]:
+    """What a client makes of the lines of a watch, as the Transport protocol has it."""
+    loop = asyncio.get_running_loop()
+    watch.start()
+    try:
+        while not watch.ended:
+            asked = loop.time()
+            while (line := watch.take()) is None and not watch.ended:
+                await watch.arrival(inactivity)
+            while line is not None:
+                passage = passage_of(line)
+                if passage is None:
+                    yield line
+                else:
+                    left = inactivity - (loop.time() - asked)
+                    if passage.then == "silence" or passage.seconds >= left:
+                        await asyncio.sleep(left)
+                        raise TimeoutError
+                    if passage.seconds:
+                        await asyncio.sleep(passage.seconds)
+                    for chunk in passage.chunks:
+                        if not chunk.endswith(b"\n"):
+                            return
+                        yield chunk[:-1]
+                    if passage.then == "reset":
+                        raise TransportError("connection reset")
+                    if passage.then == "end":
+                        return
+                line = watch.take()
+    except TimeoutError as error:
+        raise TransportError("nothing came for too long") from error
+    finally:
+        watch.close()
 
 
 def _response(answer: ApiResponse) -> Response:

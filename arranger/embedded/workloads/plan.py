@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from arranger.api.timestamps import second_time
-from arranger.embedded import Object
+from arranger.embedded import Object, copy_json
 
 #: Label of pods of StatefulSets and DaemonSets.
 REVISION_HASH: Final = "controller-revision-hash"
@@ -179,7 +178,7 @@ def pod_of(
             "finalizers": list(meta.get("finalizers") or ()),
             "ownerReferences": [controller_reference(owner)],
         },
-        "spec": deepcopy(template["spec"]),
+        "spec": copy_json(template["spec"]),
     }
 
 

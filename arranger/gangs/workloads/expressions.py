@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import operator as operator_functions
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from arranger.api.parsing.scalars import parse_int_or
@@ -50,15 +51,11 @@ class Expression:
 
     def __init__(self, text: str, words: frozenset[str]) -> None:
         self.text = text
-        try:
-            tree = ast.parse(text.strip(), mode="eval")
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise ExpressionError(f"{text!r} cannot be read") from error
         #: The first words of its paths.
-        self.words = frozenset(_first_words(tree))
+        self.words, _ = _read(text)
         for unknown in sorted(self.words - words):
             raise ExpressionError(f"{text!r}: {unknown} is none of {', '.join(sorted(words))}")
-        self._evaluate = _compile(tree.body, text)
+        self._evaluate = _compiled(text)
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
@@ -90,6 +87,21 @@ class Expression:
     def holds(self, scope: Scope) -> bool:
         """Whether the value is neither absent nor false, zero or empty."""
         return bool(self._evaluate(scope))
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> tuple[frozenset[str], ast.expr]:
+    """The first words of an expression's paths, and its tree."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ExpressionError(f"{text!r} cannot be read") from error
+    return frozenset(_first_words(tree)), tree.body
+
+
+@lru_cache(maxsize=1024)
+def _compiled(text: str) -> _Evaluate:
+    return _compile(_read(text)[1], text)
 
 
 def _first_words(tree: ast.AST) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -29,6 +29,10 @@ _T = TypeVar("_T")
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
+#: How a bookmark begins: there is one a minute and watch, and no object in it.
+_BOOKMARK: Final = b'{"type":"BOOKMARK"'
+
+
 class WatchEvent(msgspec.Struct, Generic[_T]):
     """One line of a watch."""
 
@@ -41,6 +45,9 @@ class RawWatchEvent(msgspec.Struct):
 
     type: str = ""
     object: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_raw_event: Final = msgspec.json.Decoder(RawWatchEvent).decode
 
 
 class PartialMetadata(msgspec.Struct, rename="camel"):
@@ -112,6 +119,8 @@ class Decoder(Generic[T]):
         """One line: typed in a single pass, or the envelope alone for ERROR and BOOKMARK."""
         wrong = ""
         try:
+            if line.startswith(_BOOKMARK) and (raw := _raw_event(line)).type == "BOOKMARK":
+                return raw
             event = self._event.decode(line)
             if event.type not in ("ERROR", "BOOKMARK"):
                 if self._trim is not None:

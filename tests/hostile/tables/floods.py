@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from tests.controlplane.harness import a_node
 from tests.hostile.attack import Attack, Object
 from tests.hostile.expansion import long_text
 from tests.hostile.tables.audit import annotated, pod, pod_group, tyjob
@@ -26,7 +27,9 @@ def floods(count: int) -> Iterator[Attack]:
     )
     yield Attack(
         f"{count:,} bound pods whose labels and terms no two share",
-        [_own_words(n, nodeName=f"node-{n % 4}") for n in range(count)],
+        # On nodes of their own: they may use up those, and nobody else's.
+        [a_node(f"busy-{n}") for n in range(4)]
+        + [_own_words(n, nodeName=f"busy-{n % 4}") for n in range(count)],
     )
     large = [pod(f"large-{n}") for n in range(count // 10)]
     for each in large:

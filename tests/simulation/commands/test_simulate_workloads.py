@@ -136,6 +136,38 @@ def test_what_kubectl_get_prints_is_a_source(tmp_path: Path) -> None:
     assert len(outcome(tmp_path, namespace, node, pod)["placements"]) == 1
 
 
+def test_pods_that_come_with_their_replica_set_are_its_own(tmp_path: Path) -> None:
+    """As ``kubectl get deployments,replicasets,pods -o yaml`` prints them, owners and all."""
+    head = {"uid": "u", "resourceVersion": "7", "creationTimestamp": "2020-01-01T00:00:00Z"}
+    deployment = a_workload("Deployment", replicas=2)
+    labels = {"app": "w", "pod-template-hash": "abc"}
+    template = a_template()
+    template["metadata"]["labels"] = labels
+    replica_set = a_workload(
+        "ReplicaSet", replicas=2, template=template, selector={"matchLabels": labels}
+    )
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "deployment", "uid": "gone"}
+    replica_set["metadata"] |= {
+        **head,
+        "labels": labels,
+        "ownerReferences": [{**owner, "controller": True}],
+        "annotations": {"deployment.kubernetes.io/revision": "3"},
+    }
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"deployment-abc-{n}", "labels": labels, **head},
+            "spec": {**POD_SPEC, "nodeName": "n1"},
+        }
+        for n in range(2)
+    ]
+    found = outcome(tmp_path, NODE, deployment, replica_set, *pods)
+    names = [placed["pod"] for placed in found["placements"]]
+    assert names == ["default/deployment-abc-0", "default/deployment-abc-1"]
+    assert found["pending"] == []
+
+
 def test_a_kind_that_means_nothing_here_is_told_in_a_line(tmp_path: Path) -> None:
     version = "autoscaling/v2"
     scalers = [

@@ -248,3 +248,32 @@ def test_a_group_that_has_run_is_not_asked_again_when_it_replaces_a_pod(
     harness.observe(again)
     assert bound(harness.run()) == {"a-1"}
     assert harness.engine.ledger.queues["training"].used[GPU] == 4
+
+
+def test_who_does_not_come_in_time_is_told_and_nothing_is_kept_for_it() -> None:
+    admission = an_admission(a_queue("training", cards={CARD: 8}))
+    one = a_group("a", {CARD: 8})
+    assert let_in(admission, one) == ["a"]
+    admission.take_events()
+    assert not admission.expire(299.0, lambda _: False)
+    assert (admission.next_expiry(), let_in(admission, a_group("b", FOUR))) == (300.0, [])
+    admission.take_events()
+    assert admission.expire(300.0, lambda _: False)
+    assert not admission.expire(301.0, lambda _: False)
+    (told,) = admission.take_events()
+    assert (told.group, told.reason) == (one, "CardRequestTimedOut")
+    assert let_in(admission, a_group("b", FOUR)) == ["b"]
+
+
+def test_nothing_is_kept_in_a_queue_that_its_namespace_may_not_use_any_more() -> None:
+    admission = an_admission(a_queue("training", cards={CARD: 8}), a_queue("free", cards={CARD: 8}))
+    assert let_in(admission, a_group("a", {CARD: 8}), a_group("f", FOUR, queue="free")) == [
+        "a",
+        "f",
+    ]
+    nobody = {"matchLabels": {"team": "nobody"}}
+    admission._ledger.set_queue(a_queue("training", cards={CARD: 8}, namespaceSelector=nobody))
+    admission.withdraw_unentitled()
+    admission._ledger.set_queue(a_queue("training", cards={CARD: 8}))
+    assert let_in(admission, a_group("b", FOUR)) == ["b"]
+    assert let_in(admission, a_group("g", {CARD: 8}, queue="free")) == [], "f's claim stands"

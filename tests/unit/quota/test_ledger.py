@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from arranger.api.resource_requests import format_resource_list, parse_resource_list
@@ -304,3 +306,46 @@ def test_amounts_are_written_as_they_are_read() -> None:
         for text, number in pairs:
             assert format_resource_list({name: number}) == {name: text}
             assert parse_resource_list({name: text}) == {name: number}
+
+
+@pytest.mark.parametrize(
+    ("queues", "pod", "room"),
+    [
+        pytest.param(
+            [a_queue("q", cards={CARD: 5})], training("p", 2).in_queue("q"), 2, id="cards"
+        ),
+        pytest.param([a_queue("q")], in_queue("q", cpu=1), sys.maxsize, id="no limit"),
+        pytest.param(
+            [a_queue("team", capability={"cpu": 7}), a_queue("q", parent="team")],
+            in_queue("q", cpu=2),
+            2,
+            id="a limit above, of which one cpu is used",
+        ),
+        pytest.param(
+            [a_queue("q", capability={"cpu": 9})], in_queue("q"), sys.maxsize, id="nothing"
+        ),
+    ],
+)
+def test_how_many_like_one_there_is_room_for(
+    queues: list[Queue], pod: PodBuilder, room: int
+) -> None:
+    books = QuotaHarness(*queues)
+    books.cluster.set_node(gpu_node("n").build())
+    if len(queues) == 2:
+        books.place(in_queue("q", "other", cpu=2))
+    assert books.ledger.room_for(pod.info(), "n") == room
+
+
+def test_a_pod_that_was_never_charged_gives_nothing_back() -> None:
+    books = QuotaHarness(a_queue("q"))
+    books.ledger.on_pod_moved(in_queue("q", cpu=1).info(), "n", -1)
+    assert books.used("q") == {}
+
+
+def test_pods_of_cards_are_asked_no_cpu_and_others_are() -> None:
+    books = QuotaHarness(a_queue("q", capability={"cpu": 1, GPU: 1}), cards_unlimit=True)
+    limits = {
+        what: {each.resource for each in books.ledger.limits_for("q", demand)}
+        for what, demand in (("cards", {GPU: 1, "cpu": 2}), ("cpu", {"cpu": 2}))
+    }
+    assert limits == {"cards": {GPU}, "cpu": {"cpu"}}

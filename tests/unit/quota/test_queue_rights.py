@@ -163,3 +163,14 @@ def test_a_group_is_in_the_queue_of_its_pods(kind: type[AnyPodGroup], named: str
     queue, is_stated = ledger.queue_of_group(group)
     assert queue == ledger.queue_name(pod) == ("open" if named == "open" else "default")
     assert is_stated == (queue == ledger.stated_queue(pod))
+
+
+def test_whose_word_is_not_believed_is_what_its_owner_makes_it() -> None:
+    table = NodeTable()
+    ledger = QuotaLedger(table, service_by_owner={"Job": "training", "Deployment": "inference"})
+    ledger.set_queue(a_queue("q", serviceTypes=["training"]))
+    stated = a_pod().in_queue("q").serving("inference")
+    by_owner = {kind: stated.owned_by(kind, "x").info() for kind in ("Job", "Deployment")}
+    assert ledger.service_of(by_owner["Job"]) == ("training", False)
+    assert ledger.service_of(by_owner["Deployment"]) == ("", False)
+    assert ledger.service_of(stated.info()) == ("", False)

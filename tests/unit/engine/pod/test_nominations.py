@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from arranger.api.effects import Bind, DeletePod, Effect, PatchPodStatus, Refused
-from tests.builders import PodBuilder, a_node, a_pod, a_queue
+from tests.builders import PodBuilder, a_node, a_pod, a_queue, expr
 from tests.unit.engine.harness import EngineHarness, of_kind
 
 NODE = a_node("n").offers(cpu=4)
@@ -243,3 +243,78 @@ def test_a_nominee_that_is_edited_is_counted_as_it_is_now(harness: EngineHarness
     harness.observe(SMALL)
     placed = {bind.pod.name for bind in of_kind(Bind, bind_all(harness))}
     assert placed == {"taker", "small"}
+
+
+def test_who_waits_behind_a_taker_is_tried_when_that_is_placed_elsewhere(
+    harness: EngineHarness,
+) -> None:
+    ssd, taker = NODE.labelled(disk="ssd"), TAKER.requires(expr("disk", "In", "ssd", "new"))
+    harness.observe(ssd, LOW, a_node("m").offers(cpu=4).labelled(disk="old"))
+    harness.start()
+    harness.observe(taker)
+    bind_all(harness)
+    harness.observe(SMALL.selects(disk="ssd"))
+    assert not of_kind(Bind, bind_all(harness))
+    harness.observe(a_node("m").offers(cpu=4).labelled(disk="new"))  # nothing to the small one
+    said = bind_all(harness)
+    harness.now += 2.0
+    said += bind_all(harness)
+    placed = {bind.pod.name: bind.node for bind in of_kind(Bind, said)}
+    assert placed == {"taker": "m", "small": "n"}
+
+
+def test_who_waits_behind_a_taker_is_tried_when_that_evicts_elsewhere(
+    harness: EngineHarness,
+) -> None:
+    taker = TAKER.requires(expr("disk", "In", "ssd"))
+    other = a_pod("low-m").needs(cpu=4).with_priority(1).on("m")
+    harness.observe(NODE.labelled(disk="ssd"), LOW, a_node("m").offers(cpu=4).labelled(disk="ssd"))
+    harness.observe(other)
+    harness.start()
+    harness.observe(taker)
+    bind_all(harness)
+    assert [delete.pod.name for delete in of_kind(DeletePod, harness.effects)] == ["low"]
+    harness.observe(SMALL)
+    assert not of_kind(Bind, bind_all(harness))
+    harness.observe(NODE.labelled(disk="hdd"))
+    said = bind_all(harness)
+    harness.now += 30.0
+    said += bind_all(harness)
+    assert [delete.pod.name for delete in of_kind(DeletePod, said)] == ["low-m"]
+    assert [bind.pod.name for bind in of_kind(Bind, said)] == ["small"]
+
+
+def kept_from_trying(harness: EngineHarness) -> None:
+    """Something that looks as if it might help, and does not: there is a back-off now."""
+    harness.observe(a_node("m").offers(cpu=4).cordoned())
+    bind_all(harness)
+    timer = harness.engine.next_timer()
+    assert timer is not None
+    assert timer > harness.now
+
+
+def test_a_taker_is_tried_the_moment_its_room_is_there_whatever_its_back_off(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(NODE, LOW)
+    harness.start()
+    harness.observe(TAKER)
+    bind_all(harness)
+    kept_from_trying(harness)
+    low_leaves(harness)
+    assert [bind.pod.name for bind in of_kind(Bind, bind_all(harness))] == ["taker"]
+
+
+def test_a_gang_is_tried_the_moment_its_last_victim_has_left(harness: EngineHarness) -> None:
+    victims = [a_pod(f"low-{n}").needs(cpu=2).on("n") for n in range(2)]
+    harness.observe(NODE, *victims)
+    harness.start()
+    takers = [a_pod(f"g-{n}").needs(cpu=2).with_priority(5).in_gang("g", 2) for n in range(2)]
+    harness.observe(*takers)
+    bind_all(harness)
+    assert len(of_kind(DeletePod, harness.effects)) == 2
+    kept_from_trying(harness)
+    harness.observe_deleted(victims[0])
+    assert not of_kind(Bind, bind_all(harness))
+    harness.observe_deleted(victims[1])
+    assert {bind.pod.name for bind in of_kind(Bind, bind_all(harness))} == {"g-0", "g-1"}

@@ -10,7 +10,7 @@ from arranger.api.effects import Effect, PatchObject
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.phases import Phase
 from arranger.framework.interface import SpecOnlyPlugin, Wait
-from arranger.framework.status import CycleState, Status
+from arranger.framework.status import SKIP, CycleState, Status
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import (
     CONFLICT,
@@ -147,3 +147,35 @@ def test_a_node_deleted_meanwhile_is_found_out_at_the_binding(
     lock.answer = None
     locked.observe_deleted(a_node("n1"))
     assert event_notes(locked.run()) == [("FailedScheduling", 'node "n1" not found')]
+
+
+class Consent(SpecOnlyPlugin):
+    """Has nothing against it; says so before the other plugins are asked."""
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        return SKIP
+
+
+class Nodes(SpecOnlyPlugin):
+    """Notes for which nodes it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Sequence[Effect]:
+        self.asked.append(("before", node))
+        return [WRITE]
+
+    def wait_pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
+        self.asked.append(("afterwards", node))
+        return None
+
+
+def test_all_plugins_are_asked_about_the_node_that_the_pod_has(make_harness: MakeCore) -> None:
+    nodes = Nodes()
+    harness = make_harness(small_profile(Consent(), nodes))
+    harness.observe(a_node("n1"), POD)
+    (write,) = harness.run()
+    assert nodes.asked == [("before", "n1")]
+    assert placements(harness.settle(write)) == [("p", "n1")]
+    assert nodes.asked == [("before", "n1"), ("afterwards", "n1")]

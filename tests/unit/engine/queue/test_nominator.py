@@ -1,0 +1,86 @@
+"""Who is nominated for which node, and which nominations count for whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from arranger.cluster.cluster import Cluster
+from arranger.engine.entity import QueuedPod
+from arranger.engine.queue.nominator import Nominator
+from arranger.framework.preemption import PriorityPolicy
+from arranger.plugins import default_profile
+from tests.builders import PodBuilder, a_node, a_pod
+
+PROFILE = default_profile()
+
+
+class Known(PriorityPolicy):
+    """By priority; of queues, too, unless it is ``alone``."""
+
+    def __init__(self, *, alone: bool) -> None:
+        self.alone = alone
+
+    @property
+    def by_priority_alone(self) -> bool:
+        return self.alone
+
+
+def member(pod: PodBuilder) -> QueuedPod:
+    return QueuedPod(pod.info(), PROFILE, 0.0)
+
+
+def nominated(*priorities: int) -> tuple[Nominator, dict[int, QueuedPod]]:
+    """On one node, a pod of each of these priorities, in this order."""
+    cluster = Cluster()
+    cluster.set_node(a_node("n").offers(cpu=9).build())
+    nominator = Nominator(cluster)
+    pods = {n: member(a_pod(f"p{n}").needs(cpu=1).with_priority(n)) for n in priorities}
+    for each in pods.values():
+        nominator.nominate(each, "n")
+    return nominator, pods
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["priorities alone", "queues, too"])
+@pytest.mark.parametrize("order", [(9, 1, 3, 5), (1, 9, 5, 3)], ids=str)
+def test_a_pod_sees_the_nominations_that_it_may_not_take(
+    alone: bool, order: tuple[int, ...]
+) -> None:
+    nominator, pods = nominated(*order)
+    with nominator.hide_for(member(a_pod("taker").with_priority(5)), Known(alone=alone)):
+        assert {pod.priority for pod in nominator.visible_pods()} == {9, 5}
+    assert {pod.priority for pod in nominator.visible_pods()} == set(order)
+    with nominator.hide_for(pods[3], Known(alone=alone)):
+        assert {pod.priority for pod in nominator.visible_pods()} == {9, 5}, "not its own"
+    nominator.check_consistent()
+
+
+def test_who_gets_a_node_while_others_are_hidden_is_nominated_no_more() -> None:
+    nominator, pods = nominated(1, 5)
+    with nominator.hide_for(pods[5], Known(alone=True)):
+        nominator._cluster.assume_pod(pods[5].pod, "n")
+    assert (pods[5].uid in nominator, pods[1].uid in nominator) == (False, True)
+    assert [each.uid for each in nominator.nominated_pods_on("n")] == [pods[1].uid]
+    assert nominator._cluster.node_of(pods[5].uid) == "n"
+
+
+def test_an_edited_nominee_counts_as_it_is_now_and_where_it_was() -> None:
+    nominator, pods = nominated(1)
+    pods[1].update(a_pod("p1").needs(cpu=4).with_priority(7).info())
+    nominator.update(pods[1])
+    assert nominator.node_of(pods[1].uid) == "n"
+    (seen,) = nominator.visible_pods()
+    assert (seen.priority, seen.requests["cpu"]) == (7, 4000)
+    with nominator.hide_for(member(a_pod("taker").with_priority(5)), Known(alone=True)):
+        assert nominator.visible_pods() == [seen]
+    stranger = member(a_pod("stranger"))
+    nominator.update(stranger)
+    assert stranger.uid not in nominator
+
+
+def test_nothing_is_left_of_a_nomination_that_is_over() -> None:
+    nominator, pods = nominated(1, 2)
+    assert [nominator.clear(pods[n].uid) for n in (1, 1, 2)] == [True, False, True]
+    assert (len(nominator), list(nominator.nominated_pods())) == (0, [])
+    assert not nominator._by_node
+    assert not nominator._of_priority
+    assert not nominator._cluster.assumed
