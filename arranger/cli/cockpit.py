@@ -206,7 +206,7 @@ async def _serve(
     async with serve(cockpit, place.address, place.port, tls=tls) as port:
         host = f"[{place.address}]" if ":" in place.address else place.address
         address = f"http://{host}:{port}/?key={key}" if tls is None else f"https://{host}:{port}/"
-        say(f"{source.name}: {address}")
+        say(f"{address}  ({source.name})")
         await asyncio.Event().wait()
 
 

@@ -21,16 +21,24 @@ class AttemptWork:
     __slots__ = ("_left",)
 
     def __init__(self) -> None:
-        self._left = math.inf
+        self._left: float = math.inf
 
     @contextmanager
     def at_most(self, units: int) -> Iterator[None]:
         """Inside there are so many."""
-        before, self._left = self._left, units
+        self.limit(units)
         try:
             yield
         finally:
-            self._left = before
+            self.lift()
+
+    def limit(self, units: int) -> None:
+        """There are so many from now on, until :meth:`lift`."""
+        self._left = units
+
+    def lift(self) -> None:
+        """There is no limit any more."""
+        self._left = math.inf
 
     def count(self, units: int) -> None:
         """So many units have been spent."""

@@ -58,13 +58,16 @@ class SelectorCounts:
         table = self._table
         if self._version != table.version:
             changes = None if self._version < 0 else table.changed_since(self._version)
+            self._version = table.version
             if len(self._counts) < table.size:
                 self._counts = resized(self._counts, len(table.alive), 0)
             if changes is None:
                 self._count_all()
-            else:
+            elif self._stale or len(changes) > _FEW_ROWS:
                 self._stale.update(row for _, row in changes)
-            self._version = table.version
+            else:  # the usual case
+                for row in {row for _, row in changes}:
+                    self._counts[row] = self._count(row)
         if self._stale:
             self._count_stale()
         return self._counts[: table.size]
@@ -117,13 +120,14 @@ class SelectorCountCache:
         selector_key: Hashable,
         namespaces: frozenset[str] | None,
         matches: Callable[[Pod], bool],
-        cost: int = 1,
+        cost: Callable[[], int] = lambda: 1,
     ) -> SelectorCounts:
-        """The counts for ``selector_key``: equal keys must come with equal ``matches``."""
+        """The counts for ``selector_key``: equal keys must come with equal ``matches``, and
+        ``cost``, units of work to look at one pod."""
         key = (selector_key, namespaces)
         counts = self._counts.get(key)
         if counts is None:
-            found = SelectorCounts(self._table, namespaces, matches, self._work, cost)
+            found = SelectorCounts(self._table, namespaces, matches, self._work, cost())
             counts = self._counts[key] = found
             if len(self._counts) > _MAX_CACHED:
                 self._counts.popitem(last=False)

@@ -20,11 +20,17 @@ _SUFFIXES |= {letter: 1000**n for n, letter in enumerate("kMGTPE", 1)}
 _SUFFIXES |= {f"{letter}i": 1024**n for n, letter in enumerate("KMGTPE", 1)}
 _QUANTITY = re.compile(r"([+-]?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,2})?)([a-zA-Z]{0,2})")
 
+#: What is beyond all numbers, and what API servers cap it at.
+_LARGE = re.compile(r"\d{31,}|\d{1,30}[eE]\+?\d{3,}")
+_LARGEST = 2**63 - 1
+
 
 @lru_cache(maxsize=65536)
 def quantity(text: str, unit: int = 1) -> int:
     """A quantity such as ``1500m`` or ``2Gi`` in so many parts of its unit, rounded up."""
     found = _QUANTITY.fullmatch(text)
+    if found is None and _LARGE.fullmatch(text):
+        return _LARGEST
     if found is None or found[2] not in _SUFFIXES:
         return 0
     exact = Fraction(found[1]) * _SUFFIXES[found[2]]

@@ -144,12 +144,13 @@ class _Look:
             self.tally.give_up([*self.active, *self.leaving])
         else:
             self.tally.excuse(self.active)
-        new, more = [(kind, reason)], {}
+        new = [(kind, reason)]
+        more: Object = {"active": 0, "ready": 0, "failed": self.tally.failed}
         if not self.active and not self.leaving:
             new.append((_FINAL[kind], reason))
             if _FINAL[kind] == "Complete":
                 more["completionTime"] = second_time(self.now)
-        return Plan(delete=self.active, status=self._status(*new, active=0, ready=0, **more))
+        return Plan(delete=self.active, status=self._status(*new, **more))
 
     # --- the next pods ---------------------------------------------------------------------
 
@@ -158,8 +159,7 @@ class _Look:
         surplus = self._surplus(wanted)
         self.tally.excuse(surplus)
         held = [pod for pod in self.active if pod not in surplus]
-        unfinished = [p for p in self.leaving if p["metadata"]["uid"] not in self.tally.counted]
-        waiting = unfinished if replaces_only_ended(self.job) else []
+        waiting = self.leaving if replaces_only_ended(self.job) else []
         missing = max(0, wanted - len(held) - len(waiting))
         waits = [self._deadline_in()]
         create: list[Object] = []
@@ -170,6 +170,7 @@ class _Look:
                     waits.append(wait)
                 elif len(create) < missing:
                     create.append(_pod(self.job, index, failures.in_a_row))
+                    failures.told = failures.in_a_row
         elif missing and (wait := _back_off(self.tally.failures, self.now)) is not None:
             waits.append(wait)
         elif missing and self.indexed:
@@ -232,9 +233,9 @@ class _Look:
 
     def _not_yet_told(self) -> int:
         """Failures of indexes that wait for their next try; they are told when it comes."""
-        there = {index_of(pod) for pod in self.active}
-        over = self.done_indexes | self.lost_indexes | there
-        return sum(index not in over for index in self.tally.by_index)
+        over = self.done_indexes | self.lost_indexes
+        open_ones = (each for index, each in self.tally.by_index.items() if index not in over)
+        return sum(each.in_a_row - each.told for each in open_ones)
 
     def _conditions(self, new: Iterable[tuple[str, str]]) -> list[Object]:
         found = {c["type"]: c for c in self.before.get("conditions") or ()}

@@ -15,10 +15,15 @@ INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 @dataclass(slots=True)
 class Failures:
-    """Failures since the last success, which make the next try wait."""
+    """Failures since the last success, which make the next try wait.
+
+    Attributes:
+        told: how many of an index the status counts: those after which it was tried again.
+    """
 
     in_a_row: int = 0
     last: datetime | None = None
+    told: int = 0
 
 
 @dataclass(slots=True)

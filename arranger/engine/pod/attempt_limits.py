@@ -16,8 +16,10 @@ _MANY_STEPS: Final = 512
 
 def most_work(member: QueuedPod) -> int:
     """What the next step of an attempt to place a pod may spend."""
-    steps = 0 if member.entity is None else member.entity.slices
-    return MAX_WORK << min(steps // _MANY_STEPS, 10)
+    entity = member.entity
+    if entity is None or not entity.slices:
+        return MAX_WORK
+    return MAX_WORK << min(entity.slices // _MANY_STEPS, 10)
 
 
 def looks_at_pods(pod: PodInfo) -> bool:

@@ -152,11 +152,14 @@ class SchedulingCycle:
         """
         if member.signature is None or self._extender_results:
             return self._decide_at_once(member)  # nothing would be kept from one step to the next
+        work = self.cluster.work
+        work.limit(most_work(member))
         try:
-            with self.cluster.work.at_most(most_work(member)):
-                return self._decide_at_once(member)
+            return self._decide_at_once(member)
         except UnfinishedError:
             return Unfinished()
+        finally:
+            work.lift()
 
     def _decide_at_once(self, member: QueuedPod) -> ScheduleResult:
         if not self._nominator:

@@ -286,7 +286,7 @@ def _matching_pod_counts(cluster: Cluster, terms: Sequence[AffinityTerm]) -> Int
         ("affinity", tuple(terms)),
         namespaces,
         lambda pod: all(test(pod) for test in tests),
-        cost=sum(1 + term.selector.size // 4 for term in terms),
+        lambda: sum(1 + term.selector.size // 4 for term in terms),
     )
     return counts.by_row()
 

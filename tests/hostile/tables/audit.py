@@ -132,6 +132,8 @@ def amounts() -> Iterator[Attack]:
         }
         yield Attack(f"a resized pod's status says {what}", [resized])
         bad = a_node(f"odd-node-{number}", memory=amount)
+        # The judge of the trace sees the mark of a long text, and could not tell what fits.
+        bad["spec"] = {"unschedulable": amount.startswith("@@")}
         yield Attack(f"a node offers {what}", [bad])
 
 
