@@ -6,8 +6,10 @@ import click
 
 from arranger import __version__
 from arranger.cli import options
+from arranger.cli.commands.capacity import capacity
 from arranger.cli.commands.controllers import controllers
 from arranger.cli.commands.demo import demo
+from arranger.cli.commands.doctor import doctor
 from arranger.cli.commands.explain import explain
 from arranger.cli.commands.queue import queue
 from arranger.cli.commands.run import run
@@ -23,7 +25,19 @@ def main() -> None:
     """Arranger, a Kubernetes scheduler. Also installed as kubectl-arranger."""
 
 
-for command in (controllers, demo, explain, queue, run, simulate, ui, whatif, why):
+for command in (
+    capacity,
+    controllers,
+    demo,
+    doctor,
+    explain,
+    queue,
+    run,
+    simulate,
+    ui,
+    whatif,
+    why,
+):
     main.add_command(command)
 
 

@@ -19,7 +19,7 @@ from arranger.kube.client.transport import Request, Transport, TransportError
 from arranger.shadow import changes
 from arranger.shadow.changes import ChangeError, ClusterChange
 from arranger.shadow.listing import list_objects
-from arranger.shadow.objects import ObjectError
+from arranger.shadow.objects import CLUSTER_WIDE, ObjectError
 from arranger.shadow.shadow import Shadow
 
 #: What ends a command in one line: it is about files, the cluster, or what was asked.
@@ -118,6 +118,23 @@ def load_source(
     return asyncio.run(from_cluster(kubeconfig, context, config, surroundings=surroundings))
 
 
+def read_copies(
+    source: Source, config: Config, namespace: str, files: Sequence[Path]
+) -> list[dict[str, Any]]:
+    """The objects of files, and what controllers would make of them.
+
+    Raises:
+        ManifestError: a file cannot be used.
+    """
+    manifests = read_manifests(files)
+    for _, manifest in manifests:
+        if manifest["kind"] in CLUSTER_WIDE:
+            continue
+        if not isinstance(manifest["metadata"].get("namespace"), str):
+            manifest["metadata"]["namespace"] = namespace
+    return expand(manifests, source.surroundings, config)
+
+
 def read_changes(
     source: Source,
     config: Config,
@@ -136,11 +153,7 @@ def read_changes(
     """
     found = []
     if files:
-        manifests = read_manifests(files)
-        for _, manifest in manifests:
-            if not isinstance(manifest["metadata"].get("namespace"), str):
-                manifest["metadata"]["namespace"] = namespace
-        made = expand(manifests, source.surroundings, config)
+        made = read_copies(source, config, namespace, files)
         names = ", ".join(str(path) for path in files)
         found.append(changes.create(made, f"with {names}"))
     for each in deleted:

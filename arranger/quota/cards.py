@@ -38,6 +38,15 @@ def cards_of(node: Node) -> Cards:
     return NO_CARDS
 
 
+def same_cards(before: Node | None, after: Node | None) -> bool:
+    """Whether two states of a node, None for that it is not there, have the same cards.
+
+    What its pods are charged depends on nothing else of a node.
+    """
+    had, has = (NO_CARDS if node is None else cards_of(node) for node in (before, after))
+    return had == has
+
+
 def _named(node: Node, vendor: str, prefix: str, product: str) -> list[tuple[str, str]]:
     cards = []
     for resource in node.status.allocatable | node.status.capacity:

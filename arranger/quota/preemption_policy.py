@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
-from typing import Protocol
+from typing import Final, Protocol
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import UNPROTECTED, PriorityPolicy, QuotaLimits
@@ -70,6 +70,10 @@ class GangExpansion(Protocol):
         """How many gang groups would be left with less than their minimum."""
 
 
+#: Preemptors of which is remembered what counts.
+_REMEMBERED: Final = 64
+
+
 class QueuePreemptionPolicy:
     """The scheduler's :class:`~arranger.framework.preemption.EvictionPolicy`.
 
@@ -99,7 +103,8 @@ class QueuePreemptionPolicy:
         self._ledger = ledger
         self._config = config
         self._terminating_victims = terminating_victims
-        self._last_preemptor: tuple[PodInfo, int, tuple[Charge, bool]] | None = None
+        #: uid → preemptor, version of the ledger, what counts of it.
+        self._facts: dict[str, tuple[PodInfo, int, tuple[Charge, bool]]] = {}
 
     @property
     def by_priority_alone(self) -> bool:
@@ -255,15 +260,17 @@ class QueuePreemptionPolicy:
         return state is not None and state.reclaimable
 
     def _preemptor_facts(self, pod: PodInfo) -> tuple[Charge, bool]:
-        """What counts of a preemptor, and whether its queue may; the last one is remembered, since
-        it is compared with many."""
+        """What counts of a preemptor, and whether its queue may; remembered, since each is compared
+        with many."""
         ledger = self._ledger
-        last = self._last_preemptor
-        if last is None or last[0] is not pod or last[1] != ledger.version:
+        known = self._facts.get(pod.uid)
+        if known is None or known[0] is not pod or known[1] != ledger.version:
+            if len(self._facts) >= _REMEMBERED:
+                self._facts.clear()
             charge = ledger.charge(pod)
             open_ = not ledger.why_refused(pod)
-            last = self._last_preemptor = pod, ledger.version, (charge, open_)
-        return last[2]
+            known = self._facts[pod.uid] = pod, ledger.version, (charge, open_)
+        return known[2]
 
     def _demand_of(self, pod: PodInfo, charge: Charge) -> Demand:
         if (of_gang := self._demands.get(charge.queue)) is not None:

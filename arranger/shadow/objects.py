@@ -44,6 +44,10 @@ _CLUSTER_WIDE: Final[frozenset[type[Any]]] = frozenset(
         DeviceClass,
     )
 )
+#: The same by their names, and others that come in manifests.
+CLUSTER_WIDE: Final = frozenset(
+    (*(of.__name__ for of in _CLUSTER_WIDE), "PriorityClass", "CustomResourceDefinition")
+)
 
 
 class ObjectError(ValueError):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from arranger.api.resource_requests import format_resource_list
 from arranger.api.types.core import Pod
+from arranger.api.types.queue import QUEUE_API_VERSION
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.explain.judgement import Judgement
 from arranger.explain.lack import Lack, format_amount
@@ -19,6 +21,7 @@ from arranger.shadow.changes import (
     ClusterChange,
     add_nodes,
     cordon,
+    create,
     label_node,
     leave,
     more_members,
@@ -36,6 +39,8 @@ MAX_TRIED: Final = 12
 MAX_FOUND: Final = 4
 #: Nodes looked at, of those that lack least; and how many nodes may be added.
 _NEAREST: Final = 3
+#: Seconds after which no more changes are tried, for whatever is asked about at once.
+MAX_SECONDS: Final = 20.0
 _ADDED: Final = (1, 2, 4, 8, 16, 32)
 
 
@@ -50,7 +55,12 @@ class Suggester:
 
     driver: Driver
     told: Forecast
+    _clock: Callable[[], float] = time.monotonic
+    _until: float = field(init=False)
     _teams: dict[str, Mapping[str, Sequence[str]]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._until = self._clock() + MAX_SECONDS
 
     def suggest(self, entity: QueuedEntity, member: QueuedPod) -> list[Suggestion]:
         """The first changes with which all members that wait are placed."""
@@ -59,7 +69,9 @@ class Suggester:
         done: set[str] = set()
         tried = 0
         for kind, change in self._candidates(entity, member):
-            if kind in done or tried >= MAX_TRIED or len(found) >= MAX_FOUND:
+            if self._clock() >= self._until or tried >= MAX_TRIED or len(found) >= MAX_FOUND:
+                break
+            if kind in done:
                 continue
             tried += 1
             if (helped := self._try(change, pods)) is not None:
@@ -122,6 +134,15 @@ class Suggester:
         ledger = self.told.engine.ledger
         if not ledger.active:
             return
+        stated = ledger.stated_queue(entity.representative.pod)
+        if ledger.queue_quota(stated) is None:
+            manifest = {
+                "apiVersion": QUEUE_API_VERSION,
+                "kind": "Queue",
+                "metadata": {"name": stated},
+                "spec": {},
+            }
+            yield "queue", create([manifest], f"queue {stated} created")
         wanted = _requests([entity])
         for quota in ledger.path_self_to_root(ledger.queue_name(entity.representative.pod)):
             for name, amount in wanted.items():

@@ -1,4 +1,4 @@
-"""The page of what ``arranger why -o json`` and ``arranger whatif -o json`` print."""
+"""The page of what ``arranger why``, ``whatif``, ``capacity`` and ``doctor`` print as JSON."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Final
 
 import msgspec
 
+from arranger.cli.doctor.finding import Finding
+from arranger.shadow.capacity import CapacityAnswer, NodesNeeded
 from arranger.shadow.comparison import Difference
 from arranger.shadow.why import Answer, GangState, QueuePlace, Suggestion
 from docs.generator.markdown import code, heading, table
 from docs.generator.markdown import page as text_of
 
 _INTRODUCTION = (
-    "What [`arranger why` and `arranger whatif`](../guide/what-if.md) print with `-o json`; the "
-    'first prints `{"answers": [...]}`.'
+    "What [`arranger why`, `whatif`, `capacity`](../guide/what-if.md) and `doctor` print with "
+    '`-o json`; the first prints `{"answers": [...]}`, the last `{"findings": [...]}`.'
 )
 _KINDS: Final = (
     ("Each of `answers`", Answer),
@@ -23,6 +25,9 @@ _KINDS: Final = (
     ("Its `gang`", GangState),
     ("Each of its `suggestions`", Suggestion),
     ("What `arranger whatif` prints", Difference),
+    ("What `arranger capacity` prints", CapacityAnswer),
+    ("Each of its `nodes`", NodesNeeded),
+    ("Each of the `findings` of `arranger doctor`", Finding),
 )
 _ATTRIBUTE = re.compile(r"^    (\w[\w, ]*): (.*(?:\n        .*)*)", re.MULTILINE)
 

@@ -55,8 +55,9 @@ def cluster(nodes: int, pods: int, waiting: int) -> Iterator[dict[str, Any]]:
             case 3:
                 yield pod.needs(cpu=24, **{"nvidia.com/gpu": 8}).manifest()
             case _:
-                gang = f"g{n // (5 * GANG)}"
-                yield pod.needs(cpu=20).in_pod_group(gang).manifest()
+                gang = n // (5 * GANG)
+                pod = pod.in_queue(QUEUES[gang % 3]).needs(cpu=20)
+                yield pod.in_pod_group(f"g{gang}").manifest()
     for g in range(waiting // (5 * GANG) + 1):
         yield a_pod_group(f"g{g}").with_spec(minMember=GANG).manifest()
 

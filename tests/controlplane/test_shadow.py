@@ -104,6 +104,31 @@ async def test_a_viewer_asks_why_and_what_if(plane: ControlPlane) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
+async def test_a_viewer_counts_copies_and_calls_the_doctor(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    kubeconfig = await viewer(plane, "examiner", role="arranger-viewer")
+    before = await _versions(plane)
+    file = tmp_path / "pod.json"
+    file.write_text(json.dumps(a_pod("more").needs(cpu=1).manifest()))
+
+    status, out, _ = await arranger(kubeconfig, "capacity", "-f", str(file), "-o", "json")
+    assert status == 0
+    assert json.loads(out)["copies"] == 1
+
+    status, out, errors = await arranger(kubeconfig, "doctor", "-o", "json")
+    found = {each["check"]: each for each in json.loads(out)["findings"]}
+    # Nothing of ours runs here.
+    assert [each["check"] for each in found.values() if each["state"] == "wrong"] == ["lease"]
+    assert (status, errors) == (1, "")
+    for check in ("server", "clock", "your rights", "queues", "gangs", "what was read"):
+        assert found[check]["state"] == "ok", check
+    assert found["definition queues.scheduling.volcano.sh"]["state"] == "ok"
+    assert found["rights of system:serviceaccount:arranger-system:arranger"]["state"] == "unseen"
+    assert await _versions(plane) == before
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_without_the_right_to_see_nodes_there_is_one_line(plane: ControlPlane) -> None:
     # Of Kubernetes itself: all that is namespaced, and no nodes.
     kubeconfig = await viewer(plane, "stranger", role="view")

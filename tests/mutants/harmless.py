@@ -7,6 +7,7 @@ from typing import Final
 _NO_SUCH_TEXT = "the pattern lets no text in that has this letter"
 _ONLY_COMPARED = "a revision is only compared with an earlier one of the same entity"
 _ONLY_ROOM = "when those that have left are dropped from the heap is told by nothing but memory"
+_NEVER_ASKED = "the registry takes only members away"
 _SAID_ANEW = "it is caught below, where the message is another"
 
 #: (function, line that the mutant puts in) → why it does no harm.
@@ -71,4 +72,24 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "arranger.engine.entity.QueuedEntity.add_member",
         "if len(self._seniors) > 3 * len(self.members) + _SENIORS_SLACK:",
     ): _ONLY_ROOM,
+    (
+        "arranger.gangs.gang.Gang.remove_member",
+        "membership, before = self.memberships.pop(uid, ), self.settings",
+    ): _NEVER_ASKED,
+    (
+        "arranger.gangs.group_index.GroupIndex.__len__",
+        "return len(self._groups) - len(self._names) + len(self._named_by)",
+    ): "tests alone ask whether anything is left; each of the three is empty then",
+    (
+        "arranger.quota.admission.Admission.expire",
+        "expired = None",
+    ): "it is only asked whether it is true",
+    (
+        "arranger.quota.evictable_use.EvictableUse._recount",
+        "kind = self._kinds.setdefault(key, _Kind(None))",
+    ): "the next line sets it",
+    (
+        "arranger.gangs.registry.GangRegistry.on_pod_updated",
+        "if known is not None and known.shows(pod, None):",
+    ): "the same comes of it the longer way",
 }

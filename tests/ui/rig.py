@@ -120,6 +120,8 @@ async def browser(folder: Path, **options: Any) -> AsyncIterator[BrowserContext]
         context = await playwright.chromium.launch_persistent_context(
             folder, executable_path=chromium(), args=list(_FLAGS), headless=True, **options
         )
+        # The machine may have better to do.
+        context.set_default_timeout(120_000)
         try:
             yield context
         finally:

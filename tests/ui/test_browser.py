@@ -13,6 +13,7 @@ from tests.ui.rig import KEY, browser, chromium, opened, pages
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.timeout(900),
     pytest.mark.skipif(not chromium(), reason="no Chromium (apt-get install chromium)"),
 ]
 
@@ -91,7 +92,7 @@ async def test_a_page_that_is_looked_at_follows_the_cluster_and_keeps_the_focus(
         await page.get_by_role("link", name="default/too-big").focus()
         await page.evaluate("window.same = true")
         source.become([*PARK, in_queue(a_pod("newcomer", cpu="4"), "default")])
-        await page.get_by_role("link", name="default/newcomer").wait_for(timeout=20_000)
+        await page.get_by_role("link", name="default/newcomer").wait_for(timeout=120_000)
         assert await page.evaluate("window.same"), "the page was loaded anew"
         assert await page.evaluate("document.activeElement.textContent") == "default/too-big"
         assert complaints == []
@@ -109,7 +110,7 @@ async def test_following_can_be_stopped_and_goes_on_where_the_cluster_is_then(
         await page.wait_for_timeout(3_000)
         assert await newcomer.count() == 0
         await page.get_by_role("button", name="Live").click()
-        await newcomer.wait_for(timeout=20_000)
+        await newcomer.wait_for(timeout=120_000)
 
 
 async def test_the_form_of_what_if_shows_who_would_be_evicted_for_what_is_created(

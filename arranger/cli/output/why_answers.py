@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arranger.cli.output.screen import Screen, line, text
+from arranger.shadow.capacity import CapacityAnswer
 from arranger.shadow.comparison import Difference
 from arranger.shadow.why import Answer, QueuePlace, Suggestion
 
@@ -31,6 +32,18 @@ def print_answers(answers: Sequence[Answer]) -> None:
             grid.add_row(name, what)
         if grid.row_count:
             screen.print(Padding(grid, (0, 0, 0, 2)))
+
+
+def print_capacity(told: CapacityAnswer) -> None:
+    """Print how many copies fit, what keeps the next one away, and which nodes would help."""
+    screen = Screen()
+    more = " or more" if told.at_most else ""
+    screen.print(line("fit now: ", text(f"{told.copies}{more}", "bold")))
+    for pod, why in list(told.blocked.items())[:1]:
+        screen.print(Padding(text(f"the next one does not: {pod}: {why}"), (0, 0, 0, 2)))
+    for each in told.nodes:
+        count = "no number of" if each.count is None else each.count
+        screen.print(line(f"for {told.wanted}: ", text(f"{count} more nodes like {each.like}")))
 
 
 def _state(answer: Answer) -> Text:

@@ -258,7 +258,7 @@ class GangCache:
     ) -> list[ObjectChange]:
         """What is to be written about a gang, in this order; nothing when all is right.
 
-        The Gang goes last: while it is there, a restart knows that its PodGroup was ours.
+        The Gang is created first and deleted last: by it a restart knows that a PodGroup was ours.
 
         Args:
             summary: of its members; worked out where it is not given.
@@ -272,7 +272,7 @@ class GangCache:
             if (change := self._pod_group_change(GangObjectKey(group, name), gang, summary, now))
         ]
         if change := self._gang_change(GangObjectKey(GANG_GROUP, name), gang, summary):
-            found.append(change)
+            found.insert(0 if change.observed is None else len(found), change)
         return [change for change in found if not change.is_empty]
 
     def mark_written(self, name: str) -> None:

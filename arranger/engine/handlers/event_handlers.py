@@ -30,6 +30,7 @@ from arranger.engine.queue.cluster_events import node_change, object_change, quo
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
+from arranger.quota.cards import same_cards
 from arranger.quota.ledger import QuotaLedger
 
 T = TypeVar("T")
@@ -149,7 +150,8 @@ class EventHandlers:
             raise UnreadableError(f"allocatable: {error}") from None
         event = node_change(before, node)
         if event is not None:
-            self._ledger.mark_stale()
+            if not same_cards(before, node) and self._context.cluster.pods_on(node.metadata.name):
+                self._ledger.mark_stale()
             self._release.notify_node_changed(event, now)
 
     def on_node_deleted(self, name: str, now: float) -> None:
@@ -161,7 +163,8 @@ class EventHandlers:
         self._gang_scheduler.bind_ready(now)
         before = self._context.cluster.remove_node(name)
         if before is not None:
-            self._ledger.mark_stale()
+            if not same_cards(before, None):
+                self._ledger.mark_stale()
             self._queue.wake(ClusterEvent(ActionType.NODE_REMOVED, node_before=before), now)
 
     def on_object_updated(self, stored: StoredObject, now: float) -> None:

@@ -16,6 +16,7 @@ from tests.queueing import a_queue_manifest
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 Given = ManifestBuilder | Manifest
+ZONE = "topology.kubernetes.io/zone"
 
 
 def why(what: str, *given: Given) -> list[Answer]:
@@ -97,6 +98,69 @@ CAUSES: dict[str, tuple[Sequence[Given], str, str]] = {
         + [a_pod(name).needs(cpu=1).in_pod_group("g") for name in ("new", "other")],
         "waits for members: 2 of 3 arrived",
         "1 more pod of gang default/g",
+    ),
+    "a node that has its pods": (
+        [a_node("n1").offers(cpu=4, pods=1), busy("old", 1), a_pod("new").needs(cpu=1)],
+        "1 Too many pods",
+        "1 pod slot more on node n1",
+    ),
+    "a pod there that avoids it": (
+        [
+            node().labelled({"kubernetes.io/hostname": "n1"}),
+            busy("old", 1).apart("kubernetes.io/hostname", {"app": "x"}),
+            a_pod("new").needs(cpu=1).labelled(app="x"),
+        ],
+        "existing pods anti-affinity rules",
+        "when pod default/old ends",
+    ),
+    "domains that may not have more": (
+        [
+            node().in_zone("a"),
+            node("n2", cpu=1).in_zone("b"),
+            busy("old", 1).labelled(app="x"),
+            a_pod("new").needs(cpu=2).labelled(app="x").spreads(ZONE, over={"app": "x"}),
+        ],
+        "didn't match pod topology spread constraints",
+        "cpu 1000m more on node n2",
+    ),
+    "one that may not evict": (
+        [
+            node(),
+            busy("old", 4),
+            a_pod("new").needs(cpu=4).with_priority(9).with_spec(preemptionPolicy="Never"),
+        ],
+        "preemption: not eligible due to preemptionPolicy=Never",
+        "when pod default/old ends",
+    ),
+    "a queue that is not there": (
+        [node(), a_queue_manifest("other"), a_pod("new").needs(cpu=1).in_queue("q")],
+        "Queue <q> does not exist",
+        "queue q created",
+    ),
+    "a limit above its queue": (
+        [
+            node(),
+            a_queue_manifest("top", capability={"cpu": "1"}),
+            a_queue_manifest("q", parent="top"),
+            a_pod("new").needs(cpu=2).in_queue("q"),
+        ],
+        "insufficient CPU quota",
+        "queue top with capability cpu 2",
+    ),
+    "a gang larger than the cluster": (
+        [node(), a_pod_group("g").with_spec(minMember=2)]
+        + [a_pod(name).needs(cpu=4).in_pod_group("g") for name in ("new", "x")],
+        "Unsatisfiable",
+        "1 more node like n1",
+    ),
+    "cards that are all taken": (
+        [
+            a_node("n1").offers({"nvidia.com/gpu": 2}, cpu=4, pods=20),
+            a_pod("old").needs({"nvidia.com/gpu": 1}).on("n1").in_phase("Running"),
+            a_pod("new").needs({"nvidia.com/gpu": 2}),
+        ],
+        "Insufficient nvidia.com/gpu",
+        "nvidia.com/gpu 1 more on node n1",
     ),
     "a gang for which there is too little": (
         [node(), a_pod_group("g").with_spec(minMember=3)]

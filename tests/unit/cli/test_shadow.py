@@ -131,6 +131,33 @@ def test_whatif_makes_the_pods_of_a_workload_with_the_priority_of_its_class(
     assert set(told["evicted"]) == {"default/old"}
 
 
+def test_whatif_takes_a_class_and_a_pod_of_it_from_one_file(cluster: Path, tmp_path: Path) -> None:
+    urgent = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "urgent"},
+        "value": 2000,
+    }
+    pod = a_pod("mine").needs(cpu=4).with_spec(priorityClassName="urgent").manifest()
+    file = tmp_path / "both.yaml"
+    file.write_text(yaml.safe_dump_all([urgent, pod]))
+    told = answered("whatif", "--snapshot", cluster, "-n", "default", "-f", file)
+    assert told["placed"] == {"default/mine": "n1"}
+
+
+def test_capacity_counts_copies_of_a_workload_and_finds_nodes(
+    cluster: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump(JOB))
+    told = answered(*("capacity", "--snapshot", cluster, "-f", file, "--copies", 3, "--like", "n1"))
+    # Three would do for the copies, but what waits in the other queue has its turn, too.
+    assert (told["copies"], told["nodes"]) == (0, [{"like": "n1", "count": 4}])
+    shown = arranger("capacity", "--snapshot", cluster, "-f", file).output
+    assert "fit now: 0" in shown
+    assert "the next one does not" in shown
+
+
 def test_whatif_prints_every_part_and_that_nothing_changes(cluster: Path) -> None:
     shown = arranger("whatif", "--snapshot", cluster, "--delete", "pod/old").output
     assert "with these changes: without pod default/old" in shown

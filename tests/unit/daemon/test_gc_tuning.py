@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from arranger.daemon.server import tune_gc
 
+PROGRAM = """
+import gc
+from arranger.daemon.server import GC_THRESHOLDS, tune_gc
+tune_gc()
+most = 0
+def watch(phase, info):
+    global most
+    if phase == "start":
+        young = sum(len(gc.get_objects(generation=n)) for n in range(info["generation"] + 1))
+        most = max(most, young)
+gc.callbacks.insert(0, watch)
+class Cycle:
+    def __init__(self): self.me = self
+kept = [[n] for n in range(1_000_000)]
+before = gc.get_freeze_count()
+for _ in range(300_000): Cycle()
+left = sum(isinstance(each, Cycle) for each in gc.get_objects())
+print(most <= 5 * GC_THRESHOLDS[0], before > 800_000, left <= 2 * GC_THRESHOLDS[0])
+"""
+
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    threshold = gc.get_threshold()
+    threshold, callbacks = gc.get_threshold(), list(gc.callbacks)
     yield
     gc.set_threshold(*threshold)
+    gc.callbacks[:] = callbacks
     gc.unfreeze()
 
 
@@ -31,3 +54,10 @@ def test_it_looks_less_often_and_still_finds_cycles() -> None:
         cycle.append(cycle)
         kept.append(cycle)
     assert gc.get_stats()[0]["collections"] > found
+
+
+def test_what_is_kept_is_looked_at_twice_and_cycles_are_found() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert found.stdout.split() == ["True", "True", "True"], found.stdout

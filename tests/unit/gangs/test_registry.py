@@ -37,6 +37,16 @@ def test_a_pod_group_that_is_unknown_is_gone_already(known: RegistryHarness) -> 
     assert known.undefine("g") == set()
 
 
+def test_the_pod_group_of_a_pod_is_that_of_its_gang(known: RegistryHarness) -> None:
+    pods = in_pod_group(1)
+    known.see(*pods, *gang("h", 1, 1))
+    assert known.registry.pod_group_of(uid_of(pods[0])) is None
+    known.define(a_pod_group("g", least=1))
+    found = known.registry.pod_group_of(uid_of(pods[0]))
+    assert found is known.registry.pod_group(SigsPodGroup, "default/g") is not None
+    assert known.registry.pod_group_of(uid_of(gang("h", 1)[0])) is None
+
+
 def test_the_members_of_a_gang_are_told_by_its_name(known: RegistryHarness) -> None:
     known.see(*gang("g", 2, 2))
     assert list(known.registry.members_of("default/g")) == [uid_of(p) for p in gang("g", 2)]

@@ -37,6 +37,8 @@ class PreemptionCandidates:
     _own: frozenset[str]
     #: uid → whether the pod could be evicted, if nobody else had to leave with it.
     _evictable: dict[str, bool] = field(default_factory=dict)
+    #: The same of all pods of a class, where time protects nobody.
+    _evictable_kinds: dict[Hashable, bool] = field(default_factory=dict)
     #: uids of the gangs that could leave whole, as far as they have been found.
     _in_whole_gang: set[str] = field(default_factory=set)
     time_protected: bool = False
@@ -142,12 +144,16 @@ class PreemptionCandidates:
         policy = self._policy
         if pod.uid in self._own or not self._plugin.is_preemptable(pod):
             return False
+        if not policy.time_protects:
+            kind = policy.victim_class(pod)
+            if (known := self._evictable_kinds.get(kind)) is None:
+                known = all(policy.can_preempt(each, pod) for each in self._preemptors)
+                self._evictable_kinds[kind] = known
+            return known
         kept_from = [each for each in self._preemptors if not policy.can_preempt(each, pod)]
         if not kept_from:
             return True
-        if policy.time_protects and all(
-            policy.protected_until(each, pod) > policy.now for each in kept_from
-        ):
+        if all(policy.protected_until(each, pod) > policy.now for each in kept_from):
             self.time_protected = True
         return False
 

@@ -1,0 +1,1 @@
+"""What ``arranger doctor`` looks at: each check is a line, ok or how to mend it."""

@@ -1,0 +1,117 @@
+"""What ``arranger doctor`` sees in the objects of a cluster."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Final
+
+from arranger.api.gang_membership import gang_membership
+from arranger.api.listing import first_names
+from arranger.api.types.core import Pod
+from arranger.cli.doctor.finding import Finding, Patient
+from arranger.shadow.shadow import Shadow
+
+_NAMED: Final = 5
+#: A pod that nobody has said anything about for so long is not looked at by its scheduler.
+_UNSEEN_AFTER: Final = timedelta(minutes=2)
+
+
+def objects(patient: Patient) -> Iterator[Finding]:
+    """All checks of objects."""
+    shadow = patient.shadow
+    if shadow is None:
+        yield Finding("objects", "unseen", "nodes or pods may not be listed")
+        return
+    pods = list(shadow.objects.of(Pod))
+    yield from _unread(shadow)
+    yield from _schedulers(patient, pods)
+    yield from _profiles(patient, pods)
+    yield from _queues(shadow)
+    yield from _gangs(shadow, pods)
+
+
+def _unread(shadow: Shadow) -> Iterator[Finding]:
+    for line in shadow.unread:
+        mend = "the right to list it, or mend the object"
+        yield Finding("what was read", "unseen", line, mend)
+    if not shadow.unread:
+        yield Finding("what was read", "ok", "everything that the scheduler reads")
+
+
+def _schedulers(patient: Patient, pods: Sequence[Pod]) -> Iterator[Finding]:
+    """Whether others place pods on the same nodes."""
+    ours = {profile.scheduler_name for profile in patient.config.profiles}
+    by_node: dict[str, set[str]] = defaultdict(set)
+    for pod in pods:
+        owner = pod.metadata.controller
+        of_node = owner is not None and owner.kind in ("DaemonSet", "Node")
+        if pod.spec.node_name and not pod.terminal and not of_node:
+            by_node[pod.spec.node_name].add(pod.spec.scheduler_name or "default-scheduler")
+    shared = Counter(name for names in by_node.values() if names & ours for name in names - ours)
+    if not shared:
+        yield Finding("other schedulers", "ok", "none has pods on nodes where ours run")
+    for name, count in sorted(shared.items()):
+        yield Finding(
+            "other schedulers",
+            "wrong",
+            f"{name} has pods on {count} nodes where ours run, too",
+            "keep them apart by taints: two schedulers may give the same room away at once",
+        )
+
+
+def _profiles(patient: Patient, pods: Sequence[Pod]) -> Iterator[Finding]:
+    """Profiles that nobody uses, and pods that nobody schedules."""
+    names = Counter(pod.spec.scheduler_name or "default-scheduler" for pod in pods)
+    for profile in patient.config.profiles:
+        name = profile.scheduler_name
+        if names[name]:
+            yield Finding(f"profile {name}", "ok", f"{names[name]} pods name it")
+        else:
+            mend = f"spec.schedulerName: {name} in pods, or remove the profile"
+            yield Finding(f"profile {name}", "wrong", "no pod names it", mend)
+    ours = {profile.scheduler_name for profile in patient.config.profiles}
+    lost: dict[str, list[str]] = defaultdict(list)
+    for pod in pods:
+        created, name = pod.metadata.creation_timestamp, pod.spec.scheduler_name
+        if (
+            not pod.spec.node_name
+            and not pod.terminal
+            and name not in ours
+            and not pod.status.conditions
+            and (created is None or patient.now - created > _UNSEEN_AFTER)
+        ):
+            lost[name or "default-scheduler"].append(pod.key)
+    for name, keys in sorted(lost.items()):
+        text = f"nobody looks at pods of {name}: {first_names(sorted(keys), _NAMED)}"
+        mend = f"a scheduler or a profile of that name; ours: {', '.join(sorted(ours))}"
+        yield Finding("pods without a profile", "wrong", text, mend)
+    if not lost:
+        yield Finding("pods without a profile", "ok", "none")
+
+
+def _queues(shadow: Shadow) -> Iterator[Finding]:
+    ledger = shadow.engine.ledger
+    wrong = {name: state.problems for name, state in ledger.queues.items() if state.problems}
+    for name, problems in sorted(wrong.items()):
+        mend = f"kubectl edit queue {name}"
+        yield Finding("queues", "wrong", f"{name}: {'; '.join(problems)}", mend)
+    if not wrong:
+        yield Finding("queues", "ok", f"{len(ledger.queues)}, all of them valid")
+
+
+def _gangs(shadow: Shadow, pods: Sequence[Pod]) -> Iterator[Finding]:
+    wrong: dict[str, set[str]] = defaultdict(set)
+    for name, gang in shadow.engine.registry.gangs.items():
+        wrong[name].update(gang.problems)
+    for pod in pods:
+        membership = gang_membership(pod)
+        if membership is not None and membership.problems:
+            wrong[membership.gang].update(membership.problems)
+    found = {name: problems for name, problems in wrong.items() if problems}
+    for name, problems in sorted(found.items()):
+        mend = "the annotations of its pods, or its PodGroup: docs/guide/gangs.md"
+        yield Finding("gangs", "wrong", f"{name}: {'; '.join(sorted(problems))}", mend)
+    if not found:
+        yield Finding("gangs", "ok", f"{len(shadow.engine.registry.gangs)}, all of them valid")
