@@ -267,6 +267,7 @@ class BindingCycle:
         del context.pods[member.uid]
         self._queue.wake(ClusterEvent(ActionType.POD_ADDED, pod=member.pod.pod), now)
         self._gangs.on_bound(member, now)
+        member.entity = None  # a reference cycle would be left
 
     def _on_pre_bind_outcome(
         self, member: QueuedPod, effect: Effect, outcome: Outcome, now: float

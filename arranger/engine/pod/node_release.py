@@ -96,6 +96,7 @@ class NodeRelease:
         if update is not None and update.pod.metadata.deletion_timestamp is not None:
             member.transition(Phase.GONE)
             del context.pods[member.uid]
+            member.entity = None
             return False
         member.transition(Phase.QUEUED)
         if member.shown_node:
@@ -111,3 +112,4 @@ class NodeRelease:
             run_unreserve_plugins(member)
         member.transition(Phase.GONE)
         del self._context.pods[member.uid]
+        member.entity = None  # a reference cycle would be left

@@ -18,6 +18,14 @@ from arranger.kube.writes.call import ApiCall, CallContext, OutcomeCallback, Ret
 CallFactory = Callable[[PatchPodStatus], ApiCall]
 
 
+class _Subscribers(list[OutcomeCallback]):
+    """All who are told of one outcome; apart from the patch, so that no reference cycle is made."""
+
+    def __call__(self, outcome: Outcome) -> None:
+        for on_outcome in self:
+            on_outcome(outcome)
+
+
 class CoalescedStatusPatch(ApiCall):
     """All unanswered patches of the status of one pod.
 
@@ -34,10 +42,10 @@ class CoalescedStatusPatch(ApiCall):
         make_call: CallFactory,
         rng: random.Random,
     ) -> None:
-        super().__init__(self._notify_all, rng)
+        self._subscribers = _Subscribers([on_outcome])
+        super().__init__(self._subscribers, rng)
         self._make_call = make_call
         self.effect = effect
-        self._callbacks = [on_outcome]
         self._call: ApiCall | None = None
         self._changed = False
 
@@ -47,7 +55,7 @@ class CoalescedStatusPatch(ApiCall):
         condition, node = effect.condition or earlier.condition, effect.nominated_node
         node = earlier.nominated_node if node is None else node
         self.effect = replace(effect, condition=condition, nominated_node=node)
-        self._callbacks.append(on_outcome)
+        self._subscribers.append(on_outcome)
         self._changed = True
 
     def drop_outdated(self) -> None:
@@ -73,7 +81,3 @@ class CoalescedStatusPatch(ApiCall):
             answer = await self._call.execute(context)
             if isinstance(answer, Retry) or not self._changed:
                 return answer
-
-    def _notify_all(self, outcome: Outcome) -> None:
-        for on_outcome in self._callbacks:
-            on_outcome(outcome)

@@ -134,9 +134,9 @@ class PodCallFactory:
             return None
 
         def finish(outcome: Outcome) -> None:
-            self._pending_patches.pop(effect.pod.uid, None)
-            if isinstance(outcome, Applied) and patch.effect.condition is not None:
-                self._note_sent(effect.pod.uid, patch.effect.condition)
+            sent = self._pending_patches.pop(effect.pod.uid, None)
+            if sent is not None and isinstance(outcome, Applied) and sent.effect.condition:
+                self._note_sent(effect.pod.uid, sent.effect.condition)
             on_outcome(outcome)
 
         patch = CoalescedStatusPatch(effect, finish, self._status_call, self._rng)
