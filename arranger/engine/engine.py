@@ -90,12 +90,12 @@ class Engine:
     Attributes:
         barrier: keeps what an object makes our code raise from all others.
         handlers: takes in the events of the watches.
-        owner_handlers: takes in those of the owners of pods.
-        workload_handlers: takes in those of owners whose pods are gangs.
+        owner_handlers, workload_handlers: take in those of owners of pods, and of gangs.
         cluster: nodes and placed pods.
         queue: what is not placed.
         registry: the gangs.
         ledger: what queues use.
+        policy: who may be evicted for whom.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Engine:
             preempt_min_runtime=quotas.preempt_min_runtime,
             cool_down=quotas.eviction_cool_down,
         )
-        policy = QueuePreemptionPolicy(
+        policy = self.policy = QueuePreemptionPolicy(
             ledger, quotas, nominator.terminating_victims, protection, links
         )
         admission = Admission(

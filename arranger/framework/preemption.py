@@ -86,6 +86,11 @@ class EvictionPolicy(Protocol):
         """Whether a pod may take the place of any of these now."""
         return any(self.can_preempt(preemptor, victim) for victim in victims)
 
+    def evictable_rows(self, preemptors: Sequence[PodInfo]) -> Collection[int] | None:
+        """The rows with pods whose place each of some pods may take; None where every placed pod
+        has to be asked about."""
+        return None
+
     def victim_class(self, pod: PodInfo) -> Hashable:
         """Of placed pods of one class all may be evicted for a preemptor or none, but for those
         that time protects."""
