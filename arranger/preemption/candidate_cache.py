@@ -199,7 +199,8 @@ class CandidateCache:
             missing = np.roll(missing, -(crc32(context.pod.uid.encode()) % len(missing)))
         work, rows_to_see = cluster.work, missing.tolist()
         if len(rows_to_see) > _ASKED_ONE_BY_ONE:
-            rows_to_see = self._without_hopeless(rows_to_see, policy.evictable_rows([context.pod]))
+            may = policy.evictable_rows([context.pod], work)
+            rows_to_see = self._without_hopeless(rows_to_see, may)
         for n, row in enumerate(rows_to_see):
             if n and work.is_spent:
                 if not selector.resource_only and self._order:

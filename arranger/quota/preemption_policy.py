@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from typing import Final, Protocol
 
+from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import UNPROTECTED, PriorityPolicy, QuotaLimits
 from arranger.quota.charges import Charge, sums_by_queue
@@ -140,7 +141,9 @@ class QueuePreemptionPolicy:
         """Whether a pod may take the place of any of these now."""
         return any(self.can_preempt(preemptor, victim) for victim in victims)
 
-    def evictable_rows(self, preemptors: Sequence[PodInfo]) -> Collection[int] | None:
+    def evictable_rows(
+        self, preemptors: Sequence[PodInfo], work: AttemptWork | None = None
+    ) -> Collection[int] | None:
         """See :class:`~arranger.framework.preemption.EvictionPolicy`; a class is asked about
         once."""
         ledger = self._ledger
@@ -148,7 +151,7 @@ class QueuePreemptionPolicy:
             return None
         found = set[int]()
         state = ledger.active, ledger.version, ledger.has_dues
-        for like, rows in self._classes.rows_by_pod(state):
+        for like, rows in self._classes.rows_by_pod(state, work):
             if all(self.can_preempt(each, like) for each in preemptors):
                 found.update(rows)
         return found

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -275,7 +276,7 @@ async def test_what_cannot_be_decoded_is_named() -> None:
         async def send(self, request: Request) -> Response:
             response = await super().send(request)
             body = response.body.replace(b'"requests":{"cpu":"1"}', b'"requests":[]')
-            return msgspec.structs.replace(response, body=body)
+            return replace(response, body=body)
 
     cluster = a_cluster(*bundled_crds())
     for name, cpu in (("odd", 1), ("even", 2)):

@@ -8,6 +8,7 @@ from collections.abc import Collection
 import pytest
 
 from arranger.cluster import Cluster, PodInfo
+from arranger.cluster.attempt_work import AttemptWork, UnfinishedError
 from arranger.cluster.node_table import NodeTable
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
@@ -73,6 +74,29 @@ def test_the_rows_are_those_that_a_look_at_each_pod_finds(seed: int) -> None:
         found.append(rows)
     assert any(found), "somebody may be evicted"
     assert not all(found), "and not by everybody"
+
+
+def test_many_pods_are_looked_at_in_steps_whatever_changes_meanwhile() -> None:
+    rng = random.Random(1)
+    table = NodeTable()
+    ledger = QuotaLedger(table)
+    cluster = Cluster(table, ledger)
+    policy = QueuePreemptionPolicy(ledger, QuotaConfig())
+    for n in range(200):
+        cluster.set_node(a_node(f"n{n}").build())
+        cluster.assume_pod(some_pod(rng, f"p{n}"), f"n{n}")
+    taker, work, steps = a_pod("taker").with_priority(2).info(), AttemptWork(), 0
+    while True:
+        try:
+            with work.at_most(50):
+                rows = policy.evictable_rows([taker], work)
+            break
+        except UnfinishedError:
+            steps += 1
+            cluster.assume_pod(some_pod(rng, f"more-{steps}"), f"n{rng.randrange(200)}")
+    assert steps > 5
+    assert rows is not None
+    assert set(rows) == by_hand(cluster, policy, [taker])
 
 
 def test_limits_that_change_leave_charges_as_they_are_and_use_is_right() -> None:
