@@ -6,7 +6,7 @@ The way of a pod: ``Reflector._handle_line`` → ``Informer.applied`` →
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, PodStatus
 from arranger.api.types.workloads import Owner, Workload
 from arranger.cluster.cluster import Cluster
+from arranger.engine.entity import QueuedPod
 from arranger.engine.faults.barrier import Barrier
 from arranger.engine.handlers.event_handlers import EventHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind
@@ -38,22 +39,33 @@ class PodHandler:
         handlers: the engine's.
         barrier: the engine's; it knows what is left out.
         cluster: the engine's, to recognize pods that are bound no more.
+        unbound: gives the engine's pods whose Binding has not been answered.
         now: the engine's clock, seconds.
     """
 
     handlers: EventHandlers
     barrier: Barrier
     cluster: Cluster
+    unbound: Callable[[], Iterable[QueuedPod]]
     now: Callable[[], float]
+    #: Uids of pods that were bound, by the answers to us, when the last full state was asked for.
+    _bound: set[str] = field(default_factory=set, init=False)
+
+    def on_listing(self) -> None:
+        """The full state is asked for; it shows the Bindings that have been answered."""
+        self._bound.clear()
+        self._bound.update(self.cluster.assumed.difference(p.uid for p in self.unbound()))
 
     def on_updated(self, pod: Pod) -> None:
         """A pod was added or modified."""
         if self.barrier.is_left_out(self.barrier.pod_kind, pod, self.now()):
             return
         uid, cluster = pod.metadata.uid, self.cluster
-        if not pod.spec.node_name and uid in cluster and uid not in cluster.assumed:
+        unbound = not pod.spec.node_name and uid in cluster
+        if unbound and (uid not in cluster.assumed or uid in self._bound):
             # Nothing unbinds a pod: the API server has been restored from a backup, so what it
             # shows is not an old state but the present one.
+            self._bound.discard(uid)
             self.handlers.on_pod_deleted(pod.key, self.now())
         self.handlers.on_pod_updated(pod, self.now())
 
@@ -181,6 +193,10 @@ class WorkloadSink:
     def synced(self) -> bool:
         """Whether all has been read that may be read."""
         return self.informer.synced or self.forbidden
+
+    def listing(self) -> None:
+        """The full state is asked for."""
+        self.informer.listing()
 
     def replaced(
         self,

@@ -130,15 +130,17 @@ class Informers:
             faults = EngineFaults(barrier, kind, now)
             return Informer(handler, faults=faults, notify=wake, **options)
 
+        pods = PodHandler(engine.handlers, barrier, engine.cluster, engine.pods, now)
         self._informers: dict[type[Any], Informer[Any]] = {
             **{kind: informer(kind, kinds[kind]) for kind in kinds},
             Node: informer(Node, kinds[Node], sort_by=creation_time),
             Pod: Informer(
-                observed(Pod, PodHandler(engine.handlers, barrier, engine.cluster, now)),
+                observed(Pod, pods),
                 sort_by=creation_time,
                 transform=trim_ended_pod,
                 faults=EngineFaults(barrier, kinds[Pod], now),
                 notify=wake,
+                on_listing=pods.on_listing,
             ),
         }
         for kind in STORED_OWNERS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import random
 import signal
@@ -16,6 +15,7 @@ import structlog
 from arranger.bundled import bundled_definitions
 from arranger.daemon.config.schema import Config
 from arranger.daemon.debugger import dump
+from arranger.daemon.garbage import FrozenGarbage, tune_gc
 from arranger.daemon.scheduler import Scheduler
 from arranger.daemon.serving.health import ServerError
 from arranger.daemon.serving.secure_serving import ServingOptions, secure_server
@@ -26,25 +26,6 @@ from arranger.kube.client.problem_log import ProblemLog
 from arranger.kube.client.rights_observer import RequestRightsObserver
 
 log = structlog.get_logger(__name__)
-
-#: Allocations between two runs of each generation. Nearly none of a cluster's objects is ever part
-#: of a reference cycle, and with Python's defaults (700, 10, 10) looking for cycles took an eighth
-#: of the time spent on a pod. A run over a million objects would hold the loop for half a second:
-#: so few are looked at together.
-GC_THRESHOLDS = (30_000, 2, 50)
-
-
-def tune_gc() -> None:
-    """Have the garbage collector run less often, and look at nothing more than twice: what outlives
-    two runs, as a cluster's objects do, is never looked at again."""
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    gc.callbacks.append(_freeze_survivors)
-
-
-def _freeze_survivors(phase: str, info: dict[str, int]) -> None:
-    if phase == "stop" and info["generation"] > 0:
-        gc.freeze()
 
 
 async def run_daemon(
@@ -63,6 +44,7 @@ async def run_daemon(
         ServerError: the health server's address is taken, or its certificate cannot be used.
     """
     tune_gc()
+    collecting = asyncio.create_task(FrozenGarbage().run(), name="collect garbage")
     problems = ProblemLog("the rights of manifests/20-rbac.yaml", bundled_definitions())
     server = await load_api_server_config(kubeconfig, context)
     transport = HttpTransport(server)
@@ -106,5 +88,6 @@ async def run_daemon(
             " server.port in the configuration (--config); 0 picks a free one"
         ) from error
     finally:
+        collecting.cancel()
         await writes.close()
         await transport.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -118,6 +118,16 @@ class GangGroup:
         if self.missing_partners:
             return True
         return any(gang.missing_members(have.get(gang.name, {})) for gang in self.gangs)
+
+    def can_do_without(self, uid: str, unbound: Container[str]) -> bool:
+        """Whether those members that are ``unbound``, but for one, would do for the minimum."""
+        others = (
+            other
+            for gang in self.gangs
+            for other in gang.memberships
+            if other != uid and other in unbound and not gang.is_binding(other)
+        )
+        return not self.lacks_members(self.count_by_bundle(others))
 
     def gangs_by_uid(self) -> dict[str, Gang]:
         """uid → gang, of all members."""

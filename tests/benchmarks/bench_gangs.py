@@ -17,7 +17,7 @@ from msgspec import structs
 
 from arranger.api.effects import Applied, Bind
 from arranger.api.types.core import Pod
-from arranger.daemon.server import GC_THRESHOLDS
+from arranger.daemon.garbage import GC_THRESHOLDS
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod

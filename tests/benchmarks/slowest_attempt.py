@@ -22,8 +22,8 @@ import click
 
 from arranger.api.effects import Applied, Bind
 from arranger.api.types import core, resource_claims, storage
+from arranger.daemon.garbage import tune_gc
 from arranger.daemon.scheduler import ENTITIES_PER_STEP, SECONDS_PER_STEP
-from arranger.daemon.server import tune_gc
 from arranger.engine.engine import Engine
 from arranger.kube.watch.decoder import Decoder, WatchEvent
 from arranger.kube.watch.trimming import trim

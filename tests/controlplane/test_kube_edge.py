@@ -54,6 +54,9 @@ class Store:
         self.pods: dict[str, Pod] = {}
         self.full_states = 0
 
+    def listing(self) -> None:
+        """Nothing is known but what was read."""
+
     def replaced(self, objects: list[Pod], resource_version: str, undecodable: Any = ()) -> None:
         self.pods = {pod.metadata.name: pod for pod in objects}
         self.full_states += 1

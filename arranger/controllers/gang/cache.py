@@ -189,8 +189,13 @@ class GangCache:
         for key in [key for key in self._observed if key.group == group]:
             self.on_object_deleted(key)
 
-    def on_object_updated(self, group: str, obj: UnstructuredObject) -> set[str]:
+    def on_object_updated(
+        self, group: str, obj: UnstructuredObject, *, asked_at: str = ""
+    ) -> set[str]:
         """A Gang or PodGroup was added or edited, or is the answer to a write of ours.
+
+        Args:
+            asked_at: see :func:`~arranger.controllers.runtime.objects.is_stale`.
 
         Raises:
             ParseError: it is none.
@@ -206,8 +211,8 @@ class GangCache:
         observed = ObservedObject(version, meta, obj.spec_fields, obj.status_fields)
         key = GangObjectKey(group, f"{meta.namespace}/{meta.name}")
         known = self._observed.get(key)
-        gone = self.tombstones.has(key.name, meta.uid)
-        if gone or (known is not None and is_stale(meta, known.metadata)):
+        gone = self.tombstones.has(key.name, meta.uid, asked_at=asked_at)
+        if gone or is_stale(observed, known, asked_at=asked_at):
             return set()
         if known is not None and known.metadata.uid != meta.uid:
             self.tombstones.add(key.name, known.metadata.uid)

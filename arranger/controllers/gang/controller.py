@@ -23,7 +23,7 @@ from arranger.controllers.runtime.controller import (
     status_fields,
 )
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
-from arranger.controllers.runtime.objects import Object, UnstructuredObject
+from arranger.controllers.runtime.objects import LISTED, Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.kube.client.transport import Transport
@@ -71,6 +71,7 @@ class GangController:
                 partial(cache.on_object_updated, group),
                 partial(self._on_object_deleted, group),
                 self.work_queue.enqueue,
+                partial(cache.on_object_updated, group, asked_at=LISTED),
             )
             for group in (GANG_GROUP, *POD_GROUP_KINDS)
         }

@@ -16,7 +16,6 @@ from arranger.controllers.gang.cache import (
     GANG_GROUP,
     GANG_VERSION,
     GangCache,
-    GangObjectKey,
     ObjectChange,
     ObservedObject,
 )
@@ -73,7 +72,8 @@ class GangReconciler:
                     return Result.BACKOFF
                 if change.observed is not None:
                     self.barrier.on_refused(_reference(change, change.observed), error.message)
-        self.cache.mark_written(name)
+        if not size:  # else the last pod may have gone since, and that is not written
+            self.cache.mark_written(name)
         return ADMISSION_RETRY if self.cache.waits_for_admission(name) else Result.DONE
 
     async def _write(self, change: ObjectChange) -> None:
@@ -92,7 +92,7 @@ class GangReconciler:
     async def _create(self, change: ObjectChange) -> None:
         manifest = gang_manifest(change.key.name, change.spec, managed_by=self.cache.managed_by)
         collection = gangs_path(change.key.name.partition("/")[0])
-        self._observe(change.key, await self.writer.create(collection, manifest))
+        self._observe(change, await self.writer.create(collection, manifest))
 
     async def _patch(self, change: ObjectChange, subresource: str, patch: Object) -> None:
         version = ""
@@ -100,12 +100,12 @@ class GangReconciler:
             # A list is replaced whole: nobody else's condition may get lost by that.
             version = change.observed.metadata.resource_version
         path = _path(change) + subresource
-        self._observe(change.key, await self.writer.patch(path, patch, resource_version=version))
+        self._observe(change, await self.writer.patch(path, patch, resource_version=version))
 
     async def _refresh(self, change: ObjectChange) -> None:
         """Somebody was faster: take in what is there, and start from it."""
         try:
-            self._observe(change.key, await self.writer.get(_path(change)))
+            self._observe(change, await self.writer.get(_path(change)))
         except StatusError as error:
             if error.not_found:
                 self.work_queue.enqueue(self._gone(change))
@@ -115,9 +115,11 @@ class GangReconciler:
         known = change.observed
         return self.cache.on_object_deleted(change.key, known.metadata.uid) if known else set()
 
-    def _observe(self, key: GangObjectKey, body: bytes) -> None:
+    def _observe(self, change: ObjectChange, body: bytes) -> None:
+        obj = decode_object(body, UnstructuredObject)
+        asked_at = change.observed.metadata.resource_version if change.observed else ""
         self.work_queue.enqueue(
-            self.cache.on_object_updated(key.group, decode_object(body, UnstructuredObject))
+            self.cache.on_object_updated(change.key.group, obj, asked_at=asked_at)
         )
 
 

@@ -107,10 +107,9 @@ class QueueCache:
         """Queues are served no more."""
         self.served = False
 
-    def on_queue_updated(self, queue: ObservedQueue) -> set[str]:
-        """A queue was added or edited, or is the answer to a write of ours."""
-        known = self.observed.get(queue.name)
-        if known is not None and is_stale(queue.metadata, known.metadata):
+    def on_queue_updated(self, queue: ObservedQueue, *, asked_at: str = "") -> set[str]:
+        """A queue was added or edited, or is the answer to a write of ours (``is_stale``)."""
+        if is_stale(queue, self.observed.get(queue.name), asked_at=asked_at):
             return set()
         state = read_queue(queue.to_queue())
         self.observed[queue.name] = queue

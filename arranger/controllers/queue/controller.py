@@ -24,7 +24,7 @@ from arranger.controllers.runtime.controller import (
 )
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
-from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.objects import LISTED, Object
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.kube.client.transport import Transport
@@ -53,7 +53,10 @@ class QueueController:
             cache.on_pod_updated, lambda pod: cache.on_pod_deleted(pod.metadata.uid), enqueue
         )
         queues = CacheHandler[ObservedQueue](
-            cache.on_queue_updated, lambda queue: cache.on_queue_deleted(queue.name), enqueue
+            cache.on_queue_updated,
+            lambda queue: cache.on_queue_deleted(queue.name),
+            enqueue,
+            partial(cache.on_queue_updated, asked_at=LISTED),
         )
         nodes = CacheHandler[Node](
             cache.on_node_updated, lambda node: cache.on_node_deleted(node.metadata.name), enqueue
@@ -76,7 +79,9 @@ class QueueController:
         pending = PendingCommands(
             partial(commanded_queue, namespaces=tuple(options.command_namespaces))
         )
-        self.commands = CacheHandler[Command](pending.on_updated, pending.on_deleted, enqueue)
+        self.commands = CacheHandler[Command](
+            pending.on_updated, pending.on_deleted, enqueue, pending.on_listed
+        )
         self._reconciler = QueueReconciler(
             Writer(transport), cache, pending, self._events, self.work_queue, options.now
         )

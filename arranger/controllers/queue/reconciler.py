@@ -158,7 +158,8 @@ class QueueReconciler:
         known, written = self.cache.observed.get(queue.name), _decode(body)
         if known is None or known.metadata.uid != written.metadata.uid:
             return result  # it was deleted before the answer came
-        concerned = self.cache.on_queue_updated(written)
+        asked_at = queue.metadata.resource_version
+        concerned = self.cache.on_queue_updated(written, asked_at=asked_at)
         if not _is_edited(queue, written):
             concerned -= {queue.name}
         self.work_queue.enqueue(concerned)

@@ -43,6 +43,11 @@ class PendingCommands:
         self._keys[uid] = key
         return changed | {key}
 
+    def on_listed(self, command: Command) -> set[str]:
+        """A full state shows a Command: if it was deleted, that is undone, or shown soon."""
+        self._gone.discard(command.metadata.uid)
+        return self.on_updated(command)
+
     def on_deleted(self, command: Command) -> set[str]:
         """A Command is gone, whoever has deleted it."""
         self._gone.discard(command.metadata.uid)

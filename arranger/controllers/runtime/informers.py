@@ -12,7 +12,7 @@ from arranger.controllers.runtime.controller import ControllerOptions, Tasks
 from arranger.controllers.runtime.objects import UnstructuredObject, metadata_of
 from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder, T
-from arranger.kube.watch.informer import Informer, ResourceEventHandler, uid_of
+from arranger.kube.watch.informer import Informer, uid_of
 from arranger.kube.watch.reflector import Reflector
 
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -40,10 +40,16 @@ class CacheHandler(Generic[T_contra]):
     updated: Callable[[T_contra], set[str]]
     deleted: Callable[[T_contra], set[str]]
     enqueue: Callable[[set[str]], None]
+    #: Told of the objects of a full state, in place of ``updated``.
+    listed: Callable[[T_contra], set[str]] | None = None
 
     def on_updated(self, obj: T_contra, /) -> None:
         """An object was added or modified."""
         self.enqueue(self.updated(obj))
+
+    def on_listed(self, obj: T_contra, /) -> None:
+        """A full state shows an object."""
+        self.enqueue((self.listed or self.updated)(obj))
 
     def on_deleted(self, obj: T_contra, /) -> None:
         """An object is gone."""
@@ -72,7 +78,7 @@ class MultiNamespaceInformer(Generic[T]):
         api: str,
         plural: str,
         kind: type[T],
-        *handlers: ResourceEventHandler[T],
+        *handlers: CacheHandler[T],
         selector: str = "",
         other_versions: Sequence[str] = (),
         keep: Callable[[T], T] = lambda obj: obj,
@@ -86,10 +92,12 @@ class MultiNamespaceInformer(Generic[T]):
             options.barrier,
             api.removeprefix("/apis/").removeprefix("/api/"),
             _KINDS[plural],
-            fan_out.on_updated,
+            fan_out.on_listed,
         )
         self._informers: Mapping[str, Informer[T]] = {
-            namespace: Informer(fan_out, key=uid_of, transform=keep, faults=faults)
+            namespace: Informer(
+                fan_out, key=uid_of, transform=keep, faults=faults, on_listed=fan_out.on_listed
+            )
             for namespace in options.namespaces or ("",)
         }
         self._reflectors = [
@@ -137,7 +145,7 @@ def unstructured_informer(
     options: ControllerOptions,
     api_version: str,
     plural: str,
-    *handlers: ResourceEventHandler[UnstructuredObject],
+    *handlers: CacheHandler[UnstructuredObject],
     other_versions: Sequence[str] = (),
 ) -> MultiNamespaceInformer[UnstructuredObject]:
     """An informer that believes nothing of its objects but their metadata, and keeps no more."""
@@ -159,10 +167,13 @@ def _collection(api: str, namespace: str, plural: str) -> str:
 
 @dataclass(frozen=True)
 class _FanOutHandler(Generic[T_contra]):
-    handlers: Sequence[ResourceEventHandler[T_contra]]
+    handlers: Sequence[CacheHandler[T_contra]]
 
     def on_updated(self, obj: T_contra, /) -> None:
         _tell_all([handler.on_updated for handler in self.handlers], obj)
+
+    def on_listed(self, obj: T_contra, /) -> None:
+        _tell_all([handler.on_listed for handler in self.handlers], obj)
 
     def on_deleted(self, obj: T_contra, /) -> None:
         _tell_all([handler.on_deleted for handler in self.handlers], obj)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from arranger.api.parsing.objects import decode_object
 from arranger.api.types.core import ObjectMeta, Struct
+from arranger.kube.watch.decoder import KubeObject
 from arranger.kube.watch.sink import is_newer
 
 #: An object of the API or a part of one, as its JSON is.
 Object = dict[str, Any]
+
+#: In place of a version: a full state shows the object, and was asked for after all that is known.
+LISTED: Final = "listed"
 
 
 class UnstructuredObject(Struct):
@@ -115,10 +119,20 @@ def merge_patch(current: Mapping[str, Any], desired: Mapping[str, Any]) -> Objec
     return patch
 
 
-def is_stale(observed: ObjectMeta, known: ObjectMeta) -> bool:
+def is_stale(observed: KubeObject, known: KubeObject | None, *, asked_at: str = "") -> bool:
     """Whether a state is the one that is known already, or an earlier one of the same object.
 
-    Watches and the answers to our own writes tell of the same objects in any order.
+    Watches and the answers to our own writes tell of the same objects in any order. But what the
+    server was asked for when ``known`` was known is later, though its version may be earlier: then
+    the server was restored from a backup.
+
+    Args:
+        asked_at: the version that was known when the server was asked for ``observed``;
+            :data:`LISTED` if it is of a full state.
     """
-    newer = is_newer(observed.resource_version, known.resource_version)
-    return observed.uid == known.uid and not newer
+    if known is None:
+        return False
+    new, old = observed.metadata, known.metadata
+    if asked_at in (LISTED, old.resource_version):
+        return observed == known
+    return new.uid == old.uid and not is_newer(new.resource_version, old.resource_version)

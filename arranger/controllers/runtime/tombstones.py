@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from arranger.controllers.runtime.objects import LISTED
+
 
 class Tombstones:
     """Uids of objects that were deleted while a reconcile of their key was under way.
@@ -30,6 +32,11 @@ class Tombstones:
         if key in self._uids:
             self._uids[key].add(uid)
 
-    def has(self, key: str, uid: str) -> bool:
-        """Whether an object is known to be gone."""
-        return uid in self._uids.get(key, ())
+    def has(self, key: str, uid: str, *, asked_at: str = "") -> bool:
+        """Whether an object is known to be gone.
+
+        Args:
+            asked_at: :data:`LISTED` where a full state shows it: if it is gone all the same, a
+                watch is going to say so.
+        """
+        return asked_at != LISTED and uid in self._uids.get(key, ())

@@ -17,7 +17,7 @@ from arranger.api.types.tyjob import (
     TYJobPod,
     parse_tyjob,
 )
-from arranger.controllers.runtime.objects import UnstructuredObject, is_stale
+from arranger.controllers.runtime.objects import LISTED, UnstructuredObject, is_stale
 from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.controllers.tyjob.observed_state import ObservedState, Refusal
 
@@ -50,12 +50,12 @@ class TYJobCache:
         #: has looked.
         self._ended_leaders: dict[str, TYJobPod] = {}
 
-    def on_job_updated(self, obj: UnstructuredObject) -> set[str]:
-        """A job was added or edited, or is the answer to a write of ours."""
+    def on_job_updated(self, obj: UnstructuredObject, *, asked_at: str = "") -> set[str]:
+        """A job was added or edited, or is the answer to a write of ours (``is_stale``)."""
         job = parse_tyjob(obj.body())
         known = self._jobs.get(job.key)
-        gone = self.tombstones.has(job.key, job.metadata.uid)
-        if gone or (known is not None and is_stale(job.metadata, known.metadata)):
+        gone = self.tombstones.has(job.key, job.metadata.uid, asked_at=asked_at)
+        if gone or is_stale(job, known, asked_at=asked_at):
             return set()
         if known is not None and known.metadata.uid != job.metadata.uid:
             self.on_job_deleted(job.key, known.metadata.uid)
@@ -111,19 +111,22 @@ class TYJobCache:
     def _owned_by(self, uid: str, plural: str) -> dict[str, OwnedObject]:
         return self._owned.get((uid, plural), {})
 
-    def on_owned_updated(self, plural: str, owned: OwnedObject) -> set[str]:
-        """An object was added or edited, or is the answer to a write of ours."""
+    def on_owned_updated(self, plural: str, owned: OwnedObject, *, asked_at: str = "") -> set[str]:
+        """An object was added or edited, or is the answer to a write of ours (``is_stale``)."""
         owner = _owner_uid_and_key(owned.metadata)
         if owner is None:
             return set()
         uid, key = owner
-        if self.tombstones.has(key, owned.metadata.uid):
+        if self.tombstones.has(key, owned.metadata.uid, asked_at=asked_at):
             return set()
         there = self._owned.setdefault((uid, plural), {})
         known = there.get(owned.metadata.name)
-        if known is not None and is_stale(owned.metadata, known.metadata):
+        if is_stale(owned, known, asked_at=asked_at):
             return set()
         there[owned.metadata.name] = owned
+        ended = self._ended_leaders.get(uid)
+        if asked_at == LISTED and ended is not None and ended.metadata.uid == owned.metadata.uid:
+            del self._ended_leaders[uid]  # perhaps the backup does not have its end
         self._note_end(uid, key, owned)
         return {key}
 

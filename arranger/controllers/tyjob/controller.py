@@ -14,7 +14,7 @@ from arranger.api.annotations import TYJOB
 from arranger.controllers.runtime.controller import ControllerOptions, Tasks
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
-from arranger.controllers.runtime.objects import UnstructuredObject
+from arranger.controllers.runtime.objects import LISTED, UnstructuredObject
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.controllers.tyjob.cache import OWNED_KINDS, OwnedObject, TYJobCache
@@ -39,6 +39,7 @@ class TYJobController:
             cache.on_job_updated,
             lambda job: cache.on_job_deleted(job.key, job.metadata.uid),
             self.work_queue.enqueue,
+            partial(cache.on_job_updated, asked_at=LISTED),
         )
         self._events = EventBroadcaster(transport, options, "tyjobs")
         self._informers: Mapping[str, MultiNamespaceInformer[Any]] = {
@@ -52,6 +53,7 @@ class TYJobController:
                     partial(cache.on_owned_updated, plural),
                     partial(cache.on_owned_deleted, plural),
                     self.work_queue.enqueue,
+                    partial(cache.on_owned_updated, plural, asked_at=LISTED),
                 ),
                 selector=TYJOB,
             )

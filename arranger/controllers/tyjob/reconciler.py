@@ -96,7 +96,8 @@ class TYJobReconciler:
                 raise
             await self._refresh(job)
             raise _StaleError from None
-        self.cache.on_job_updated(decode_object(body, UnstructuredObject))
+        written = decode_object(body, UnstructuredObject)
+        self.cache.on_job_updated(written, asked_at=job.metadata.resource_version)
 
     async def _refresh(self, job: TYJob) -> None:
         """Take in the job as it is now.
@@ -111,7 +112,7 @@ class TYJobReconciler:
                 raise
             self.cache.on_job_deleted(job.key, job.metadata.uid)
             raise _StaleError from None
-        self.cache.on_job_updated(found)
+        self.cache.on_job_updated(found, asked_at=job.metadata.resource_version)
         if found.metadata.resource_version != job.metadata.resource_version:
             raise _StaleError
 

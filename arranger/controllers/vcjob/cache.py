@@ -68,15 +68,15 @@ class JobCache:
         #: ``namespace/name`` → uid of the job that has the name now.
         self._uids: dict[str, str] = {}
 
-    def on_job_updated(self, obj: UnstructuredObject) -> set[str]:
-        """A Job was added or edited, or is the answer to a write of ours.
+    def on_job_updated(self, obj: UnstructuredObject, *, asked_at: str = "") -> set[str]:
+        """A Job was added or edited, or is the answer to a write of ours (``is_stale``).
 
         Raises:
             ParseError: it is none, or says what no Job can say.
         """
         job = convert_object(obj.body(), VolcanoJob, strict=False)
         uid = job.metadata.uid
-        if self.tombstones.has(job.key, uid):
+        if self.tombstones.has(job.key, uid, asked_at=asked_at):
             return set()
         if job.spec.scheduler_name not in ("", *self.schedulers):
             return self.on_job_deleted(job.key, uid)
@@ -84,8 +84,10 @@ class JobCache:
         if earlier is not None and earlier != uid:
             self.on_job_deleted(job.key, earlier)
         record = self._record(uid, job.key)
-        if record.job is not None and is_stale(job.metadata, record.job.metadata):
+        if is_stale(job, record.job, asked_at=asked_at):
             return set()
+        if record.job is not None and is_stale(job, record.job):
+            record.created.clear()  # perhaps the backup does not have it
         self._uids[job.key] = uid
         record.job, record.raw_status = job, obj.status_fields
         return {job.key}
@@ -112,17 +114,17 @@ class JobCache:
             self._drop_if_empty(uid)
         return set()
 
-    def on_pod_updated(self, pod: JobPod) -> set[str]:
-        """A pod was added or edited."""
+    def on_pod_updated(self, pod: JobPod, *, asked_at: str = "") -> set[str]:
+        """A pod was added or edited, or is the answer to a write of ours (``is_stale``)."""
         found = _owner_and_index(pod)
         if found is None:
             return set()
         uid, index, name = found
-        if self.tombstones.has(name, pod.metadata.uid):
+        if self.tombstones.has(name, pod.metadata.uid, asked_at=asked_at):
             return set()
         record = self._record(uid, name)
         known = record.pods.get(index)
-        if known is not None and is_stale(pod.metadata, known.metadata):
+        if is_stale(pod, known, asked_at=asked_at):
             return set()
         record.pods[index] = pod
         record.confirmed_empty.discard(index)
@@ -149,15 +151,18 @@ class JobCache:
         if record := self._records.get(job.metadata.uid):
             record.confirmed_empty.add(index)
 
-    def on_pod_group_updated(self, obj: UnstructuredObject) -> set[str]:
-        """A PodGroup of ``scheduling.volcano.sh`` was added or edited.
+    def on_pod_group_updated(self, obj: UnstructuredObject, *, asked_at: str = "") -> set[str]:
+        """A PodGroup of ``scheduling.volcano.sh`` was added or edited (``is_stale``).
 
         Raises:
             ParseError: it is none.
         """
         meta = obj.metadata
         owner = _owning_job(meta)
-        if owner is None or self.tombstones.has(name := f"{meta.namespace}/{owner.name}", meta.uid):
+        if owner is None:
+            return set()
+        name = f"{meta.namespace}/{owner.name}"
+        if self.tombstones.has(name, meta.uid, asked_at=asked_at):
             return set()
         status = convert_object(obj.status_fields, _PodGroupStatus, strict=False)
         waiting = [c for c in status.conditions or () if c.type == "Unschedulable"]
@@ -165,7 +170,7 @@ class JobCache:
         seen = ObservedPodGroup(meta, obj.spec_fields, status.phase or "", message)
         record = self._record(owner.uid, name)
         known = record.pod_groups.get(meta.name)
-        if known is not None and is_stale(meta, known.metadata):
+        if is_stale(seen, known, asked_at=asked_at):
             return set()
         record.pod_groups[meta.name] = seen
         return self._affected(record)

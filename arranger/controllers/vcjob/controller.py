@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from arranger.api.annotations import JOB_NAME
@@ -14,7 +15,7 @@ from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.controller import ControllerOptions, Tasks
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
-from arranger.controllers.runtime.objects import UnstructuredObject
+from arranger.controllers.runtime.objects import LISTED, UnstructuredObject
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.controllers.vcjob.cache import JobCache
@@ -38,7 +39,12 @@ class JobController:
         self.cache = cache = JobCache(options.schedulers)
         self.work_queue = WorkQueue(options, "job", cache.reference)
         self._events = EventBroadcaster(transport, options, "jobs")
-        pods = CacheHandler(cache.on_pod_updated, cache.on_pod_deleted, self.work_queue.enqueue)
+        pods = CacheHandler[JobPod](
+            cache.on_pod_updated,
+            cache.on_pod_deleted,
+            self.work_queue.enqueue,
+            partial(cache.on_pod_updated, asked_at=LISTED),
+        )
         self._pods = MultiNamespaceInformer(
             transport, options, "/api/v1", "pods", JobPod, pods, selector=JOB_NAME
         )
@@ -57,13 +63,17 @@ class JobController:
             cache.on_job_updated,
             lambda job: cache.on_job_deleted(job.key, job.metadata.uid),
             enqueue,
+            partial(cache.on_job_updated, asked_at=LISTED),
         )
         self.pod_groups = CacheHandler[UnstructuredObject](
-            cache.on_pod_group_updated, cache.on_pod_group_deleted, enqueue
+            cache.on_pod_group_updated,
+            cache.on_pod_group_deleted,
+            enqueue,
+            partial(cache.on_pod_group_updated, asked_at=LISTED),
         )
         pending = PendingCommands(commanded_job)
         self.commands = CacheHandler[Command](
-            pending.on_updated, pending.on_deleted, self.work_queue.enqueue
+            pending.on_updated, pending.on_deleted, self.work_queue.enqueue, pending.on_listed
         )
         self._reconciler = JobReconciler(
             Writer(transport),

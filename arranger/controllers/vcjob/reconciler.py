@@ -179,7 +179,7 @@ class JobReconciler:
             text = _refusal_text(job, path, error)
             self.events.record(_ref(job), event_reasons.FAILED_STATUS, text, warning=True)
             return Result.BACKOFF
-        self.cache.on_job_updated(decode_object(body, UnstructuredObject))
+        self.cache.on_job_updated(decode_object(body, UnstructuredObject), asked_at=version)
         for reason, note in planned.events:
             self.events.record(_ref(job), reason, note, warning=reason in _WARNINGS)
             log.info("job.event", job=job.key, reason=reason, note=note)
@@ -187,9 +187,8 @@ class JobReconciler:
 
     async def _refresh(self, job: VolcanoJob) -> None:
         try:
-            self.cache.on_job_updated(
-                decode_object(await self.writer.get(_job_path(job)), UnstructuredObject)
-            )
+            found = decode_object(await self.writer.get(_job_path(job)), UnstructuredObject)
+            self.cache.on_job_updated(found, asked_at=job.metadata.resource_version)
         except StatusError as error:
             if error.not_found:
                 self.cache.on_job_deleted(job.key, job.metadata.uid)
@@ -246,7 +245,8 @@ class JobReconciler:
                 return self._record_refusal(job, missing)
             return self._refuse(job, path, error)
         written = decode_object(body, UnstructuredObject)
-        self.cache.on_pod_group_updated(written)
+        asked_at = observed.metadata.resource_version if observed is not None else ""
+        self.cache.on_pod_group_updated(written, asked_at=asked_at)
         if not _is_ours(written.metadata, job):
             return self._refuse_foreign(job, f"PodGroup {written.metadata.name}")
         return True

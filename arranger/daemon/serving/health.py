@@ -1,5 +1,8 @@
 """One small web server over HTTPS: /livez, /readyz and /metrics.
 
+It has a thread and an event loop of its own: however many strangers begin to speak TLS, that does
+not hold up the main loop, which only hears of whole requests, and answers them.
+
 ``/readyz`` answers as those of Kubernetes do: ``ok``, or with ``?verbose``, and whenever a check
 fails, one line for each check. Why one fails is told to who asks on the loopback address, which
 takes being let into the pod; to others it is withheld, as the API server withholds it.
@@ -7,6 +10,7 @@ takes being let into the pod; to others it is withheld, as the API server withho
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
@@ -22,6 +26,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 
 from arranger.daemon.serving.certificate import ServingCertificate
 from arranger.daemon.serving.connections import Listener, network_of
+from arranger.daemon.serving.loop_thread import loop_in_thread, run_in
 from arranger.daemon.serving.reviews import Refusal, User, certified_user
 
 log = structlog.get_logger(__name__)
@@ -33,8 +38,8 @@ _HEAD_LINE: Final = 8190
 _HEAD_FIELDS: Final = 32
 _BODY: Final = 1 << 14
 #: Connections that may wait to be accepted.
-_OPENMETRICS: Final = "application/openmetrics-text"
 _BACKLOG: Final = 128
+_OPENMETRICS: Final = "application/openmetrics-text"
 
 
 class ServerError(Exception):
@@ -96,8 +101,21 @@ async def health_server(
 
     answers = {"/livez": live, "/healthz": live, "/readyz": ready, "/metrics": metrics}
     listening = _listen(host, port)
+    answering = _Answering(answers, guard, asyncio.get_running_loop())
+    async with loop_in_thread("serve") as loop:
+        server, listener = await run_in(loop, _serve(listening, answering, certificate))
+        try:
+            yield int(listening.getsockname()[1])
+        finally:
+            await run_in(loop, _stop(server, listener))
+
+
+async def _serve(
+    listening: socket.socket, answering: _Answering, certificate: ServingCertificate
+) -> tuple[web.Server, Listener]:
+    """Begin to serve in the running loop."""
     server = web.Server(
-        _Answering(answers, guard).answer,
+        answering.answer,
         access_log=None,
         max_line_size=_HEAD_LINE,
         max_field_size=_HEAD_LINE,
@@ -106,28 +124,33 @@ async def health_server(
         auto_decompress=False,
         lingering_time=0.0,
     )
-    listener = Listener(listening, server, certificate.context)
-    try:
-        yield int(listening.getsockname()[1])
-    finally:
-        await server.shutdown(timeout=1.0)
-        await listener.close()
+    return server, Listener(listening, server, certificate.context)
+
+
+async def _stop(server: web.Server, listener: Listener) -> None:
+    await server.shutdown(timeout=1.0)
+    await listener.close()
 
 
 class _Answering:
-    """Answers requests by their path, if they may be; each connection carries one."""
+    """Answers requests by their path, if they may be; each connection carries one.
+
+    Args:
+        loop: where all that is asked and told lives.
+    """
 
     def __init__(
         self,
         answers: Mapping[str, Callable[[web.BaseRequest], Awaitable[web.Response]]],
         guard: Guard,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._answers, self._guard = answers, guard
+        self._answers, self._guard, self._loop = answers, guard, loop
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
         """The answer, of whatever status."""
         try:
-            response = await self._answer(request)
+            response = await run_in(self._loop, self._answer(request))
         # A defect in what is asked must not say how it came about.
         except Exception:
             log.exception("server.answer_failed", path=request.path)

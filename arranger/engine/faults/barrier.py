@@ -226,8 +226,10 @@ class Barrier:
             for uid in self._accused(error):
                 member = self._context.pods.get(uid)
                 entity = None if member is None else member.entity
-                if entity is not None and len(entity.members) > 1:
-                    self._set_aside_all({uid}, error, now)  # its gang may do without it
+                group = None if entity is None else entity.group
+                if group is not None and group.can_do_without(uid, self._context.pods):
+                    self._set_aside_all({uid}, error, now)
+                    self._rollback.end_backoff(entity)
 
     def run(self, now: float, step: Callable[[], R]) -> R:
         """Do a step about whoever it concerns, again without those that make it raise.

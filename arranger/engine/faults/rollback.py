@@ -79,8 +79,12 @@ class Rollback:
         if kind != "Pod":
             return
         for member in self._context.pods.values():
-            meta, entity = member.pod.pod.metadata, member.entity
+            meta = member.pod.pod.metadata
             if (meta.namespace, meta.name) == (namespace, name):
-                if entity is not None and entity.state is QueueState.BACKOFF:
-                    self._queue.activate(entity)
+                self.end_backoff(member.entity)
                 return
+
+    def end_backoff(self, entity: QueuedEntity | None) -> None:
+        """Try an entity now if it waits for its back-off to end."""
+        if entity is not None and entity.state is QueueState.BACKOFF:
+            self._queue.activate(entity)

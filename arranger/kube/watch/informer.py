@@ -95,6 +95,8 @@ class Informer(Generic[T]):
             default all of it. To save memory, it may leave out what the handler does not need.
         faults: answers for objects about which the handler raises.
         notify: called after each delivery, once the handler has heard of everything in it.
+        on_listing: called when a full state is asked for.
+        on_listed: told of the objects of a full state, in place of the handler's ``on_updated``.
 
     Attributes:
         synced: whether a full state has been delivered.
@@ -107,9 +109,13 @@ class Informer(Generic[T]):
     transform: Callable[[T], T] = lambda obj: obj
     faults: FaultHandler[T] = field(default_factory=RaiseFaults)
     notify: Callable[[], None] = lambda: None
+    on_listing: Callable[[], None] = lambda: None
+    on_listed: Callable[[T], None] | None = None
     synced: bool = field(default=False, init=False)
     _objects: dict[str, T] = field(default_factory=dict, init=False)
     _undecodable: dict[str, UndecodableObject] = field(default_factory=dict, init=False)
+    #: Recorded since a full state was asked for, which may lack them.
+    _recorded: set[str] = field(default_factory=set, init=False)
 
     def record(self, obj: T) -> None:
         """Count ``obj``, with which the server answered a write of ours, as existing.
@@ -118,6 +124,12 @@ class Informer(Generic[T]):
         ``MutationCache``). The handler hears nothing of it now.
         """
         self._objects.setdefault(self.key(obj), self.transform(obj))
+        self._recorded.add(self.key(obj))
+
+    def listing(self) -> None:
+        """What is recorded from now on may be later than the full state that comes."""
+        self._recorded.clear()
+        self.on_listing()
 
     def replaced(
         self,
@@ -126,7 +138,8 @@ class Informer(Generic[T]):
         undecodable: Sequence[UndecodableObject] = (),
     ) -> None:
         """These are all objects there are; of the undecodable ones the last known state stays."""
-        present = {*map(self.key, objects), *map(self.key, undecodable)}
+        present = {*map(self.key, objects), *map(self.key, undecodable), *self._recorded}
+        self._recorded.clear()
         for key in [key for key in self._objects if key not in present]:
             self._delete(self._objects.pop(key))
         for key in [key for key in self._undecodable if key not in present]:
@@ -134,8 +147,9 @@ class Informer(Generic[T]):
         for bad in undecodable:
             self._skip(bad)
         objects, failed = self._in_order(objects)
+        hear = self.on_listed or self.handler.on_updated
         for obj in objects:
-            self._update(obj)
+            self._update(obj, hear)
         for obj, error in failed:
             before = self._objects.get(self.key(obj))
             self._objects[self.key(obj)] = obj
@@ -161,7 +175,7 @@ class Informer(Generic[T]):
         if isinstance(obj, UndecodableObject):
             self._skip(obj)
         else:
-            self._update(obj)
+            self._update(obj, self.handler.on_updated)
         self.notify()
 
     def deleted(self, obj: T | UndecodableObject) -> None:
@@ -179,7 +193,7 @@ class Informer(Generic[T]):
         self._undecodable[self.key(obj)] = obj
         self.faults.on_undecodable(obj)
 
-    def _update(self, obj: T) -> None:
+    def _update(self, obj: T, hear: Callable[[T], None]) -> None:
         key = self.key(obj)
         if self._undecodable:
             self._undecodable.pop(key, None)
@@ -187,7 +201,7 @@ class Informer(Generic[T]):
         self._objects[key] = obj
         try:
             self._objects[key] = self.transform(obj)
-            self.handler.on_updated(obj)
+            hear(obj)
         except Exception as error:
             self.faults.on_update_fault(obj, before, error)
         else:

@@ -65,6 +65,9 @@ class RawObjectStore:
         """The object's JSON; raises KeyError if there is none of that name."""
         return self._objects[name]
 
+    def listing(self) -> None:
+        """Nothing is known but what was read."""
+
     def __contains__(self, name: object) -> bool:
         return name in self._objects
 

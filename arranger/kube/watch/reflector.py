@@ -171,6 +171,7 @@ class Reflector(Generic[T]):
         """Fetch the full state page by page, consistently (never from a stale cache)."""
         objects, undecodable = list[T](), list[UndecodableObject]()
         query = {**self.query, "limit": str(PAGE_SIZE)}
+        self.sink.listing()
         while True:
             accept = self._accept("PartialObjectMetadataList")
             request = Request("GET", self.path, query=query, accept=accept, timeout=60.0)
@@ -208,6 +209,7 @@ class Reflector(Generic[T]):
         }
         if initial:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+            self.sink.listing()
         loop = asyncio.get_running_loop()
         started = loop.time()
         seen = 0

@@ -11,6 +11,12 @@ from arranger.kube.watch.decoder import T, UndecodableObject
 class Sink(Protocol[T]):
     """Takes in the state; called synchronously from the event loop."""
 
+    def listing(self) -> None:
+        """The full state is asked for now: what it shows is later than all that is known.
+
+        Its resourceVersions may be earlier: the API server may have been restored from a backup.
+        """
+
     def replaced(
         self,
         objects: list[T],

@@ -84,6 +84,7 @@ class SimulationHarness:
         #: What the schedulers measure their decisions by: it moves, and always alike.
         self._ticks = itertools.count()
         self._transports: dict[str, InProcessTransport] = {}
+        self._copies = itertools.count(99)
 
     # --- what is there -----------------------------------------------------------------------
 
@@ -189,10 +190,10 @@ class SimulationHarness:
         return self.faults.inject(from_user(name), DropConnection.BEFORE)
 
     def copy_server(self) -> EmbeddedCluster:
-        """A copy of the cluster without its watches; it will give other uids."""
+        """A copy of the cluster without its watches; each gives other uids from now on."""
         others: dict[int, Any] = {
             id(self.cluster.store._listeners): {},
-            id(self._rng): random.Random(99),
+            id(self._rng): random.Random(next(self._copies)),
         }
         return deepcopy(self.cluster, others)
 

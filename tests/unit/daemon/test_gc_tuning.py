@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from arranger.daemon.server import tune_gc
+from arranger.daemon.garbage import FrozenGarbage, tune_gc
 
 PROGRAM = """
 import gc
-from arranger.daemon.server import GC_THRESHOLDS, tune_gc
+from arranger.daemon.garbage import GC_THRESHOLDS, tune_gc
 tune_gc()
 most = 0
 def watch(phase, info):
@@ -61,3 +61,35 @@ def test_what_is_kept_is_looked_at_twice_and_cycles_are_found() -> None:
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=120
     )
     assert found.stdout.split() == ["True", "True", "True"], found.stdout
+
+
+def a_cycle() -> list[object]:
+    cycle: list[object] = []
+    cycle.append(cycle)
+    return cycle
+
+
+def test_cycles_that_are_dropped_when_they_are_frozen_stay_no_more_than_is_allowed() -> None:
+    """As in a process that goes on for long: what is pending at a run is dropped after it."""
+    gc.collect()
+    tune_gc()
+    garbage, begun = FrozenGarbage(min_growth=40_000), gc.get_freeze_count()
+    counts, looked = [], 0
+    for _ in range(60):
+        pending = [a_cycle() for _ in range(10_000)]
+        gc.collect(1)
+        del pending
+        looked += garbage.collect_if_grown()
+        counts.append(gc.get_freeze_count() - begun)
+    assert max(counts) <= max(40_000, begun // 2) + 20_000
+    assert 1 <= looked <= 60 * 10_000 // 40_000
+
+
+def test_all_are_not_looked_at_for_a_few_more() -> None:
+    gc.collect()
+    tune_gc()
+    garbage = FrozenGarbage(min_growth=1)
+    kept = [a_cycle() for _ in range(gc.get_freeze_count() // 4)]
+    gc.collect(1)
+    assert not garbage.collect_if_grown()
+    assert len(kept) > 100

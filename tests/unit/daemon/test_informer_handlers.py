@@ -24,7 +24,9 @@ def test_pods_that_a_list_lacks_leave_the_engine_be_they_bound_waiting_or_ended(
     harness.observe(a_node("n").offers(cpu=1))
     handlers, cluster = harness.engine.handlers, harness.engine.cluster
     informer = Informer[Pod](
-        PodHandler(handlers, harness.engine.barrier, cluster, lambda: harness.now),
+        PodHandler(
+            handlers, harness.engine.barrier, cluster, harness.engine.pods, lambda: harness.now
+        ),
         sort_by=creation_time,
         transform=trim_ended_pod,
     )
@@ -46,7 +48,9 @@ def test_a_pod_that_is_bound_no_more_waits_again() -> None:
     harness = EngineHarness(default_profile())
     harness.observe(a_node("n").offers(cpu=1))
     engine = harness.engine
-    handler = PodHandler(engine.handlers, engine.barrier, engine.cluster, lambda: harness.now)
+    handler = PodHandler(
+        engine.handlers, engine.barrier, engine.cluster, engine.pods, lambda: harness.now
+    )
     handler.on_updated(a_pod("p").needs(cpu=1).on("n").build())
     harness.start()
     assert harness.engine.summary()["placed"] == 1

@@ -364,3 +364,17 @@ async def test_memory_is_given_back(harness: ReconcilerHarness) -> None:
         cache = harness.cache
         assert not any((cache._members, cache._observed, cache._without_pods, cache.registry.gangs))
         assert harness.work_queue.idle
+
+
+async def test_a_pod_group_whose_last_pod_goes_while_it_is_written_is_written_once_more(
+    harness: ReconcilerHarness,
+) -> None:
+    harness.cache.on_definition_deleted(GANG_GROUP)  # only what was seen says whose it is
+    pods = members(2)
+    harness.create(a_pod_group())
+    harness.faults.inject(WRITES, ConcurrentAction(lambda: harness.observe_deleted(*pods)), times=1)
+    async with harness.running():
+        harness.deliver(SIGS)
+        harness.observe(*pods)
+        await asyncio.sleep(5)
+        assert harness.status()["phase"] == "Pending"

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
 from arranger.daemon.serving.health import Checks, ServerError, health_server
 from arranger.daemon.serving.reviews import Refusal
-from tests.unit.daemon.serving.servers import Doorkeeper, ask, own_certificate, serving
+from tests.unit.daemon.serving.servers import (
+    Doorkeeper,
+    ask,
+    own_certificate,
+    serving,
+    trusting_all,
+)
 
 GOOD = {"informer-sync": lambda: None, "leader-election": lambda: None}
 BAD = {"informer-sync": lambda: "not read yet: pods", "leader-election": lambda: None}
@@ -101,6 +108,17 @@ async def test_what_fails_inside_does_not_say_how() -> None:
     async with serving(registry=a_registry(), before_metrics=broken) as port:
         assert await ask(port, "/metrics") == (500, "500: Internal Server Error")
         assert await ask(port, "/livez") == (200, "ok")
+
+
+async def test_tls_is_spoken_while_the_main_loop_is_held_up() -> None:
+    """A hundred strangers begin to, and nothing of the main loop has its turn meanwhile."""
+    tls = trusting_all()
+    async with serving() as port:
+        with ExitStack() as stack:
+            for _ in range(100):
+                client = socket.create_connection(("127.0.0.1", port), timeout=20)
+                stack.enter_context(tls.wrap_socket(client))  # holds this loop
+            assert await ask(port, "/livez") == (200, "ok")
 
 
 async def test_a_port_in_use_is_named() -> None:

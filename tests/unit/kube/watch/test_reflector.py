@@ -41,6 +41,9 @@ class Recorder:
     def on_absent(self) -> None:
         self.absent += 1
 
+    def listing(self) -> None:
+        pass
+
     def replaced(self, objects: list[Thing], resource_version: str, undecodable: Any = ()) -> None:
         self.state = {o.metadata.name: o.size for o in objects}
         names = ",".join(sorted(self.state))
