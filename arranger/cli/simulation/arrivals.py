@@ -16,7 +16,7 @@ Object = dict[str, Any]
 #: On a manifest of a simulation or of the demo: it is created after so many seconds.
 ARRIVES_AFTER: Final = "arranger.io/arrives-after"
 #: Others that say seconds, of pods.
-_KUBELETS: Final = (RUN_SECONDS, TERMINATION_SECONDS)
+_KUBELETS: Final = frozenset({RUN_SECONDS, TERMINATION_SECONDS})
 
 
 class Arrivals:
@@ -91,8 +91,8 @@ def _check_kubelets_notes(where: str, manifest: Object) -> None:
         elif isinstance(each, dict):
             todo += each.values()
             notes = each.get("annotations")
-            for key in _KUBELETS if isinstance(notes, dict) else ():
-                if key in notes:
+            if isinstance(notes, dict):
+                for key in sorted(_KUBELETS & notes.keys()):
                     _seconds(where, key, notes[key])
 
 
