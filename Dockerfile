@@ -7,16 +7,18 @@ ARG PYTHON_IMAGE=python:3.11-slim
 FROM ${PYTHON_IMAGE} AS build
 ARG PYTHON_IMAGE
 ARG PINNED=0
+# requirements-tracing.lock has OpenTelemetry as well.
+ARG REQUIREMENTS=requirements.lock
 RUN case "$PINNED $PYTHON_IMAGE" in \
         0\ *|1\ *@sha256:*) ;; \
         *) echo "the base image $PYTHON_IMAGE is not pinned by digest" >&2; exit 1 ;; \
     esac
 WORKDIR /src
-COPY requirements.lock requirements-dev.lock ./
+COPY requirements.lock requirements-tracing.lock requirements-dev.lock ./
 RUN python -m venv /opt/tools \
     && /opt/tools/bin/pip install --no-cache-dir --require-hashes -r requirements-dev.lock
 RUN python -m venv --without-pip /opt/arranger \
-    && /opt/tools/bin/pip --python /opt/arranger install --no-cache-dir --require-hashes -r requirements.lock
+    && /opt/tools/bin/pip --python /opt/arranger install --no-cache-dir --require-hashes -r "$REQUIREMENTS"
 COPY pyproject.toml README.md LICENSE hatch_build.py ./
 COPY arranger arranger
 COPY crds crds

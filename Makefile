@@ -51,7 +51,8 @@ demo: $(STAMP) ## Schedule examples/demo live in an embedded cluster (add --keep
 .PHONY: lock
 lock: $(STAMP) ## Pin the dependencies again after an edit of pyproject.toml
 	$(LOCK) -o requirements.lock pyproject.toml
-	$(LOCK) --extra dev --extra docs -o requirements-dev.lock pyproject.toml
+	$(LOCK) --extra tracing -o requirements-tracing.lock pyproject.toml
+	$(LOCK) --extra dev --extra docs --extra tracing -o requirements-dev.lock pyproject.toml
 	$(LOCK) -o requirements-fuzz.lock requirements-fuzz.in
 	$(LOCK) -o requirements-mutants.lock requirements-mutants.in
 

@@ -108,33 +108,43 @@ class QueueView:
 
 
 async def load_queue_cache(
-    transport: Transport, schedulers: Iterable[str] = ("arranger",)
+    transport: Transport,
+    schedulers: Iterable[str] = ("arranger",),
+    unread: Callable[[str], None] = lambda _: None,
 ) -> QueueCache:
     """All queues of a cluster and what is in them, as of now.
+
+    Args:
+        unread: told of each object that is left out, since it cannot be decoded.
 
     Raises:
         LookupError: the server refused to show them.
         TransportError: there was no answer.
     """
+
+    async def all_of(path: str, kind: type[T]) -> list[T]:
+        listed = await list_collection(transport, path, Decoder(kind))
+        if listed is None:
+            return []  # the server does not know it
+        for each in listed.undecodable:
+            meta = each.metadata
+            where = f"{meta.namespace}/{meta.name}".removeprefix("/")
+            unread(f"{path}: {where}: {each.error}")
+        return listed.objects
+
     cache = QueueCache(schedulers)
-    for queue in await _list_all(transport, QUEUES_PATH, ObservedQueue):
+    for queue in await all_of(QUEUES_PATH, ObservedQueue):
         cache.on_queue_updated(queue)
-    for namespace in await _list_all(transport, "/api/v1/namespaces", Namespace):
+    for namespace in await all_of("/api/v1/namespaces", Namespace):
         cache.on_namespace_updated(namespace)
-    for node in await _list_all(transport, "/api/v1/nodes", Node):
+    for node in await all_of("/api/v1/nodes", Node):
         cache.on_node_updated(node)
     pod_groups = f"/apis/{QUEUE_API_VERSION}/podgroups"
-    for group in await _list_all(transport, pod_groups, VolcanoPodGroup):
+    for group in await all_of(pod_groups, VolcanoPodGroup):
         cache.on_pod_group_updated(group)
-    for pod in await _list_all(transport, "/api/v1/pods", Pod):
+    for pod in await all_of("/api/v1/pods", Pod):
         cache.on_pod_updated(pod)
     return cache
-
-
-async def _list_all(transport: Transport, path: str, kind: type[T]) -> list[T]:
-    """Every object of a collection; none where the server does not know it."""
-    listed = await list_collection(transport, path, Decoder(kind))
-    return listed.objects if listed is not None else []
 
 
 def queue_views(cache: QueueCache, name: str | None = None) -> list[QueueView]:

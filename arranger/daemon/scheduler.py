@@ -28,6 +28,7 @@ from arranger.api.effects import (
 )
 from arranger.api.listing import first_names
 from arranger.api.quarantine import Quarantine, place_of
+from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.api.types.core import Node
 from arranger.daemon.config.extenders import ordered_extenders
 from arranger.daemon.config.profiles import build_profiles
@@ -77,6 +78,7 @@ class Scheduler:
         extender_transport: how extenders are reached, if not by HTTP.
         open_lease: opens a transport for the lease alone, which is then kept by a thread.
         problems: hears what works and what does not.
+        tracer: follows the scheduling attempts.
 
     Raises:
         ConfigError: the configured plugins do not load or do not work together.
@@ -95,8 +97,9 @@ class Scheduler:
         extender_transport: ExtenderTransport | None = None,
         open_lease: OpenTransport | None = None,
         problems: ProblemReporter = IGNORE_PROBLEMS,
+        tracer: Tracer = NO_TRACER,
     ) -> None:
-        self._transport = transport
+        self._transport, self._tracer = transport, tracer
         self._config = config
         self._problems = problems
         self._decision_log = DecisionLog(call_later)
@@ -146,6 +149,7 @@ class Scheduler:
             perf_counter=self._perf_counter,
             quarantine=self._quarantine,
             left_out=self._restarts.left_out,
+            tracer=self._tracer,
         )
         self._informers = Informers(
             self.engine, loop_time, self._wake.set, config.queues.owner_resources

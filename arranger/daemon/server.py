@@ -19,6 +19,7 @@ from arranger.daemon.garbage import FrozenGarbage, tune_gc
 from arranger.daemon.scheduler import Scheduler
 from arranger.daemon.serving.health import ServerError
 from arranger.daemon.serving.secure_serving import ServingOptions, secure_server
+from arranger.daemon.tracing import OpenTelemetryTracer, make_tracer
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.connection_pool import write_transport
 from arranger.kube.client.kubeconfig import load_api_server_config
@@ -38,18 +39,19 @@ async def run_daemon(
     """Schedule until SIGTERM or SIGINT.
 
     Raises:
-        ConfigError: the configured plugins cannot be used.
+        ConfigError: the configured plugins, or tracing, cannot be used.
         KubeconfigError: no API server or no credentials were found.
         LeadershipLostError: another replica may have taken over; end the process.
         ServerError: the health server's address is taken, or its certificate cannot be used.
     """
     tune_gc()
+    identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+    tracer = make_tracer(config.tracing, identity)
     collecting = asyncio.create_task(FrozenGarbage().run(), name="collect garbage")
     problems = ProblemLog("the rights of manifests/20-rbac.yaml", bundled_definitions())
     server = await load_api_server_config(kubeconfig, context)
     transport = HttpTransport(server)
     writes = write_transport(server, transport)
-    identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
 
     async def open_lease() -> HttpTransport:
         return HttpTransport(await load_api_server_config(kubeconfig, context))
@@ -63,6 +65,7 @@ async def run_daemon(
             rng=random.Random(os.urandom(16)),
             problems=problems,
             open_lease=open_lease,
+            tracer=tracer,
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -91,3 +94,5 @@ async def run_daemon(
         collecting.cancel()
         await writes.close()
         await transport.close()
+        if isinstance(tracer, OpenTelemetryTracer):
+            await tracer.close()

@@ -9,6 +9,7 @@ from typing import Final
 
 from arranger.api.effects import Effect
 from arranger.api.extenders import Extender
+from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.api.types.core import Pod
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
@@ -83,6 +84,7 @@ class EngineContext:
         outbox: what the driver is to do next.
         stats: what happened since they were last taken.
         plugin_failures: what plugins have raised about pods, and nobody has looked into yet.
+        tracer: follows the attempts.
     """
 
     cluster: Cluster
@@ -93,6 +95,7 @@ class EngineContext:
     outbox: list[Effect] = field(default_factory=list)
     stats: Stats = field(default_factory=Stats)
     plugin_failures: list[tuple[Pod, Exception]] = field(default_factory=list)
+    tracer: Tracer = NO_TRACER
 
     @property
     def unix_now(self) -> float:
@@ -104,9 +107,10 @@ class EngineContext:
         member = self.pods.get(uid)
         return member is not None and member.phase in (Phase.BINDING, Phase.UNKNOWN)
 
-    def record_attempt(self, member: QueuedPod, result: str) -> None:
+    def record_attempt(self, member: QueuedPod, result: str, reason: str = "") -> None:
         """One attempt for a pod has ended."""
         self.stats.attempts[member.profile.scheduler_name, result] += 1
+        self.tracer.record_result(member.pod.pod, member.node, result, reason)
 
     def record_failure(self, pod: Pod, error: Exception) -> None:
         """A plugin has raised about a pod."""

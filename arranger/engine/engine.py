@@ -14,6 +14,7 @@ from functools import partial
 from arranger.api.effects import Effect, Outcome, ReleaseClaim, ReserveClaim
 from arranger.api.extenders import Extender
 from arranger.api.quarantine import Quarantine, QuarantineKey
+from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_table import NodeTable
 from arranger.engine.context import EngineClock, EngineContext, Stats
@@ -90,12 +91,12 @@ class Engine:
     Attributes:
         barrier: keeps what an object makes our code raise from all others.
         handlers: takes in the events of the watches.
-        owner_handlers: takes in those of the owners of pods.
-        workload_handlers: takes in those of owners whose pods are gangs.
+        owner_handlers, workload_handlers: take in those of owners of pods, and of gangs.
         cluster: nodes and placed pods.
         queue: what is not placed.
         registry: the gangs.
         ledger: what queues use.
+        policy: who may be evicted for whom.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class Engine:
         perf_counter: Callable[[], float] | None = None,
         quarantine: Quarantine | None = None,
         left_out: Mapping[QuarantineKey, Hashable] | None = None,
+        tracer: Tracer = NO_TRACER,
     ) -> None:
         """Build the parts, each from those above it.
 
@@ -125,8 +127,7 @@ class Engine:
         self._perf_counter = perf_counter or (lambda: 0.0)
         # State.
         registry = self.registry = GangRegistry()
-        owners = PodOwners()
-        table = NodeTable()
+        owners, table = PodOwners(), NodeTable()
         ledger = self.ledger = QuotaLedger(
             table,
             pod_groups=registry,
@@ -136,11 +137,11 @@ class Engine:
         )
         cluster = self.cluster = Cluster(table, ledger)
         profiles = [with_quota(profile, ledger) for profile in profiles]
-        context = self._context = EngineContext(cluster, EngineClock(to_unix_time), extenders)
+        clock = EngineClock(to_unix_time)
+        context = self._context = EngineContext(cluster, clock, extenders, tracer=tracer)
         effects = self._effects = PendingEffects(context)
         nominator = self._nominator = Nominator(cluster)
-        reservations = NodeReservations()
-        holds = GangHolds(registry, gang_config)
+        reservations, holds = NodeReservations(), GangHolds(registry, gang_config)
         schedulers = [profile.scheduler_name for profile in profiles]
         gang_objects = self._gang_objects = GangObjects(
             context, effects, registry, holds, gang_config, schedulers
@@ -153,7 +154,7 @@ class Engine:
             preempt_min_runtime=quotas.preempt_min_runtime,
             cool_down=quotas.eviction_cool_down,
         )
-        policy = QueuePreemptionPolicy(
+        policy = self.policy = QueuePreemptionPolicy(
             ledger, quotas, nominator.terminating_victims, protection, links
         )
         admission = Admission(
@@ -193,7 +194,7 @@ class Engine:
         starvation_guard = StarvationGuard(
             context, queue, reservations, entities, gang_cycle, gang_config.starvation_after, budget
         )
-        self._gang_scheduler = GangScheduler(
+        scheduler = self._gang_scheduler = GangScheduler(
             context,
             queue,
             gang_cycle,
@@ -210,7 +211,7 @@ class Engine:
             policy,
         )
         # What drives them.
-        self._waiting_pods = WaitingPods(context, queue, binding_cycle, self._gang_scheduler)
+        waiting = self._waiting_pods = WaitingPods(context, queue, binding_cycle, scheduler)
         self._quota_timers = QuotaTimers(
             context, queue, registry, protection, quota, release, DeservedReclaim(ledger)
         )
@@ -223,18 +224,17 @@ class Engine:
             binding_cycle,
             preemption,
             self._extender_calls,
-            self._gang_scheduler,
+            scheduler,
             satisfiability,
+            ledger.queue_name,
             perf_counter,
         )
         #: What waits for a time or an event, in the order in which it is looked at.
-        binding, waiting = binding_cycle, self._waiting_pods
-        self._timed_parts = queue, self._quota_timers, self._gang_scheduler, binding, waiting
+        self._timed_parts = queue, self._quota_timers, scheduler, binding_cycle, waiting
         # What the watches deliver.
         initial = InitialObjects()
         priorities = EffectivePriorities(context, nominator, registry, ledger)
         tenants = TenantHandlers(context, queue, ledger, quota, priorities)
-        scheduler = self._gang_scheduler
         gang_handlers = GangHandlers(
             initial, context, queue, registry, ledger, priorities, quota, scheduler, gang_objects
         )

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from arranger.api.effects import Refused
+from arranger.api.tracing import AttemptAttributes
 from arranger.api.unsatisfiable import unsatisfiable_message
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueueState
@@ -32,6 +35,7 @@ class EntityScheduler:
     """Tries the entities that the queue gives: lone pods here, gang groups by ``gangs``.
 
     Args:
+        queue_name: the quota queue of a pod.
         perf_counter: measures, in seconds, how long attempts take; no decision depends on it.
             Without one they are not measured.
     """
@@ -46,6 +50,7 @@ class EntityScheduler:
     _extenders: ExtenderCoordinator
     _gangs: GangScheduler
     _satisfiability: Satisfiability
+    _queue_name: Callable[[PodInfo], str]
     _perf_counter: Callable[[], float] | None = None
 
     def schedule_one(self, entity: QueuedEntity, now: float) -> None:
@@ -67,14 +72,40 @@ class EntityScheduler:
         if entity.plugin_fault is not None:
             self._context.record_failure(entity.representative.pod.pod, entity.plugin_fault)
             entity.plugin_fault = None
-        if entity.plugin_error:
-            self._handle_error(entity, entity.plugin_error, now)
-        elif not self._extenders.starts_for(entity, now):
-            self._attempt(entity, now)
+        with self._context.tracer.attempt(partial(self._describe, entity)):
+            if entity.plugin_error:
+                self._handle_error(entity, entity.plugin_error, now)
+            elif not self._extenders.starts_for(entity, now):
+                self._attempt(entity, now)
 
     def on_extender_result(self, call: ExtenderCall, now: float) -> None:
         """Extenders have answered about an entity, or failed to."""
         entity, start = call.entity, self._queue.begin_attempt(call.entity)
+        with self._context.tracer.attempt(partial(self._describe, entity)):
+            self._go_on_after(call, now)
+        self._queue.on_tried(entity, start, now)
+        if start.events != call.event_count and entity.state is QueueState.UNSCHEDULABLE:
+            # What might have woken it has happened while the extenders were thinking.
+            self._queue.requeue_with_backoff(entity, now)
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _describe(self, entity: QueuedEntity) -> AttemptAttributes:
+        """What a trace tells of an entity; of a gang, with the member it goes by in the queue."""
+        pod = entity.representative.pod
+        known: dict[str, str | int] = {
+            "pod": pod.pod.metadata.name,
+            "namespace": pod.pod.metadata.namespace,
+            "queue": self._queue_name(pod),
+            "profile": entity.profile.scheduler_name,
+            "attempt": entity.attempts,
+        }
+        if entity.group is not None:
+            known |= {"gang": entity.group.name, "members": len(entity.members)}
+        return known
+
+    def _go_on_after(self, call: ExtenderCall, now: float) -> None:
+        entity = call.entity
         if call.refused is not None:
             self._on_extender_failure(call, call.refused, now)
         elif call.unschedulable is not None and call.victims is not None:
@@ -84,12 +115,6 @@ class EntityScheduler:
         else:
             with self._cycle.with_extender_results(call.results):
                 self._attempt(entity, now)
-        self._queue.on_tried(entity, start, now)
-        if start.events != call.event_count and entity.state is QueueState.UNSCHEDULABLE:
-            # What might have woken it has happened while the extenders were thinking.
-            self._queue.requeue_with_backoff(entity, now)
-
-    # --- inside ----------------------------------------------------------------------------
 
     def _on_extender_failure(self, call: ExtenderCall, refused: Refused, now: float) -> None:
         entity = call.entity
@@ -149,9 +174,9 @@ class EntityScheduler:
         """No node: write why, wait for events that help, and carry preemption out."""
         pod, context, node = entity.representative, self._context, result.nominated_node
         change = None if node == self._nominator.node_of(pod.uid) else node
-        context.record_attempt(pod, "unschedulable")
         why = self._satisfiability.why_never(entity)
         reason, message = pod_events.UNSCHEDULABLE, unsatisfiable_message(why, result.message)
+        context.record_attempt(pod, "unschedulable", message)
         context.outbox.extend(pod_events.scheduling_failed(pod, reason, message, change))
         context.outbox.extend(pod_events.plugin_events(pod, result.events))
         self._gangs.on_member_unschedulable(pod.uid, message)
@@ -165,7 +190,7 @@ class EntityScheduler:
         """A plugin raised: write it to every pod it concerns, and try again."""
         for member in entity.members.values():
             log.error("pod %s: %s", member.pod.key, message)
-            self._context.record_attempt(member, "error")
+            self._context.record_attempt(member, "error", message)
             failed = pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, message)
             self._context.outbox.extend(failed)
         self._queue.requeue_with_backoff(entity, now)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence, Set
 from typing import Final, Protocol
 
 from arranger.cluster import BoolArray, Cluster, PodInfo
+from arranger.cluster.attempt_work import AttemptWork
 
 #: A limit on what pods use together: (the name of the queue, the resource).
 Limit = tuple[str, str]
@@ -85,6 +86,17 @@ class EvictionPolicy(Protocol):
     def can_preempt_any(self, preemptor: PodInfo, victims: Iterable[PodInfo]) -> bool:
         """Whether a pod may take the place of any of these now."""
         return any(self.can_preempt(preemptor, victim) for victim in victims)
+
+    def evictable_rows(
+        self, preemptors: Sequence[PodInfo], work: AttemptWork | None = None
+    ) -> Collection[int] | None:
+        """The rows with pods whose place each of some pods may take; None where every placed pod
+        has to be asked about.
+
+        Raises:
+            UnfinishedError: there is more to look at than ``work`` has left; ask again.
+        """
+        return None
 
     def victim_class(self, pod: PodInfo) -> Hashable:
         """Of placed pods of one class all may be evicted for a preemptor or none, but for those

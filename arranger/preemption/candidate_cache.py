@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Container, Hashable, Iterator, Sequence
+from collections.abc import Collection, Container, Hashable, Iterator, Sequence
 from heapq import heappop, heappush
 from zlib import crc32
 
@@ -21,6 +21,7 @@ from arranger.framework.preemption import EvictionPolicy, PreemptionContext
 from arranger.preemption.importance import Candidate
 from arranger.preemption.several_takers import MAX_TAKERS, cheapest_way, size_like
 from arranger.preemption.victims import (
+    NO_VICTIMS,
     PROTECTED_BY_TIME,
     IsPreemptable,
     Reasons,
@@ -30,6 +31,8 @@ from arranger.preemption.victims import (
 
 #: Of candidates that the guarantees of queues leave no one of.
 WITHIN_GUARANTEE = "node(s) hold only pods within what their queue is guaranteed"
+#: Rows of which the pods are asked about without regard to their classes.
+_ASKED_ONE_BY_ONE = 64
 #: Units of work to look at one pod on a node.
 _LOOK_AT_POD = 4
 #: Rows that are looked at again when a search has taken several steps.
@@ -194,8 +197,11 @@ class CandidateCache:
         missing = np.flatnonzero(wanted & ~self._known)
         if not selector.resource_only and len(missing):
             missing = np.roll(missing, -(crc32(context.pod.uid.encode()) % len(missing)))
-        work = cluster.work
-        for n, row in enumerate(missing.tolist()):
+        work, rows_to_see = cluster.work, missing.tolist()
+        if len(rows_to_see) > _ASKED_ONE_BY_ONE:
+            may = policy.evictable_rows([context.pod], work)
+            rows_to_see = self._without_hopeless(rows_to_see, may)
+        for n, row in enumerate(rows_to_see):
             if n and work.is_spent:
                 if not selector.resource_only and self._order:
                     break
@@ -215,6 +221,16 @@ class CandidateCache:
             self._forget(best.row)  # they have joined a gang since
             self._add(best.row, selector, context)
         self._version = table.version  # the simulations have changed nothing
+
+    def _without_hopeless(self, rows: list[int], may: Collection[int] | None) -> list[int]:
+        """Those of the rows on which there is somebody to evict; the answer for others is known."""
+        if may is None:
+            return rows
+        hopeless = [row for row in rows if row not in may]
+        self._found.update(dict.fromkeys(hopeless, NO_VICTIMS))
+        self._known[hopeless] = True
+        self._reason_counts.update(NO_VICTIMS * len(hopeless))
+        return [row for row in rows if row in may]
 
     def _look_again_at_best_gangs(
         self, selector: VictimSelector, context: PreemptionContext

@@ -30,7 +30,7 @@ from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, is_card_resource
 from arranger.quota.charges import Charge, ChargedLimit, PodGroups, QuotaShortage
 from arranger.quota.guarantees import Guarantees
-from arranger.quota.pod_annotations import PodAnnotations
+from arranger.quota.pod_annotations import PodAnnotations, queue_named_by
 from arranger.quota.pod_owners import PodOwners
 from arranger.quota.queue_rights import TenantRights, not_for_namespace
 from arranger.quota.queue_spec import (
@@ -53,11 +53,12 @@ class QuotaLedger:
         exempt_card_pods: whether pods with cards are free of limits on cpu and memory.
 
     Attributes:
+        table: the nodes.
         queues: by name.
         annotations: which count for pods.
         card_column: row → the node's card set.
         rights: which queues namespaces may use, and what is believed of their pods there.
-        version: number of times that all pods were charged anew.
+        version: number of times that all pods were counted anew.
         has_dues: whether any queue deserves anything, or is guaranteed it.
     """
 
@@ -70,7 +71,7 @@ class QuotaLedger:
         service_by_owner: Mapping[str, str] | None = None,
         exempt_card_pods: bool = False,
     ) -> None:
-        self._table = table
+        self.table = table
         self.annotations = PodAnnotations(pod_groups, owners or PodOwners())
         self._service_by_owner = service_by_owner or {}
         self.exempt_card_pods = exempt_card_pods
@@ -87,7 +88,8 @@ class QuotaLedger:
             lambda: (queue.rights for queue in self.queues.values()),
             lambda name: (queue.rights for queue in self.path_self_to_root(name)),
         )
-        self._stale = False
+        #: Whether charges may have changed; and whether what queues use is to be summed up anew.
+        self._stale = self._uncounted = False
         self.version = 0
         self.has_dues = False
 
@@ -99,7 +101,7 @@ class QuotaLedger:
     @property
     def cluster_total(self) -> Amounts:
         """Resource → what all nodes have together."""
-        table = self._table
+        table = self.table
         if self._cluster_total[0] != table.nodes_version:
             sums = table.allocatable[:, : table.size].sum(axis=1).tolist()
             total = dict(zip(table.resources.values, sums, strict=False))
@@ -110,12 +112,15 @@ class QuotaLedger:
         """A queue was added or edited; returns whether anything but its status has changed."""
         state = read_queue(queue)
         state.stated = queue
-        if self.queues.get(queue.name) == state:
+        known = self.queues.get(queue.name)
+        if known == state:
             return False
+        stale = self._stale or known is None or not known.charges_as(state)
         self.remove_queue(queue.name)
         self.queues[queue.name] = state
         self._child_counts[state.parent] += state.parent != queue.name
         self.rights.on_queues_changed()
+        self._stale, self._uncounted = stale, True
         return True
 
     def remove_queue(self, name: str) -> None:
@@ -132,11 +137,11 @@ class QuotaLedger:
 
     def refresh(self, cluster: Cluster) -> None:
         """Charge every pod anew if anything has changed that charges depend on."""
-        if self._stale:
-            self._stale = False
+        if self._stale or self._uncounted:
+            stale, self._stale, self._uncounted = self._stale, False, False
             self.version += 1
             cluster.objects.invalidate()
-            self._recount(cluster)
+            self._recount(cluster, charge=stale)
 
     def path_self_to_root(self, name: str) -> Iterator[QueueQuota]:
         """A queue and its ancestors, itself first; nothing if there is no such queue."""
@@ -146,7 +151,7 @@ class QuotaLedger:
 
     def stated_queue(self, pod: PodInfo) -> str:
         """The queue that a pod names, or its PodGroup, whether or not it may use it."""
-        return queue_of(pod.pod, _queue_named_by(self.annotations.pod_group_of(pod)))
+        return queue_of(pod.pod, queue_named_by(self.annotations.pod_group_of(pod)))
 
     def queue_name(self, pod: PodInfo) -> str:
         """The queue of a pod: the default queue for one that names what it may not use."""
@@ -155,7 +160,7 @@ class QuotaLedger:
 
     def queue_of_group(self, group: AnyPodGroup) -> tuple[str, bool]:
         """(the queue of a PodGroup as of its pods, whether it is the one that it names)."""
-        stated = _queue_named_by(group) or DEFAULT_QUEUE
+        stated = queue_named_by(group) or DEFAULT_QUEUE
         allowed = self.rights.may_use(stated, group.metadata.namespace)
         return (stated if allowed else DEFAULT_QUEUE), allowed
 
@@ -345,13 +350,15 @@ class QuotaLedger:
         if not self.active:
             return
         if sign > 0:
-            charge = self.charge(pod, self.cards_on(node))
-            self._charges[pod.uid] = charge
+            charge = self._charges[pod.uid] = self.charge(pod, self.cards_on(node))
         else:
             known = self._charges.pop(pod.uid, None)
             if known is None:
                 return
             charge = known
+        self._count(charge, sign)
+
+    def _count(self, charge: Charge, sign: int) -> None:
         for state in self.path_self_to_root(charge.queue):
             for name, n in charge.amounts.items():
                 state.used[name] += sign * n
@@ -364,13 +371,18 @@ class QuotaLedger:
         charged, may_go = self.charges_for(pod, cards), self.annotations.is_preemptable(pod)
         return Charge(self.queue_name(pod), charged, service, may_go, said)
 
-    def _recount(self, cluster: Cluster) -> None:
-        self._charges.clear()
-        self.card_column.forget_nodes()
+    def _recount(self, cluster: Cluster, *, charge: bool = True) -> None:
+        """Sum up what queues use; ``charge``: of pods that are all charged anew."""
         for state in (*self.queues.values(), self._default_queue):
             state.used.clear()
         self._guarantees.reset(self.queues)
         self.has_dues = any(state.due for state in self.queues.values())
+        if not charge:
+            for each in self._charges.values():
+                self._count(each, 1)
+            return
+        self._charges.clear()
+        self.card_column.forget_nodes()
         for pod, node in cluster.placed_pods():
             self.on_pod_moved(pod, node, 1)
 
@@ -386,9 +398,3 @@ class QuotaLedger:
         self._recount(cluster)
         assert used == {name: +state.used for name, state in self.queues.items()}, "use of queues"
         assert stakes == self._guarantees.inside(), "stakes of queues"
-
-
-def _queue_named_by(group: AnyPodGroup | None) -> str:
-    """The queue that a PodGroup names; "" for one of a kind that names none."""
-    named: str = getattr(getattr(group, "spec", None), "queue", "")
-    return named

@@ -46,3 +46,9 @@ class PodAnnotations:
         meta = pod.pod.metadata
         label = "" if PREEMPTABLE in meta.annotations else meta.labels.get(PREEMPTABLE)
         return is_preemptable(label or self.get(pod, PREEMPTABLE))
+
+
+def queue_named_by(group: AnyPodGroup | None) -> str:
+    """The queue that a PodGroup names; "" for one of a kind that names none."""
+    named: str = getattr(getattr(group, "spec", None), "queue", "")
+    return named

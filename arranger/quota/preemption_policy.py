@@ -16,12 +16,14 @@ from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from typing import Final, Protocol
 
+from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import UNPROTECTED, PriorityPolicy, QuotaLimits
 from arranger.quota.charges import Charge, sums_by_queue
 from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.reclaim import Demand, DeservedReclaim
+from arranger.quota.victim_classes import VictimClasses
 
 #: Larger than any priority: the queue's priority counts before the pod's.
 _QUEUE_PRIORITY_FACTOR = 2**33
@@ -85,6 +87,7 @@ class QueuePreemptionPolicy:
         protection: whom time protects; nobody, where there is none.
         gangs: who leaves together.
         demands: queue → what members of a gang want of it at once.
+        classes: of placed pods, where another policy of the same ledger has them.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class QueuePreemptionPolicy:
         protection: EvictionProtection | None = None,
         gangs: GangExpansion | None = None,
         demands: Mapping[str, Demand] | None = None,
+        classes: VictimClasses | None = None,
     ) -> None:
         self._reclaim = DeservedReclaim(ledger)
         self._demands = demands or {}
@@ -103,6 +107,7 @@ class QueuePreemptionPolicy:
         self._ledger = ledger
         self._config = config
         self._terminating_victims = terminating_victims
+        self._classes = classes or VictimClasses(ledger.table, self.victim_class)
         #: uid → preemptor, version of the ledger, what counts of it.
         self._facts: dict[str, tuple[PodInfo, int, tuple[Charge, bool]]] = {}
 
@@ -133,21 +138,23 @@ class QueuePreemptionPolicy:
         )
 
     def can_preempt_any(self, preemptor: PodInfo, victims: Iterable[PodInfo]) -> bool:
-        """Whether a pod may take the place of any of these now; those that are alike are asked
-        about once."""
-        ledger, priority = self._ledger, preemptor.priority
-        if not ledger.active:
-            return any(victim.priority < priority for victim in victims)
-        if self._protection is not None:
-            return any(self.can_preempt(preemptor, victim) for victim in victims)
-        refused: set[Hashable] = set()
-        for victim in victims:
-            key = self.victim_class(victim)
-            if key not in refused:
-                if self._may_ever_preempt(preemptor, victim):
-                    return True
-                refused.add(key)
-        return False
+        """Whether a pod may take the place of any of these now."""
+        return any(self.can_preempt(preemptor, victim) for victim in victims)
+
+    def evictable_rows(
+        self, preemptors: Sequence[PodInfo], work: AttemptWork | None = None
+    ) -> Collection[int] | None:
+        """See :class:`~arranger.framework.preemption.EvictionPolicy`; a class is asked about
+        once."""
+        ledger = self._ledger
+        if ledger.active and self._protection is not None:
+            return None
+        found = set[int]()
+        state = ledger.active, ledger.version, ledger.has_dues
+        for like, rows in self._classes.rows_by_pod(state, work):
+            if all(self.can_preempt(each, like) for each in preemptors):
+                found.update(rows)
+        return found
 
     def victim_class(self, pod: PodInfo) -> Hashable:
         """What decides for whom a placed pod may be evicted."""
@@ -202,6 +209,7 @@ class QueuePreemptionPolicy:
             self._protection,
             self._gangs,
             {d.queue: replace(d, known=self._reclaim.dues(d)) for d in demands},
+            self._classes,
         )
 
     @property

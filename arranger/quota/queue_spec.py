@@ -59,6 +59,10 @@ class QueueQuota:
     used: Counter[str] = field(default_factory=Counter, compare=False)
     stated: Queue | None = field(default=None, compare=False, repr=False)
 
+    def charges_as(self, other: QueueQuota) -> bool:
+        """Whether pods are charged alike if this queue becomes the other."""
+        return (self.parent, self.rights) == (other.parent, other.rights)
+
     def dominant_share(self, total: Amounts) -> float:
         """The largest share of its due that it uses of any resource (dominant resource fairness).
 

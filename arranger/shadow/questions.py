@@ -14,7 +14,7 @@ from arranger.api.types.core import Pod
 from arranger.engine.entity import QueuedEntity
 from arranger.shadow.forecast import Driver
 from arranger.shadow.objects import ClusterObjects
-from arranger.shadow.suggestions import Suggester
+from arranger.shadow.suggestions import QUICK_SECONDS, THOROUGH_SECONDS, Suggester
 from arranger.shadow.why import Answer, WhyAnswers
 
 #: Answers to one question; of a queue in which more waits the first.
@@ -30,11 +30,13 @@ class Why:
             controls pods.
         namespace: of what is named, unless that says so itself (``pod/other/NAME``).
         suggest: whether changes are tried that may help.
+        thorough: whether there are twenty seconds to try them, rather than less than one.
     """
 
     what: str
     namespace: str = "default"
     suggest: bool = True
+    thorough: bool = False
     kind: ClassVar[Any] = list[Answer]
 
     def answer(self, driver: Driver) -> list[Answer]:
@@ -48,7 +50,8 @@ class Why:
         key = name if "/" in name else f"{self.namespace}/{name}"
         told = driver.settle()
         answers = WhyAnswers(told)
-        suggester = Suggester(driver, told) if self.suggest else None
+        seconds = THOROUGH_SECONDS if self.thorough else QUICK_SECONDS
+        suggester = Suggester(driver, told, seconds) if self.suggest else None
 
         def finish(found: Iterable[Answer]) -> list[Answer]:
             given = islice(found, MAX_ANSWERS)
@@ -69,8 +72,8 @@ def _with_suggestions(answer: Answer, answers: WhyAnswers, suggester: Suggester 
     entity = answers.entity_of(answer.pods[0]) if answer.pods else None
     if suggester is None or entity is None:
         return answer
-    found = suggester.suggest(entity, entity.representative)
-    return msgspec.structs.replace(answer, suggestions=found)
+    found, others = suggester.suggest(entity, entity.representative)
+    return msgspec.structs.replace(answer, suggestions=found, not_tried=others)
 
 
 def _pods_of_gang(objects: ClusterObjects, answers: WhyAnswers, key: str) -> list[str]:

@@ -154,7 +154,8 @@ class Shadow:
                 branch.close()
 
     def _start(self, question: Question[T], seconds: float) -> Branch[T]:
-        # Once here, not in each copy.
+        # Counted once here, not in each copy.
         self.engine.ledger.refresh(self.engine.cluster)
+        self.engine.policy.evictable_rows(())
         driver = Driver(self.engine, self.objects, self.config, self._calendar(), self._clock())
         return Branch.start(lambda: question.answer(driver), question.kind, seconds)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Final
 
 import numpy as np
@@ -37,11 +39,20 @@ from arranger.shadow.why import Suggestion, blocking_member
 #: Forecasts that one answer may take, and suggestions after which no more are tried.
 MAX_TRIED: Final = 12
 MAX_FOUND: Final = 4
+#: Changes that are named of those that were not tried.
+_NAMED: Final = 5
 #: Nodes looked at, of those that lack least; and how many nodes may be added.
 _NEAREST: Final = 3
-#: Seconds after which no more changes are tried, for whatever is asked about at once.
-MAX_SECONDS: Final = 20.0
+#: Seconds after which no more changes are tried, for whatever is asked about at once; and where
+#: whoever asks has more time.
+QUICK_SECONDS: Final = 0.5
+THOROUGH_SECONDS: Final = 20.0
+#: Changes that are tried at a time, where there are so many cores.
+_AT_ONCE: Final = 4
 _ADDED: Final = (1, 2, 4, 8, 16, 32)
+
+#: (sort of change, change)
+Candidate = tuple[str, ClusterChange]
 
 
 @dataclass(slots=True, eq=False)
@@ -51,40 +62,69 @@ class Suggester:
     Args:
         driver: has made the forecast, and is not changed any more.
         told: the forecast.
+        seconds: after which no more changes are tried.
     """
 
     driver: Driver
     told: Forecast
+    seconds: float = QUICK_SECONDS
     _clock: Callable[[], float] = time.monotonic
     _until: float = field(init=False)
     _teams: dict[str, Mapping[str, Sequence[str]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self._until = self._clock() + MAX_SECONDS
+        self._until = self._clock() + self.seconds
 
-    def suggest(self, entity: QueuedEntity, member: QueuedPod) -> list[Suggestion]:
-        """The first changes with which all members that wait are placed."""
+    def suggest(
+        self, entity: QueuedEntity, member: QueuedPod
+    ) -> tuple[list[Suggestion], list[str]]:
+        """(the first changes with which all members that wait are placed, others not tried)."""
         pods = sorted(each.pod.key for each in entity.members.values())
-        found: list[Suggestion] = []
-        done: set[str] = set()
+        found: dict[str, Suggestion] = {}
         tried = 0
-        for kind, change in self._candidates(entity, member):
-            if self._clock() >= self._until or tried >= MAX_TRIED or len(found) >= MAX_FOUND:
-                break
-            if kind in done:
-                continue
-            tried += 1
-            if (helped := self._try(change, pods)) is not None:
-                done.add(kind)
-                found.append(helped)
-        return found
+        left: Iterator[Candidate] = self._candidates(entity, member)
+        running: deque[tuple[Candidate, Branch[PresentState]]] = deque()
+        try:
+            while self._clock() < self._until and tried < MAX_TRIED and len(found) < MAX_FOUND:
+                wanted = (each for each in left if each[0] not in found)
+                for each in islice(wanted, _cores() - len(running)):
+                    running.append((each, self._start(each[1])))
+                if not running:
+                    break
+                (kind, change), branch = running[0]
+                if kind not in found:
+                    tried += 1
+                    if (helped := self._judged(change, pods, branch)) is not None:
+                        found[kind] = helped
+                running.popleft()[1].close()
+        except TimeoutError:
+            pass
+        finally:
+            for _, branch in running:
+                branch.close()
+        if len(found) >= MAX_FOUND:
+            return list(found.values()), []
+        others = chain((each for each, _ in running), left)
+        texts = (change.text for kind, change in others if kind not in found)
+        return list(found.values()), list(islice(texts, _NAMED))
 
-    def _try(self, change: ClusterChange, pods: Sequence[str]) -> Suggestion | None:
+    def _start(self, change: ClusterChange) -> Branch[PresentState]:
         def attempt() -> PresentState:
             self.driver.change([change])
             return PresentState.of(self.driver.settle())
 
-        after = Branch[PresentState].start(attempt, PresentState).result()
+        seconds = max(self._until - self._clock(), 0.0)
+        return Branch[PresentState].start(attempt, PresentState, seconds)
+
+    def _judged(
+        self, change: ClusterChange, pods: Sequence[str], branch: Branch[PresentState]
+    ) -> Suggestion | None:
+        """A change that has been tried, if it helps.
+
+        Raises:
+            TimeoutError: that is not known in time.
+        """
+        after = branch.result()
         nodes = {key: after.nodes[key] for key in pods if key in after.nodes}
         return (
             Suggestion(change.text, nodes, sorted(after.evicted.keys() - self.told.evicted.keys()))
@@ -94,13 +134,19 @@ class Suggester:
 
     # --- candidates ------------------------------------------------------------------------
 
-    def _candidates(
-        self, entity: QueuedEntity, member: QueuedPod
-    ) -> Iterator[tuple[str, ClusterChange]]:
-        """(sort of change, change), the mildest first."""
-        yield from self._gates(entity)
-        yield from self._members(entity)
-        yield from self._queues(entity)
+    def _candidates(self, entity: QueuedEntity, member: QueuedPod) -> Iterator[Candidate]:
+        """The first of each sort, the mildest sort first; then the second of each, and so on."""
+        sorts = deque(self._sorts(entity, member))
+        while sorts:
+            first = sorts.popleft()
+            if (candidate := next(first, None)) is not None:
+                yield candidate
+                sorts.append(first)
+
+    def _sorts(self, entity: QueuedEntity, member: QueuedPod) -> Iterator[Iterator[Candidate]]:
+        yield self._gates(entity)
+        yield self._members(entity)
+        yield self._queues(entity)
         judged = blocking_member(entity, member)
         verdict = Judgement.of(self.told.engine.cluster, judged.pod, judged.profile)
         near = [each for each in verdict.nearest(_NEAREST) if not each.has_none]
@@ -109,18 +155,18 @@ class Suggester:
             Lack(node, dict(judged.pod.requests), set(), 0.0)
             for node in verdict.feasible[: _NEAREST - len(near)]
         ]
-        yield from self._cordoned()
-        yield from self._kept_away(judged.pod.pod, verdict)
-        yield from self._room(entity, near)
-        yield from self._ends([each.node for each in near] + verdict.resolvable()[:_NEAREST])
-        yield from self._nodes(near, verdict)
+        yield self._cordoned()
+        yield self._kept_away(judged.pod.pod, verdict)
+        yield self._room(entity, near)
+        yield self._ends([each.node for each in near] + verdict.resolvable()[:_NEAREST])
+        yield self._nodes(near, verdict)
 
-    def _gates(self, entity: QueuedEntity) -> Iterator[tuple[str, ClusterChange]]:
+    def _gates(self, entity: QueuedEntity) -> Iterator[Candidate]:
         for member in entity.members.values():
             for gate in member.pod.pod.spec.scheduling_gates:
                 yield f"gate {gate.name}", without_gate(member.pod.key, gate.name)
 
-    def _members(self, entity: QueuedEntity) -> Iterator[tuple[str, ClusterChange]]:
+    def _members(self, entity: QueuedEntity) -> Iterator[Candidate]:
         group = entity.group
         if group is None or group.missing_partners or len(group.gangs) > 1:
             return
@@ -129,7 +175,7 @@ class Suggester:
             first = entity.representative.pod.key
             yield "members", more_members(first, missing, group.name)
 
-    def _queues(self, entity: QueuedEntity) -> Iterator[tuple[str, ClusterChange]]:
+    def _queues(self, entity: QueuedEntity) -> Iterator[Candidate]:
         """A higher limit of each queue that is short of something for it."""
         ledger = self.told.engine.ledger
         if not ledger.active:
@@ -152,13 +198,13 @@ class Suggester:
                     change = set_queue(quota.name, "capability", name, new)
                     yield f"queue {quota.name} {name}", change
 
-    def _cordoned(self) -> Iterator[tuple[str, ClusterChange]]:
+    def _cordoned(self) -> Iterator[Candidate]:
         table = self.told.engine.cluster.table
         rows = np.flatnonzero(table.unschedulable[: table.size] & table.alive[: table.size])
         for node in sorted(table.name(row) for row in rows.tolist()):
             yield "uncordon", cordon(node, back=True)
 
-    def _kept_away(self, pod: Pod, verdict: Judgement) -> Iterator[tuple[str, ClusterChange]]:
+    def _kept_away(self, pod: Pod, verdict: Judgement) -> Iterator[Candidate]:
         """Nodes that the pod would have if their taints or labels were others."""
         for node in verdict.rejected_by("TaintToleration"):
             yield "taint", untaint(node)
@@ -166,9 +212,7 @@ class Suggester:
             for node in verdict.rejected_by("NodeAffinity"):
                 yield "label", label_node(node, pod.spec.node_selector)
 
-    def _room(
-        self, entity: QueuedEntity, near: Sequence[Lack]
-    ) -> Iterator[tuple[str, ClusterChange]]:
+    def _room(self, entity: QueuedEntity, near: Sequence[Lack]) -> Iterator[Candidate]:
         """What one pod lacks; what all of them ask for; the same and what those before it want."""
         queue = self.told.engine.queue
         rank = queue.sort_key(entity)
@@ -182,7 +226,7 @@ class Suggester:
                 told = ", ".join(format_amount(*each) for each in amounts.items())
                 yield "room", more_room(lack.node, amounts, f"{told} more on node {lack.node}")
 
-    def _ends(self, nodes: Sequence[str]) -> Iterator[tuple[str, ClusterChange]]:
+    def _ends(self, nodes: Sequence[str]) -> Iterator[Candidate]:
         """The ends of what runs there, the smallest first: of a workload as a whole."""
         cluster = self.told.engine.cluster
         for node in dict.fromkeys(nodes):
@@ -202,12 +246,14 @@ class Suggester:
             self._teams[namespace] = teams
         return self._teams[namespace]
 
-    def _nodes(
-        self, near: Sequence[Lack], verdict: Judgement
-    ) -> Iterator[tuple[str, ClusterChange]]:
+    def _nodes(self, near: Sequence[Lack], verdict: Judgement) -> Iterator[Candidate]:
         for node in [each.node for each in near[:1]] or verdict.resolvable()[:1]:
             for count in _ADDED:
                 yield "nodes", add_nodes(count, node)
+
+
+def _cores() -> int:
+    return min(os.cpu_count() or 1, _AT_ONCE)
 
 
 def _requests(entities: Sequence[QueuedEntity]) -> dict[str, int]:

@@ -103,6 +103,7 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
         preemption: why nobody can be evicted for it.
         wakes: what would have it tried again.
         suggestions: changes that were tried and help.
+        not_tried: further changes that may help, for which there was no time.
     """
 
     subject: str
@@ -118,6 +119,7 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
     preemption: str = ""
     wakes: list[str] = []
     suggestions: list[Suggestion] = []
+    not_tried: list[str] = []
 
 
 @dataclass(slots=True, eq=False)

@@ -129,6 +129,6 @@ def _yaml(value: object) -> str:
 
 
 def _limits(field: FieldInfo) -> str:
-    words = {Ge: "at least {0.ge:g}", Gt: "more than {0.gt:g}", Le: "at most {0.le:g}"}
+    words = {Ge: "at least {0.ge:.9g}", Gt: "more than {0.gt:.9g}", Le: "at most {0.le:.9g}"}
     said = [words[type(each)].format(each) for each in field.metadata if type(each) in words]
     return f" ({', '.join(said)})" if said else ""

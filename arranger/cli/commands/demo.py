@@ -12,7 +12,12 @@ from arranger.cli import options
 
 @click.command()
 @options.manifests("Manifests instead of examples/demo.")
-@click.option("--port", default=0, help="Loopback port of the cluster; 0 picks a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Loopback port of the cluster; 0 picks a free one.",
+)
 @click.option("--keep", is_flag=True, help="Go on serving until Ctrl-C.")
 def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     """Start an embedded cluster, let things happen in it, and tell why what waits does."""

@@ -31,7 +31,7 @@ def queue(
 
     from arranger.cli.output.errors import CommandError
     from arranger.cli.output.queue_tables import print_queues
-    from arranger.cli.output.screen import Screen, say_json
+    from arranger.cli.output.screen import Screen, say, say_json
     from arranger.cli.queues import load_queue_cache, queue_views
     from arranger.controllers.queue.cache import QueueCache
     from arranger.kube.client.aiohttp_transport import HttpTransport
@@ -41,14 +41,17 @@ def queue(
     async def read() -> QueueCache:
         transport = HttpTransport(await load_api_server_config(kubeconfig, context))
         try:
-            return await load_queue_cache(transport, schedulers)
+            return await load_queue_cache(transport, schedulers, unread.append)
         finally:
             await transport.close()
 
+    unread: list[str] = []
     try:
         views = queue_views(asyncio.run(read()), name)
     except (KubeconfigError, TransportError, OSError, LookupError, msgspec.MsgspecError) as error:
         raise CommandError(error) from error
+    for line in unread:
+        say(f"not read: {line}", to_stderr=True)
     if output == "json":
         say_json({"queues": [view.as_json() for view in views]}, indent=2)
     else:

@@ -52,7 +52,7 @@ from arranger.cli import options
     "--until",
     metavar="GOAL",
     help="End as soon as this is so: placed (no pod waits), or KIND/NAME=STATE, such as "
-    "pod/web-0=Running, job/train=Complete, tyjob/average=Succeeded.",
+    "pod/web-0=Running, job/train=Complete, tyjob/average=Succeeded. Exit code 1 if it never is.",
 )
 @click.option("--all-pods", is_flag=True, help="Place the pods of other schedulers too.")
 @click.pass_context
@@ -188,3 +188,5 @@ def _simulate(
         say_json(msgspec.to_builtins(result), indent=2)
     else:
         print_result(result, timeline=timeline)
+    if result.missed:
+        click.get_current_context().exit(1)

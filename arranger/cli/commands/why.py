@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 @click.argument("what")
 @options.shadow
 @click.option("--no-suggestions", is_flag=True, help="Only the causes; nothing is tried.")
+@click.option(
+    "--thorough", is_flag=True, help="Takes up to 20 seconds to try changes, rather than one."
+)
 @options.output
 def why(
     what: str,
@@ -26,6 +29,7 @@ def why(
     snapshots: tuple[Path, ...],
     config_file: Path | None,
     no_suggestions: bool,
+    thorough: bool,
     output: str,
 ) -> None:
     """Tell why WHAT waits: NAME or pod/NAME, gang/NAME, queue/NAME, or KIND/NAME of what owns pods.
@@ -47,7 +51,7 @@ def why(
     try:
         config = load_config(config_file)
         source = load_source(snapshots, kubeconfig, context, config)
-        question = Why(what, namespace, suggest=not no_suggestions)
+        question = Why(what, namespace, suggest=not no_suggestions, thorough=thorough)
         answers: list[Answer] = source.shadow.ask_now(question)
     except SHADOW_ERRORS as error:
         raise CommandError(error) from error

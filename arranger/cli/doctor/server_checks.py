@@ -62,14 +62,16 @@ async def server(patient: Patient) -> AsyncIterator[Finding]:
 
 
 async def definitions(patient: Patient) -> AsyncIterator[Finding]:
-    """The CustomResourceDefinitions that come with Arranger, and the versions that are served."""
+    """The CustomResourceDefinitions that come with Arranger, and the versions that are served.
+
+    The scheduler does without each of them: who wants none of its objects need not install it.
+    """
     for wanted in bundled_crds():
         name = wanted["metadata"]["name"]
         check = f"definition {name}"
         answer = await patient.get(f"{_CRDS}/{name}")
         if answer.status == 404:
-            mend = f"kubectl apply -f crds/{name}.yaml, if somebody is to use it"
-            yield Finding(check, "wrong", "it is not installed", mend)
+            yield _not_installed(check, wanted)
         elif answer.status != 200:
             yield await _by_discovery(patient, check, wanted, answer)
         else:
@@ -94,16 +96,27 @@ def _definition(check: str, wanted: Object, there: Object) -> Finding:
 
 async def _by_discovery(patient: Patient, check: str, wanted: Object, refused: Answered) -> Finding:
     """For those who may not read definitions: what is served is seen by everybody."""
-    spec = wanted["spec"]
-    for version in (each["name"] for each in spec["versions"] if each.get("served")):
+    spec, missing = wanted["spec"], []
+    versions = [each["name"] for each in spec["versions"] if each.get("served")]
+    for version in versions:
         answer = await patient.get(f"/apis/{spec['group']}/{version}")
         if answer.status not in (200, 404):
             return unseen(check, refused)
         names = {each.get("name") for each in answer.body.get("resources") or ()}
         if spec["names"]["plural"] not in names:
-            mend = f"kubectl apply -f crds/{wanted['metadata']['name']}.yaml, if it is needed"
-            return Finding(check, "wrong", f"{version} is not served", mend)
+            missing.append(version)
+    if missing == versions:
+        return _not_installed(check, wanted)
+    if missing:
+        mend = f"kubectl apply -f crds/{wanted['metadata']['name']}.yaml"
+        return Finding(check, "wrong", f"{', '.join(missing)} is not served", mend)
     return Finding(check, "ok", "is served")
+
+
+def _not_installed(check: str, wanted: Object) -> Finding:
+    name, kind = wanted["metadata"]["name"], wanted["spec"]["names"]["kind"]
+    told = f"not installed; for objects of kind {kind}: kubectl apply -f crds/{name}.yaml"
+    return Finding(check, "ok", told)
 
 
 async def rights(patient: Patient) -> AsyncIterator[Finding]:

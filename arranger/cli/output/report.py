@@ -9,7 +9,7 @@ from typing import Final
 from arranger.api.printable import printable
 from arranger.cli.output.gantt import draw_timeline
 from arranger.cli.output.timeline_table import clock, moments
-from arranger.cli.simulation.result import SimulationResult
+from arranger.cli.simulation.result import SimulationResult, count_pods
 from arranger.cli.simulation.stays import stays
 
 #: Lines of the list of what happened, and of each other table.
@@ -26,17 +26,18 @@ _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
 def html_report(outcome: SimulationResult) -> str:
     """The document; equal results give equal text."""
-    placed, waiting = len(outcome.placements), len(outcome.pending)
+    placed, waiting = count_pods(len(outcome.placements)), len(outcome.pending)
     passed = clock(outcome.virtual_seconds)
     lines = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8"><title>Simulation</title>',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         f"<style>{_STYLE}</style></head><body><main><h1>Simulation</h1>",
-        f"<p>{placed} pods placed, {waiting} waiting, after {passed} of virtual time.</p>",
+        f"<p>{placed} placed, {waiting} waiting, after {passed} of virtual time.</p>",
         f"<p>{_text(outcome.end)}</p>" if outcome.end else "",
         *(f"<p>ignored: {_text(what)}</p>" for what in outcome.ignored),
         *(f"<p>without pods: {_text(what)}</p>" for what in outcome.not_made),
+        *(f"<p>failed: {_text(what)}</p>" for what in outcome.failed),
         "<h2>Pods on nodes</h2>",
         f"<figure>{draw_timeline(outcome.timeline, outcome.virtual_seconds)}</figure>",
     ]

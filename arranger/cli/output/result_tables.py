@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from arranger.api.listing import first_names
 from arranger.cli.output.screen import Screen, text
 from arranger.cli.output.timeline_table import timeline_lines, timeline_table
-from arranger.cli.simulation.result import SimulationResult
+from arranger.cli.simulation.result import SimulationResult, count_pods
 from arranger.framework.diagnosis import filters_part
 
 
@@ -54,7 +54,7 @@ def print_result(
 ) -> None:
     """Where every pod went, and why the rest waits; on request what happened before."""
     screen = Screen()
-    placed, waiting = len(outcome.placements), len(outcome.pending)
+    placed, waiting = count_pods(len(outcome.placements)), len(outcome.pending)
     passed = f"{outcome.virtual_seconds:.0f} {clock}"
     if timeline:
         happened, left_out = timeline_table(outcome.timeline)
@@ -62,17 +62,20 @@ def print_result(
         if left_out:
             screen.print(f"{left_out} more lines: -o json has all, --html a page")
     gone = f", {outcome.gone} come and gone" if outcome.gone else ""
-    screen.print(f"{placed} pods placed, {waiting} waiting{gone}, after {passed}")
+    screen.print(f"{placed} placed, {waiting} waiting{gone}, after {passed}")
     for what in outcome.ignored:
         screen.print(f"ignored: {what}", soft_wrap=True)
     for what in outcome.not_made:
         screen.print(f"without pods: {what}", soft_wrap=True)
+    for what in outcome.failed:
+        screen.print(f"failed: {what}", soft_wrap=True)
     nodes = Counter(placement["node"] for placement in outcome.placements)
     table = Table("node", "pods", Column("which", overflow="fold"))
     for node, count in sorted(nodes.items()):
         names = [p["pod"] for p in outcome.placements if p["node"] == node]
         table.add_row(node, str(count), first_names(names, 6))
-    screen.print(table)
+    if nodes:
+        screen.print(table)
     if outcome.stages:
         jobs = Table("TYJob", "stage")
         for job, stage in sorted(outcome.stages.items()):

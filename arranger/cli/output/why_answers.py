@@ -70,6 +70,8 @@ def _rows(answer: Answer) -> Iterable[tuple[str, str]]:
         yield "tried again", f"when {', or '.join(answer.wakes)}"
     for n, each in enumerate(answer.suggestions):
         yield "would help" if n == 0 else "", _suggestion(each)
+    for n, change in enumerate(answer.not_tried):
+        yield "not tried" if n == 0 else "", change
 
 
 def _queue_rows(place: QueuePlace) -> Iterable[tuple[str, str]]:

@@ -8,12 +8,15 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from arranger.cli.simulation.manifests import ManifestError, load_definitions, load_objects
+from arranger.embedded.kubelet import RUN_SECONDS, TERMINATION_SECONDS
 from arranger.embedded.server import EmbeddedCluster
 
 Object = dict[str, Any]
 
 #: On a manifest of a simulation or of the demo: it is created after so many seconds.
 ARRIVES_AFTER: Final = "arranger.io/arrives-after"
+#: Others that say seconds, of pods.
+_KUBELETS: Final = frozenset({RUN_SECONDS, TERMINATION_SECONDS})
 
 
 class Arrivals:
@@ -43,7 +46,8 @@ class Arrivals:
         self._later: list[tuple[float, tuple[str, Object]]] = []
         at_once = []
         for where, manifest in manifests:
-            if seconds := _seconds(where, manifest):
+            _check_kubelets_notes(where, manifest)
+            if seconds := _arrival(where, manifest):
                 self._later.append((seconds, (where, manifest)))
             else:
                 at_once.append((where, manifest))
@@ -71,13 +75,32 @@ class Arrivals:
         await asyncio.Event().wait()
 
 
-def _seconds(where: str, manifest: Object) -> float:
+def _arrival(where: str, manifest: Object) -> float:
     notes = manifest["metadata"].get("annotations")
     text = notes.get(ARRIVES_AFTER, "0") if isinstance(notes, dict) else "0"
+    return _seconds(where, ARRIVES_AFTER, text)
+
+
+def _check_kubelets_notes(where: str, manifest: Object) -> None:
+    """What pods and the templates of pods, wherever they stand, tell the hollow kubelets."""
+    todo: list[Any] = [manifest]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, list):
+            todo += each
+        elif isinstance(each, dict):
+            todo += each.values()
+            notes = each.get("annotations")
+            if isinstance(notes, dict):
+                for key in sorted(_KUBELETS & notes.keys()):
+                    _seconds(where, key, notes[key])
+
+
+def _seconds(where: str, key: str, text: object) -> float:
     try:
-        seconds = float(text)
+        seconds = float(text)  # type: ignore[arg-type]  # which raises what is caught
     except (TypeError, ValueError):
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise ManifestError(f"{where}: {ARRIVES_AFTER}: {text!r} is no number of seconds from 0")
+        raise ManifestError(f"{where}: {key}: {text!r} is no number of seconds from 0")
     return seconds

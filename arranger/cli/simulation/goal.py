@@ -28,9 +28,13 @@ class Goal:
 
     Raises:
         GoalError: the text is neither.
+
+    Attributes:
+        text: as it was given.
     """
 
     def __init__(self, text: str) -> None:
+        self.text = text
         found = _OBJECT.fullmatch(text)
         if text != PLACED and found is None:
             raise GoalError(f"{text!r} is neither placed nor KIND/NAME=STATE: job/train=Complete")

@@ -210,6 +210,8 @@ def _documents(path: Path) -> Iterator[object]:
         raise ManifestError(f"{path}, document {n + 1}: nested too deeply") from error
     except (ArithmeticError, TypeError, ValueError) as error:
         why = one_line(str(error)) or type(error).__name__
+        if isinstance(error, FileError) and error.line is not None:
+            why = f"{why}, in line {error.line}, column {error.column}"
         raise ManifestError(f"{path}, document {n + 1}: {why}") from error
 
 

@@ -19,6 +19,8 @@ class SimulationResult(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         not_made: why a workload's pods could not be made.
+        missed: what ``--until`` waited for, and was never so.
+        failed: the Jobs that have failed, and why.
         ignored: what the manifests have that means nothing here, a line for each kind.
         end: why the simulation has ended, in a sentence; None of a demo.
         end_reason: the same in a word.
@@ -38,6 +40,8 @@ class SimulationResult(msgspec.Struct, frozen=True, rename="camel"):
     end: str | None = None
     timeline: list[Happening] = []
     gone: int = 0
+    failed: list[str] = []
+    missed: str | None = None
 
 
 def collect_result(
@@ -47,8 +51,9 @@ def collect_result(
     ignored: Sequence[str] = (),
     end: End | None = None,
     timeline: Timeline | None = None,
+    missed: str | None = None,
 ) -> SimulationResult:
-    """What has become of every pod after ``seconds``."""
+    """What has become of every pod after ``seconds``; ``missed`` is what was waited for in vain."""
     pods = cluster.objects("pods")
     events = cluster.objects("events", "events.k8s.io")
     evictions = [
@@ -74,9 +79,11 @@ def collect_result(
         ignored=list(ignored),
         virtual_seconds=seconds,
         end_reason=end.reason.value if end else None,
-        end=_describe(end, pods, nodes=len(cluster.objects("nodes"))) if end else None,
+        end=_describe(end, pods, cluster, timeline, missed) if end else None,
         timeline=_with_reasons(timeline, evictions) if timeline else [],
         gone=sum(h.what == "Gone" and bool(h.node) for h in timeline.happenings) if timeline else 0,
+        failed=_failed_jobs(cluster),
+        missed=missed,
     )
 
 
@@ -98,17 +105,31 @@ def _not_made(events: list[Object]) -> list[str]:
     )
 
 
-def _describe(end: End, pods: list[Object], *, nodes: int) -> str:
+def _describe(
+    end: End,
+    pods: list[Object],
+    cluster: EmbeddedCluster,
+    timeline: Timeline | None,
+    missed: str | None,
+) -> str:
     """Why it ended, and what there was still to come."""
-    if not nodes:
-        return "ended: there are no nodes; kubectl get nodes -o yaml prints yours"
+    not_so = f"; {missed} (--until) was not reached" if missed else ""
+    if not cluster.objects("nodes"):
+        return f"ended: there are no nodes; kubectl get nodes -o yaml prints yours{not_so}"
+    came = any(h.what == "Created" for h in timeline.happenings) if timeline else bool(pods)
+    return f"{_why_ended(end, pods, came=came)}{not_so}"
+
+
+def _why_ended(end: End, pods: list[Object], *, came: bool) -> str:
     waiting = sum(not pod["spec"].get("nodeName") for pod in pods)
     left = (
         f"{waiting} {'pod waits' if waiting == 1 else 'pods wait'}" if waiting else "no pod waits"
     )
     if end.reason is EndReason.STANDSTILL:
+        if not pods:
+            return f"ended: {'every pod has come and gone' if came else 'there were no pods'}"
         if not waiting:
-            return "ended: every pod has been placed" if pods else "ended: there were no pods"
+            return "ended: every pod has been placed"
         # Nobody has looked at pods of other schedulers.
         others = sum(not (p["spec"].get("nodeName") or p["status"].get("conditions")) for p in pods)
         hint = f", {others} for other schedulers (--all-pods places them, too)" if others else ""
@@ -120,6 +141,11 @@ def _describe(end: End, pods: list[Object], *, nodes: int) -> str:
     if end.reason is EndReason.TIME:
         return f"stopped at the bound of {span(end.seconds)} (--for), {left}; {still}"
     return f"stopped after {span(end.seconds)}: too many writes without an end, {left}; {still}"
+
+
+def count_pods(count: int) -> str:
+    """``1 pod`` or ``3 pods``."""
+    return f"{count} {'pod' if count == 1 else 'pods'}"
 
 
 def span(seconds: float) -> str:
@@ -161,3 +187,14 @@ def _tyjob_stages(cluster: EmbeddedCluster) -> dict[str, str]:
         for job in jobs
         if (job.get("status") or {}).get("stage")
     }
+
+
+def _failed_jobs(cluster: EmbeddedCluster) -> list[str]:
+    """Jobs that have failed, and why; of TYJobs their stages tell."""
+    failed = []
+    for job in cluster.objects("jobs", "batch"):
+        for each in (job.get("status") or {}).get("conditions") or ():
+            if (each.get("type"), each.get("status")) == ("Failed", "True"):
+                why = ": ".join(filter(None, (each.get("reason"), each.get("message"))))
+                failed.append(f"Job {_key(job['metadata'])}: {why}")
+    return sorted(failed)

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from arranger.cli.simulation.arrivals import Arrivals
 from arranger.cli.simulation.controllers import run_job_controllers
-from arranger.cli.simulation.ending import Bounds, End, Movement
-from arranger.cli.simulation.goal import Goal
+from arranger.cli.simulation.ending import Bounds, End, EndReason, Movement
+from arranger.cli.simulation.goal import PLACED, Goal
 from arranger.cli.simulation.result import SimulationResult, collect_result
 from arranger.cli.simulation.timeline import Timeline
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
@@ -103,8 +103,22 @@ async def _simulate(
         for silence in silences:
             silence()
     return collect_result(
-        cluster, movement.last, ignored=arrivals.ignored, end=end, timeline=timeline
+        cluster,
+        movement.last,
+        ignored=arrivals.ignored,
+        end=end,
+        timeline=timeline,
+        missed=_missed(until, end, cluster.objects("pods")),
     )
+
+
+def _missed(until: Goal | None, end: End, pods: list[Object]) -> str | None:
+    """What was waited for in vain."""
+    if until is None or end.reason is EndReason.GOAL:
+        return None
+    if until.text == PLACED and all(pod["spec"].get("nodeName") for pod in pods):
+        return None  # nobody had to be waited for
+    return until.text
 
 
 async def _until_end(

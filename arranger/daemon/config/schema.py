@@ -197,6 +197,18 @@ class TYJobConfig(ConfigSection):
     """
 
 
+class TracingConfig(ConfigSection):
+    """Traces of scheduling attempts, as kube-apiserver's ``TracingConfiguration`` has them; they
+    need OpenTelemetry: ``pip install 'arranger[tracing]'``."""
+
+    endpoint: Annotated[str, Field(pattern=r"^([^/\s:]+|\[[0-9a-fA-F:.]+\]):[0-9]{1,5}$")] = (
+        "localhost:4317"
+    )
+    """Host and port of the collector, which takes OTLP by gRPC; the connection is not encrypted."""
+    sampling_rate_per_million: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Of so many attempts in a million a trace is sent; of none where silent."""
+
+
 class Config(ConfigSection):
     """The whole file."""
 
@@ -212,6 +224,7 @@ class Config(ConfigSection):
     gangs: GangConfig = GangConfig()
     queues: QueueConfig = QueueConfig()
     tyjobs: TYJobConfig = TYJobConfig()
+    tracing: TracingConfig | None = None
     extenders: list[ExtenderConfig] = []
     extender_parallelism: Annotated[int, Field(ge=1)] = 1
     """Pods or gangs that extenders are asked about at once; with 1 each answer has seen where the

@@ -170,7 +170,7 @@ class GangScheduler:
         group = entity.gang_group
         which = messages.member_title(group, result.blocker.pod.key)
         text = f"{result.error} ({group.display_name}, {which})"
-        self._context.record_attempt(result.blocker, "error")
+        self._context.record_attempt(result.blocker, "error", text)
         for member in entity.members.values():
             self._context.outbox.extend(
                 pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, text)
@@ -178,8 +178,6 @@ class GangScheduler:
         self._queue.requeue_with_backoff(entity, now)
 
     def _on_infeasible(self, entity: QueuedEntity, result: GangScheduleResult, now: float) -> None:
-        for member in entity.ready():
-            self._context.record_attempt(member, "unschedulable")
         if result.blocker is not None and not result.complete:
             self._context.outbox.extend(pod_events.plugin_events(result.blocker, result.events))
             if result.infeasible is not None:
@@ -187,11 +185,14 @@ class GangScheduler:
         self._context.stats.bounded_gang_attempts += result.bounded
         entity.blockers = result.blockers
         entity.reason = self._explain(entity, result)
+        for member in entity.ready():
+            self._context.record_attempt(member, "unschedulable", entity.reason)
         if not result.complete:
             self._starvation_guard.on_unschedulable(entity, now)
         self._queue.add_unschedulable(entity, result.rejected_by, now)
         if not result.complete:
-            self._preemption.preempt_for(entity, now)
+            with self._context.tracer.long_step("PostFilter"):
+                self._preemption.preempt_for(entity, now)
         self._entities.notify(entity, now)
         self._notifier.notify_due(now)
 

@@ -68,6 +68,7 @@ class BindingCycle:
     def begin(self, member: QueuedPod, now: float) -> None:
         """Start writing: what PreBind wants first, then the Binding."""
         member.transition(Phase.BINDING)
+        self._context.tracer.begin_binding(member.pod.pod, member.node)
         try:
             refusal = self._run_pre_bind(member)
         except PluginFailureError as error:
@@ -110,6 +111,7 @@ class BindingCycle:
 
     def cancel(self, member: QueuedPod) -> None:
         """The pod is gone or loses its node; outcomes of its writes do not matter any more."""
+        self._context.tracer.end_binding(member.pod.pod, "canceled")
         self._pre_bind_waits.pop(member.uid, None)
         for effect in member.pending_writes:
             self._effects.cancel(effect)
@@ -121,6 +123,7 @@ class BindingCycle:
     ) -> None:
         """Binding failed for good: free the node, write why, and try again after a back-off."""
         context = self._context
+        context.tracer.end_binding(member.pod.pod, "error", message)
         self.cancel(member)
         if member.uid not in context.cluster.assumed:
             # The watch has shown the pod on the node: it is bound, whoever did it.
@@ -129,7 +132,7 @@ class BindingCycle:
         if refused is None:
             # What the server refuses, the driver has in its log, and not without bounds.
             log.error("pod %s: %s", member.pod.key, message)
-        context.record_attempt(member, "error")
+        context.record_attempt(member, "error", message)
         if self._release.release_node(member, now):
             if refused is None or refused.reason not in SILENT_REFUSALS:
                 failed = pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, message)
@@ -161,11 +164,12 @@ class BindingCycle:
 
     def _give_up_node(self, member: QueuedPod, refusal: Status, now: float) -> bool:
         """Free the pod's node and write why; whether the pod is to be queued again."""
+        text = single_node_fit_error(refusal)
+        self._context.tracer.end_binding(member.pod.pod, "unschedulable", text)
         self.cancel(member)
-        self._context.record_attempt(member, "unschedulable")
+        self._context.record_attempt(member, "unschedulable", text)
         if not self._release.release_node(member, now):
             return False
-        text = single_node_fit_error(refusal)
         failed = pod_events.scheduling_failed(member, pod_events.UNSCHEDULABLE, text)
         self._context.outbox.extend(failed)
         return True
@@ -204,6 +208,7 @@ class BindingCycle:
             self.roll_back(member, str(error), now)
             return
         self._pre_bind_waits.pop(member.uid, None)
+        self._context.tracer.mark_binding(member.pod.pod, "Bind")
         self._send_binding(member, now)
 
     def _send_binding(self, member: QueuedPod, now: float) -> None:
@@ -253,6 +258,7 @@ class BindingCycle:
     def _on_bound(self, member: QueuedPod, now: float) -> None:
         context = self._context
         member.transition(Phase.BOUND)
+        context.tracer.end_binding(member.pod.pod, "bound")
         context.outbox.append(pod_events.scheduled(member))
         context.stats.queue_seconds.append(now - member.queued_at)
         context.stats.attempts_until_bound.append(member.attempts)

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Set
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueueState
 from arranger.engine.queue.collaborators import Nominations
 from arranger.framework.preemption import EvictionPolicy, Limit, QuotaLimits
+
+#: Pods that are asked about one by one.
+_FIRST: Final = 64
 
 
 @dataclass(slots=True, eq=False)
@@ -67,10 +72,16 @@ class PossibleRoom:
 
     def may_evict(self, preemptor: PodInfo) -> bool:
         """Whether there is anybody whose place a pod might take."""
-        key = preemptor.priority, self._policy.preemptor_class(preemptor)
+        policy = self._policy
+        key = preemptor.priority, policy.preemptor_class(preemptor)
         if key not in self._evicting:
             placed = (pod for pod, _ in self._context.cluster.placed_pods())
-            self._evicting[key] = self._policy.can_preempt_any(preemptor, placed)
+            # Mostly one of the first will do; where none does, classes are fewer than pods.
+            found = policy.can_preempt_any(preemptor, islice(placed, _FIRST))
+            if not found:
+                rows = policy.evictable_rows([preemptor])
+                found = policy.can_preempt_any(preemptor, placed) if rows is None else bool(rows)
+            self._evicting[key] = found
         return self._evicting[key]
 
 

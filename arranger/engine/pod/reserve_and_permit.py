@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from arranger.api.tracing import Tracer
 from arranger.engine.entity import QueuedPod
 from arranger.engine.pod.schedule_result import PermitWait
 from arranger.framework.interface import Wait
@@ -23,14 +24,18 @@ def run_unreserve_plugins(member: QueuedPod) -> None:
             log.exception("pod %s: running Unreserve plugin %r", member.pod.key, plugin.name)
 
 
-def run_reserve_and_permit(member: QueuedPod) -> Status | PermitWait | None:
+def run_reserve_and_permit(member: QueuedPod, tracer: Tracer) -> Status | PermitWait | None:
     """Reserve and Permit: the first refusal, the shortest wait, or ``None`` to go ahead."""
+    tracer.step("Reserve")
     for plugin in member.profile.plugins_at("reserve"):
         with plugin_errors(plugin.name, "Reserve"):
             answer = plugin.reserve(member.cycle_state, member.pod, member.node)
             if answer is not None and answer.rejected:
                 return Status(answer.code, answer.reasons, plugin.name)
-    return run_permit(member)
+    tracer.step("Permit")
+    permitted = run_permit(member)
+    tracer.step("")
+    return permitted
 
 
 def run_permit(member: QueuedPod) -> Status | PermitWait | None:

@@ -78,7 +78,7 @@ class SchedulingCycle:
     ) -> None:
         self.cluster = context.cluster
         self._clock = context.clock
-        self._pods = context.pods
+        self._pods, self._tracer = context.pods, context.tracer
         self._record_failure = context.record_failure
         self._extenders = context.extenders
         self._nominator = nominator
@@ -177,7 +177,8 @@ class SchedulingCycle:
         if not isinstance(decision, Infeasible):
             return decision
         try:
-            return self._run_post_filter(member, decision)
+            with self._tracer.long_step("PostFilter"):
+                return self._run_post_filter(member, decision)
         except PluginFailureError as failure:
             return self._failed(member, failure)
 
@@ -198,6 +199,7 @@ class SchedulingCycle:
     ) -> ScheduleResult | Infeasible:
         try:
             evaluation = self.evaluate(member.profile, member.pod, member.signature)
+            self._tracer.step("Select")
             masks = self._row_masks(member, within, evaluation)
             extender_result = None
             if self._extender_results:
@@ -241,11 +243,12 @@ class SchedulingCycle:
     def evaluate(self, profile: Profile, pod: PodInfo, sign: Hashable | None) -> Evaluation:
         """The evaluation of the pod's class, brought up to date."""
         if sign is None:
-            return Evaluation(profile, self.cluster, pod)
+            return Evaluation(profile, self.cluster, pod, tracer=self._tracer)
         key = (profile.scheduler_name, sign)
         evaluation = self._evaluations.get(key)
         if evaluation is None:
-            evaluation = self._evaluations[key] = Evaluation(profile, self.cluster, pod)
+            evaluation = Evaluation(profile, self.cluster, pod, tracer=self._tracer)
+            self._evaluations[key] = evaluation
             if len(self._evaluations) > _MAX_CACHED_EVALUATIONS:
                 self._evaluations.popitem(last=False)
             return evaluation
@@ -387,7 +390,7 @@ class SchedulingCycle:
         # The class goes on using its state; what Reserve and Permit note is this pod's own.
         member.cycle_state = CycleState(state)
         try:
-            answer = run_reserve_and_permit(member)
+            answer = run_reserve_and_permit(member, self._tracer)
         except Exception:
             self.unreserve(member)
             raise

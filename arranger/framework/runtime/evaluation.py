@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo, RowChange
 from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
@@ -38,10 +39,17 @@ class Evaluation:
     """
 
     def __init__(
-        self, profile: Profile, cluster: Cluster, pod: PodInfo, *, scoring: bool = True
+        self,
+        profile: Profile,
+        cluster: Cluster,
+        pod: PodInfo,
+        *,
+        scoring: bool = True,
+        tracer: Tracer = NO_TRACER,
     ) -> None:
         """Without ``scoring`` it only finds the feasible rows, for less."""
         self._scoring = scoring
+        self._tracer = tracer
         self._profile = profile
         self._cluster = cluster
         self._pod = pod
@@ -152,6 +160,7 @@ class Evaluation:
             self._rebuild()
             return
         self._version = table.version
+        self._tracer.step("Refresh")
         self._refresh_rows(self._view_of({row for _, row in changes}), node_changed)
 
     def _read_external_version(self) -> Hashable:
@@ -186,6 +195,7 @@ class Evaluation:
         self._weighted: dict[str, IntArray] = {}
         self.feasible: BoolArray = np.zeros(table.size, dtype=np.bool_)
         self.total_scores: IntArray = np.full(table.size, -1, dtype=np.int64)
+        self._tracer.step("PreFilter")
         self._pre_filter = run_pre_filter(self._profile, self.state, self._pod, self._cluster)
         self.pre_filter_status = self._pre_filter.status
         skipped = self._pre_filter.skipped
@@ -197,8 +207,10 @@ class Evaluation:
         self._cluster_filters = tuple(p for p in filters if p.depends_on is DependsOn.CLUSTER)
         self._use_scorers(())
         if self.pre_filter_status is None:
+            self._tracer.step("Filter")
             self._filter_all()
             if self._scoring:
+                self._tracer.step("Score")
                 self._score_all()
             else:
                 self._sum_scores()

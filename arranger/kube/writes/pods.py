@@ -110,8 +110,8 @@ class IdempotentCall(ApiCall):
 class PodCallFactory:
     """Makes calls of the effects on pods.
 
-    ``lastTransitionTime`` is sent only with the first patch to a status, since a strategic merge
-    keeps what is not sent; which statuses were sent is remembered for the last
+    ``lastTransitionTime`` is that of the first patch to a status, and is sent with each: an API
+    server restored from a backup may not have it. It is remembered for the last
     :data:`MAX_REMEMBERED` conditions.
     """
 
@@ -119,7 +119,8 @@ class PodCallFactory:
         self._rng, self._clock = rng, clock
         #: By uid of the pod: its patches that have not been answered yet.
         self._pending_patches: dict[str, CoalescedStatusPatch] = {}
-        self._sent_statuses: OrderedDict[tuple[str, str], str] = OrderedDict()
+        #: By uid of the pod and type: the status of a condition, and since when it has it.
+        self._since: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
 
     def patch_status(
         self, effect: PatchPodStatus, on_outcome: OutcomeCallback
@@ -134,9 +135,7 @@ class PodCallFactory:
             return None
 
         def finish(outcome: Outcome) -> None:
-            sent = self._pending_patches.pop(effect.pod.uid, None)
-            if sent is not None and isinstance(outcome, Applied) and sent.effect.condition:
-                self._note_sent(effect.pod.uid, sent.effect.condition)
+            self._pending_patches.pop(effect.pod.uid, None)
             on_outcome(outcome)
 
         patch = CoalescedStatusPatch(effect, finish, self._status_call, self._rng)
@@ -162,7 +161,6 @@ class PodCallFactory:
         steps = [CallStep("DELETE", pod_path(effect.pod), _encode(options), gone_is_success=True)]
         if effect.condition is not None:
             steps.insert(0, self._status_step(effect.pod, effect.condition, before_delete=True))
-            self._note_sent(effect.pod.uid, effect.condition)
         return IdempotentCall("delete", steps, on_outcome, self._rng, CallPriority.BLOCKING)
 
     def annotate(self, effect: AnnotatePod, on_outcome: OutcomeCallback) -> IdempotentCall:
@@ -214,11 +212,12 @@ class PodCallFactory:
         fields = asdict(condition)
         if generation := fields.pop("observed_generation"):
             fields["observedGeneration"] = generation
-        if self._sent_statuses.get((uid, condition.type)) != condition.status:
-            fields["lastTransitionTime"] = second_time(self._clock())
+        key = uid, condition.type
+        status, since = self._since.get(key, ("", ""))
+        if status != condition.status:
+            since = second_time(self._clock())
+            self._since[key] = condition.status, since
+            if len(self._since) > MAX_REMEMBERED:
+                self._since.popitem(last=False)
+        fields["lastTransitionTime"] = since
         return fields
-
-    def _note_sent(self, uid: str, condition: PodCondition) -> None:
-        self._sent_statuses[uid, condition.type] = condition.status
-        if len(self._sent_statuses) > MAX_REMEMBERED:
-            self._sent_statuses.popitem(last=False)

@@ -21,6 +21,11 @@ LOCKS = {
         *PROJECT["dependencies"],
         *PROJECT["optional-dependencies"]["dev"],
         *PROJECT["optional-dependencies"]["docs"],
+        *PROJECT["optional-dependencies"]["tracing"],
+    ],
+    "requirements-tracing.lock": [
+        *PROJECT["dependencies"],
+        *PROJECT["optional-dependencies"]["tracing"],
     ],
 }
 

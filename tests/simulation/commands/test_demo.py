@@ -6,6 +6,10 @@ import re
 import subprocess
 import sys
 
+import pytest
+from click.testing import CliRunner
+
+from arranger.cli.main import main
 from tests.paths import REPO
 
 
@@ -37,3 +41,10 @@ def test_the_demo_ends_by_itself_and_shows_the_whole_mission() -> None:
     assert "pod default/too-big" in result
     assert "would help" in result
     assert "arranger ui --kubeconfig" in happened
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "99999"])
+def test_a_port_that_is_none_is_refused(port: str) -> None:
+    result = CliRunner().invoke(main, ["demo", "--port", port])
+    assert result.exit_code == 2
+    assert f"{port} is not in the range 0<=x<=65535" in result.output

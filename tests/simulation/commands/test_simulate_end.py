@@ -242,3 +242,41 @@ def test_manifests_are_read_in_the_order_in_which_they_are_needed(tmp_path: Path
     (tmp_path / "a.yaml").write_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {}}')
     (tmp_path / "b.json").write_text('{"apiVersion": "v1", "kind": "Namespace", "metadata": {}}')
     assert [obj["kind"] for _, obj in read_manifests([tmp_path])] == ["Namespace", "Pod"]
+
+
+@pytest.mark.parametrize(
+    ("goal", "code", "last"),
+    [
+        ("pod/p=Running", 0, "what --until waits for was reached"),
+        ("pod/p=Runing", 1, "every pod has been placed; pod/p=Runing (--until) was not reached"),
+        ("pod/q=Running", 1, "every pod has been placed; pod/q=Running (--until) was not reached"),
+        ("placed", 0, "what --until waits for was reached"),
+    ],
+)
+def test_a_goal_that_is_not_reached_is_said_and_ends_with_1(
+    tmp_path: Path, goal: str, code: int, last: str
+) -> None:
+    found, output = run_command(tmp_path, NODE, a_pod("p"), options=("--until", goal))
+    assert found == code, output
+    assert output.splitlines()[-1].startswith(f"ended: {last}")
+
+
+def test_that_all_are_placed_needs_nobody_who_waits(tmp_path: Path) -> None:
+    code, output = run_command(tmp_path, NODE, options=("--until", "placed"))
+    assert (code, output.splitlines()[-1]) == (0, "ended: there were no pods")
+
+
+def test_pods_that_have_come_and_gone() -> None:
+    job = a_workload("Job", ttlSecondsAfterFinished=10)
+    notes = {"arranger.io/run-seconds": "5"}
+    job["spec"]["template"]["metadata"]["annotations"] = notes
+    found = run(NODE, job)
+    assert (found.gone, found.end) == (1, "ended: every pod has come and gone")
+
+
+def test_a_job_that_has_failed_is_named(tmp_path: Path) -> None:
+    job = looping("Job", backoffLimit=0)
+    code, output = run_command(tmp_path, NODE, job)
+    assert code == 0, output
+    assert "1 pod placed, 0 waiting" in output
+    assert "failed: Job default/job: BackoffLimitExceeded" in output

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.simulation.commands.test_simulate_workloads import (
     NODE,
     POD_SPEC,
@@ -54,6 +56,25 @@ def test_a_time_of_arrival_that_is_none_is_refused(tmp_path: Path) -> None:
     code, output = simulate(tmp_path, NODE, a_job("late", 10, arrives_after="tomorrow"))
     assert code == 1
     assert "arranger.io/arrives-after: 'tomorrow' is no number of seconds" in output
+
+
+@pytest.mark.parametrize("key", ["run-seconds", "termination-seconds"])
+@pytest.mark.parametrize("said", ["-3", "soon", "", "1h", "inf"])
+@pytest.mark.parametrize("kind", ["Pod", "Job", "CronJob", "StatefulSet"])
+def test_seconds_for_the_kubelets_that_are_none_are_refused(
+    tmp_path: Path, kind: str, key: str, said: str
+) -> None:
+    notes = {f"arranger.io/{key}": said}
+    template = {**a_template(), "metadata": {"annotations": notes}}
+    spec: Object = {"template": template}
+    if kind == "CronJob":
+        spec = {"schedule": "* * * * *", "jobTemplate": {"spec": spec}}
+    given = {"kind": kind, "apiVersion": "v1", "metadata": {"name": "w"}, "spec": spec}
+    if kind == "Pod":
+        given |= {"metadata": {"name": "w", "annotations": notes}, "spec": POD_SPEC}
+    code, output = simulate(tmp_path, NODE, given)
+    assert code == 1
+    assert f"arranger.io/{key}: '{said}' is no number of seconds" in output
 
 
 def test_until_a_job_is_complete(tmp_path: Path) -> None:

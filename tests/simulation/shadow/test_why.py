@@ -9,6 +9,8 @@ import pytest
 
 from arranger.daemon.config.schema import Config
 from arranger.shadow import Shadow, Why
+from arranger.shadow.forecast import Driver
+from arranger.shadow.suggestions import Suggester
 from arranger.shadow.why import Answer
 from tests.builders import Manifest, a_node, a_pod, a_pod_group
 from tests.builders.base import ManifestBuilder
@@ -22,7 +24,9 @@ ZONE = "topology.kubernetes.io/zone"
 def why(what: str, *given: Given) -> list[Answer]:
     """The answers of a cluster of these objects."""
     manifests = [each.manifest() if isinstance(each, ManifestBuilder) else each for each in given]
-    return Shadow.from_manifests(manifests, Config(), calendar=lambda: NOW).ask_now(Why(what))
+    return Shadow.from_manifests(manifests, Config(), calendar=lambda: NOW).ask_now(
+        Why(what, thorough=True)
+    )
 
 
 def node(name: str = "n1", cpu: int = 4) -> ManifestBuilder:
@@ -180,6 +184,30 @@ def test_a_pod_is_told_why_it_waits_and_what_helps(cause: str) -> None:
     suggested = {each.change: each for each in answer.suggestions}
     assert helps in suggested, list(suggested)
     assert set(suggested[helps].nodes) == set(answer.pods)
+
+
+def test_changes_for_which_there_is_no_time_are_named_and_not_tried() -> None:
+    given = [node(), busy("old", 3), a_pod("new").needs(cpu=2)]
+    shadow = Shadow.from_manifests([each.manifest() for each in given], Config())
+    driver = Driver(shadow.engine, shadow.objects, Config(), NOW)
+    told = driver.settle()
+    (entity,) = told.engine.queue.entities()
+
+    found, others = Suggester(driver, told, 0.0).suggest(entity, entity.representative)
+
+    assert not found
+    assert others[:3] == [
+        "cpu 1000m more on node n1",
+        "when pod default/old ends",
+        "1 more node like n1",
+    ]
+    found, others = Suggester(driver, told, 60.0).suggest(entity, entity.representative)
+    assert [each.change for each in found] == [
+        "cpu 1000m more on node n1",
+        "when pod default/old ends",
+        "1 more node like n1",
+    ]
+    assert not others
 
 
 def test_what_can_be_placed_says_where_and_suggests_nothing() -> None:

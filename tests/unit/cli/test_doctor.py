@@ -101,6 +101,27 @@ def test_nothing_is_wrong_with_a_sound_installation() -> None:
     }
 
 
+def test_a_definition_that_nobody_wants_need_not_be_installed() -> None:
+    found = examined({f"{CRDS}/queues.scheduling.volcano.sh": 404})
+    assert [each for each in found if each.state != "ok"] == []
+    (told,) = [each for each in found if each.check.endswith("queues.scheduling.volcano.sh")]
+    assert "not installed; for objects of kind Queue" in told.text
+
+
+@pytest.mark.parametrize(
+    ("served", "state"),
+    [({"v1beta1"}, "ok"), (set(), "ok")],
+    ids=["one that is served", "one that is not installed"],
+)
+def test_who_may_not_read_definitions_goes_by_what_is_served(served: set[str], state: str) -> None:
+    name = "queues.scheduling.volcano.sh"
+    path = "/apis/scheduling.volcano.sh/v1beta1"
+    resources = {"resources": [{"name": "queues"}, {"name": "podgroups"}]} if served else 404
+    found = examined({f"{CRDS}/{name}": 403, path: resources})
+    (told,) = [each for each in found if each.check == f"definition {name}"]
+    assert (told.state, "not installed" in told.text) == (state, not served)
+
+
 def hook(**more: Any) -> Manifest:
     rules = [{"resources": ["pods"], "operations": ["CREATE"]}]
     return {
@@ -110,11 +131,6 @@ def hook(**more: Any) -> Manifest:
 
 #: What is wrong → what the server answers, which check tells, and a word of what it says.
 WRONG: dict[str, tuple[Mapping[str, Any], str, str]] = {
-    "a definition that is not installed": (
-        {f"{CRDS}/queues.scheduling.volcano.sh": 404},
-        "definition queues.scheduling.volcano.sh",
-        "not installed",
-    ),
     "a definition whose names are taken": (
         {f"{CRDS}/gangs.arranger.io": {"spec": {"versions": []}, "status": {}}},
         "definition gangs.arranger.io",

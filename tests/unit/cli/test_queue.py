@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -268,3 +269,21 @@ async def test_a_refusal_names_what_may_not_be_read() -> None:
 
     with pytest.raises(LookupError, match=r"^/apis/.*/queues: "):
         await load_queue_cache(Forbids(a_cluster(*bundled_crds())))
+
+
+async def test_what_cannot_be_decoded_is_named() -> None:
+    class Spoils(InProcessTransport):
+        async def send(self, request: Request) -> Response:
+            response = await super().send(request)
+            body = response.body.replace(b'"requests":{"cpu":"1"}', b'"requests":[]')
+            return replace(response, body=body)
+
+    cluster = a_cluster(*bundled_crds())
+    for name, cpu in (("odd", 1), ("even", 2)):
+        manifest = a_pod(name).in_namespace("default").needs(cpu=cpu).manifest()
+        del manifest["metadata"]["uid"]
+        cluster.create(manifest)
+    unread: list[str] = []
+    cache = await load_queue_cache(Spoils(cluster), unread=unread.append)
+    assert [line[:27] for line in unread] == ["/api/v1/pods: default/odd: "]
+    assert len(queue_views(cache)[0].waiting) == 1

@@ -48,7 +48,9 @@ class PreemptionCandidates:
 
         Those first whose eviction breaks a PodDisruptionBudget, then the most important.
         """
-        pods = (pod for pods in self._cluster.table.pods for pod in pods.values())
+        table, rows = self._cluster.table, self._policy.evictable_rows(self._preemptors)
+        asked = range(table.size) if rows is None else sorted(rows)
+        pods = (pod for row in asked for pod in table.pods[row].values())
         return self.ordered(filter(self._is_candidate, pods))
 
     def ordered(self, pods: Iterable[PodInfo]) -> list[PodInfo]:
