@@ -151,10 +151,9 @@ class Metrics(ClientMetrics):
         for (profile, result), times in stats.attempts.items():
             self._attempts.labels(result, profile).inc(times)
         # An exemplar costs; the pod that waited longest is the one to look at.
-        slowest = max(stats.queue_seconds, default=0.0)
-        bound = zip(stats.queue_seconds, stats.attempts_until_bound, stats.bound, strict=True)
-        for waited, tries, pod in bound:
-            exemplar = _exemplar(pod.key) if waited == slowest else None
+        slowest, pod = stats.slowest
+        for waited, tries in zip(stats.queue_seconds, stats.attempts_until_bound, strict=True):
+            exemplar = _exemplar(pod) if waited == slowest else None
             self._sli.labels(str(min(tries, 15))).observe(waited, exemplar)
             self._attempts_per_pod.observe(tries)
         for seconds in stats.attempt_seconds:

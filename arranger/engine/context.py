@@ -12,7 +12,6 @@ from arranger.api.extenders import Extender
 from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.api.types.core import Pod
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
 
@@ -28,7 +27,7 @@ class Stats:
         attempts: (profile, ``scheduled`` | ``unschedulable`` | ``error``) → how often.
         queue_seconds: seconds from queued to bound, one per bound pod.
         attempts_until_bound: attempts it took, one per bound pod.
-        bound: these pods.
+        slowest: the seconds and the key of the bound pod that took longest.
         attempt_seconds: seconds spent deciding, one per attempt of a pod or of a whole gang.
         gang_plans: ``best`` | ``bounded`` | ``none`` → how often a search for a gang's victims has
             found the best there are, has ended early, or has shown that nobody can leave for it.
@@ -39,10 +38,17 @@ class Stats:
     attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
     queue_seconds: list[float] = field(default_factory=list)
     attempts_until_bound: list[int] = field(default_factory=list)
-    bound: list[PodInfo] = field(default_factory=list)
+    slowest: tuple[float, str] = (0.0, "")
     attempt_seconds: list[float] = field(default_factory=list)
     gang_plans: Counter[str] = field(default_factory=Counter)
     bounded_gang_attempts: int = 0
+
+    def record_bound(self, pod: str, seconds: float, attempts: int) -> None:
+        """A pod is bound, so many seconds after it was queued."""
+        self.queue_seconds.append(seconds)
+        self.attempts_until_bound.append(attempts)
+        if seconds >= self.slowest[0]:
+            self.slowest = seconds, pod
 
 
 @dataclass(slots=True, eq=False)
@@ -130,6 +136,10 @@ class EngineContext:
         """What the driver is to do, since the last call."""
         effects, self.outbox = self.outbox, []
         return effects
+
+    def keep_effects(self, kept: Callable[[Effect], bool]) -> None:
+        """Drop all others of what the driver is to do."""
+        self.outbox = [each for each in self.outbox if kept(each)]
 
     def take_stats(self) -> Stats:
         """The statistics since the last call."""

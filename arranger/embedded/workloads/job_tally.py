@@ -25,6 +25,15 @@ class Failures:
     last: datetime | None = None
     told: int = 0
 
+    def count(self, now: datetime) -> None:
+        """One more."""
+        self.in_a_row += 1
+        self.last = now
+
+    def end_row(self) -> None:
+        """A pod has succeeded."""
+        self.in_a_row = 0
+
 
 @dataclass(slots=True)
 class JobTally:
@@ -71,14 +80,13 @@ class JobTally:
 
     def _succeed(self, pod: Object) -> None:
         self.succeeded += 1
-        self.failures.in_a_row = 0
+        self.failures.end_row()
         if (index := index_of(pod)) is not None:
             self.indexes.add(index)
 
     def _fail(self, job: Object, pod: Object, now: datetime) -> None:
         action = _policy_action(job, pod)
-        self.failures.in_a_row += 1
-        self.failures.last = now
+        self.failures.count(now)
         if action == "Ignore":
             return
         self.failed += 1
@@ -88,8 +96,7 @@ class JobTally:
         if index is None or limit is None:
             return
         of_index = self.by_index.setdefault(index, Failures())
-        of_index.in_a_row += 1
-        of_index.last = now
+        of_index.count(now)
         if action == "FailIndex" or of_index.in_a_row > limit:
             self.failed_indexes.add(index)
 

@@ -112,7 +112,7 @@ class EventHandlers:
 
     def forget_notes(self, awaits: Callable[[Effect], bool]) -> None:
         """Drop what was only to be told, of an engine that never runs: nobody carries it out."""
-        self._context.outbox = [each for each in self._context.outbox if awaits(each)]
+        self._context.keep_effects(awaits)
 
     def _watched_kinds(self) -> dict[type[Any], WatchedKind[Any]]:
         groups = (self.on_pod_group_updated, self.on_pod_group_deleted)

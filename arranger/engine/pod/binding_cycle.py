@@ -260,9 +260,7 @@ class BindingCycle:
         member.transition(Phase.BOUND)
         context.tracer.end_binding(member.pod.pod, "bound")
         context.outbox.append(pod_events.scheduled(member))
-        context.stats.queue_seconds.append(now - member.queued_at)
-        context.stats.attempts_until_bound.append(member.attempts)
-        context.stats.bound.append(member.pod)
+        context.stats.record_bound(member.pod.key, now - member.queued_at, member.attempts)
         for plugin in member.profile.plugins_at("post_bind"):
             try:
                 plugin.post_bind(member.cycle_state, member.pod, member.node)

@@ -61,7 +61,7 @@ WRONG_USE: dict[str, tuple[list[str], str]] = {
     "manifests and a trace": (["-f", "{}", "--trace", "{}"], "--filename: not with --trace"),
     "a policy for manifests": (
         ["-f", "{}", "--policy", "BinPack", "--svg", "x.svg"],
-        "--policy, --svg: not without --trace",
+        "--policy: not without --trace",
     ),
     "a policy that nobody knows": (["--trace", "{}", "--policy", "Best"], "no policy named 'Best'"),
     "a plot that cannot be written": (["--trace", "{}", "--svg", "{}/no/x.svg"], "No such file"),

@@ -16,6 +16,7 @@ CARD = "NVIDIA-GeForce-RTX-4090"
 #: Examples that other tests run: the demo and ``arranger explain``, and what is no manifest.
 ELSEWHERE = {
     *("demo/cluster.yaml", "demo/gangs.yaml", "demo/pods.yaml", "demo/tyjob.yaml"),
+    *("demo/preemption.yaml", "demo/tide.yaml"),
     *("snapshot.yaml", "config.yaml", "plugins/avoid_spot.py", "README.md"),
 }
 HERE = {

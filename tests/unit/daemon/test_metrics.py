@@ -80,9 +80,7 @@ def collected(*bound: tuple[str, float]) -> Metrics:
     engine, metrics = Engine([default_profile()]), Metrics()
     stats = engine.take_stats()
     for name, waited in bound:
-        stats.bound.append(a_pod(name).info())
-        stats.queue_seconds.append(waited)
-        stats.attempts_until_bound.append(1)
+        stats.record_bound(f"default/{name}", waited, 1)
     metrics.collect(Told(stats))
     return metrics
 
