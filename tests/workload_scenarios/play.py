@@ -85,7 +85,11 @@ class RealWorld:
 
 
 async def play_for_real(
-    admin: Admin, scenarios: Mapping[str, Scenario], *, at_once: int = 12
+    admin: Admin,
+    scenarios: Mapping[str, Scenario],
+    *,
+    at_once: int = 12,
+    prefix: str = "scenario",
 ) -> dict[str, Seen]:
     """All scenarios, each in a namespace of its own."""
     for name in NODES:
@@ -95,7 +99,7 @@ async def play_for_real(
 
     async def work() -> None:
         for number, (name, scenario) in left:
-            namespace = f"scenario-{number}"
+            namespace = f"{prefix}-{number}"
             head = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
             await admin.post("/api/v1/namespaces", head)
             account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"

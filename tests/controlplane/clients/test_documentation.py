@@ -162,7 +162,7 @@ async def test_a_snapshot_of_a_cluster_is_explained_and_simulated() -> None:
 
 async def test_looking_around_in_the_demo(tmp_path: Path) -> None:
     shown = {
-        "kubectl --server http://127.0.0.1:8001 get pods": r"trainer .* gpu-1",
+        "kubectl --server http://127.0.0.1:8001 get pods": r"training-.* gpu-1",
         "kubectl --server http://127.0.0.1:8001 describe pod too-big": "FailedScheduling",
     }
     kubectl_path()
