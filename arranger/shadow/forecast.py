@@ -19,7 +19,7 @@ from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
 from arranger.shadow.changes import ClusterChange
-from arranger.shadow.ears import Ears, build_engine
+from arranger.shadow.event_feed import EventFeed, build_engine
 from arranger.shadow.objects import Change, ClusterObjects, Kind, key_of
 from arranger.shadow.writes import ImmediateWrites
 
@@ -75,7 +75,7 @@ def forecast(objects: ClusterObjects, config: Config, *, now: datetime) -> Forec
     began = now.timestamp()
     engine = build_engine(config, lambda seconds: began + seconds)
     objects = objects.copy()
-    Ears(engine, config).hear_all(objects, 0.0)
+    EventFeed(engine, config).start(objects, 0.0)
     return Driver(engine, objects, config, now).settle()
 
 
@@ -84,7 +84,7 @@ class Driver:
     """Drives an engine as the daemon does, with the clock in its hand.
 
     Args:
-        engine: has heard of the objects, and is driven by nobody else from here on.
+        engine: has been told of the objects, and is driven by nobody else from here on.
         objects: are changed.
         began: the time at the beginning, with a zone.
         now: the same in the engine's clock.
@@ -97,13 +97,13 @@ class Driver:
     now: float = 0.0
     writes: ImmediateWrites = field(init=False)
     _began: float = field(init=False)
-    _ears: Ears = field(init=False)
+    _feed: EventFeed = field(init=False)
     _moves: int = field(default=0, init=False)
     _moved_at: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._began = self._moved_at = self.now
-        self._ears = Ears(self.engine, self.config)
+        self._feed = EventFeed(self.engine, self.config)
         self.writes = ImmediateWrites(
             self.objects, lambda: after(self.began, self.now - self._began)
         )
@@ -174,9 +174,9 @@ class Driver:
         """Tell the engine what a watch would."""
         before, shown = change.before, change.after
         if shown is None:
-            self._ears.hear_gone(change.kind, before, self.now)
+            self._feed.on_deleted(change.kind, before, self.now)
         else:
-            self._ears.hear(change.kind, shown, self.now)
+            self._feed.on_updated(change.kind, shown, self.now)
         if isinstance(before, Pod) and (shown is None or shown.spec != before.spec):
             self._moves += 1
             self._moved_at = self.now

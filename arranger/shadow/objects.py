@@ -21,7 +21,7 @@ from arranger.api.types.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from arranger.api.types.workloads import Owner, Workload
+from arranger.api.types.workloads import Workload
 from arranger.engine.handlers.watched_kinds import TYPES
 from arranger.gangs.workloads.kinds import WorkloadKind
 
@@ -176,7 +176,7 @@ class ClusterObjects:
         """The object of that ``namespace/name``."""
         return self._objects.get(kind, {}).get(key)
 
-    def of(self, kind: type[T]) -> Iterator[T]:
+    def of(self, kind: type[T] | str) -> Iterator[T]:
         """All objects of a kind."""
         yield from self._objects.get(kind, {}).values()
 
@@ -189,15 +189,6 @@ class ClusterObjects:
                 continue
             if owner.name == name and names_kind(kind, owner.kind):
                 yield pod
-
-    def workloads(self, kind: WorkloadKind) -> Iterator[Workload]:
-        """All owners of a kind whose pods are gangs."""
-        yield from self._objects.get(kind.paths[0], {}).values()
-
-    def owners(self, resources: Iterable[str]) -> Iterator[Owner]:
-        """All owners of pods of these resources, ``apps/v1/deployments`` for example."""
-        for resource in resources:
-            yield from self._objects.get(f"/apis/{resource}", {}).values()
 
 
 def names_kind(word: str, kind: str) -> bool:

@@ -16,7 +16,7 @@ from arranger.api.timestamps import utc_now
 from arranger.daemon.config.schema import Config
 from arranger.engine.engine import Engine
 from arranger.shadow.branch import MAX_SECONDS, Branch
-from arranger.shadow.ears import Ears, build_engine
+from arranger.shadow.event_feed import EventFeed, build_engine
 from arranger.shadow.forecast import Driver
 from arranger.shadow.objects import ClusterObjects
 
@@ -102,7 +102,7 @@ class Shadow:
             ConfigError: the configured plugins cannot be used.
         """
         shadow = cls.untold(config, objects, calendar=calendar)
-        Ears(shadow.engine, config).hear_all(objects, time.monotonic())
+        EventFeed(shadow.engine, config).start(objects, time.monotonic())
         return shadow
 
     @classmethod
