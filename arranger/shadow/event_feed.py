@@ -51,8 +51,8 @@ class EventFeed:
         workloads = engine.workload_handlers
         for kind in workloads.kinds:
             workloads.on_served(kind, now, served=kind.paths[0] in objects.served)
-        paths = dict.fromkeys((*(kind.paths[0] for kind in workloads.kinds), *self._owner_paths))
-        kinds: list[Kind] = [*paths, *engine.handlers.kinds]
+        paths = {*(kind.paths[0] for kind in workloads.kinds), *self._owner_paths}
+        kinds: list[Kind] = [*sorted(paths), *engine.handlers.kinds]
         for of in kinds:
             for obj in objects.of(of):
                 self.on_updated(of, obj, now)
@@ -72,16 +72,18 @@ class EventFeed:
         """What is called of objects of a kind: (updated, deleted), one after the other."""
         engine = self.engine
         workloads, owners = engine.workload_handlers, engine.owner_handlers
+        is_owner = kind in STORED_OWNERS or kind in self._owner_paths
         if isinstance(kind, str):
             for each in workloads.kinds:
                 if kind == each.paths[0]:
+                    is_owner |= not self._owner_paths.isdisjoint(each.paths)
                     yield partial(workloads.on_updated, each), partial(workloads.on_deleted, each)
         else:
             watched = engine.handlers.kinds[kind]
             yield partial(engine.barrier.hand_on, watched), watched.deleted
-        if kind in STORED_OWNERS or kind in self._owner_paths:
+        if is_owner:
             yield owners.on_updated, owners.on_deleted
 
     @property
-    def _owner_paths(self) -> list[str]:
-        return [f"/apis/{resource}" for resource in self.config.queues.owner_resources]
+    def _owner_paths(self) -> frozenset[str]:
+        return frozenset(f"/apis/{each}" for each in self.config.queues.owner_resources)

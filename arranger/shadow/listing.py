@@ -42,11 +42,13 @@ async def list_objects(transport: Transport, config: Config) -> ClusterObjects:
                 if await _read_collection(objects, transport, path, of, kind):
                     return
 
-    owner_paths = [f"/apis/{each}" for each in config.queues.owner_resources]
+    # What is both, an owner that counts for queues and one whose pods are a gang, is read once.
+    read_anyway = {path for kind in config.workload_kinds() for path in kind.paths}
+    owner_paths = {f"/apis/{each}" for each in config.queues.owner_resources} - read_anyway
     reads: list[tuple[Sequence[str], type[Any], Kind]] = [
         *(((path, *OTHER_VERSIONS.get(of, ())), of, of) for of, path in COLLECTION_PATHS.items()),
         *((kind.paths, Workload, kind.paths[0]) for kind in config.workload_kinds()),
-        *(((path,), Owner, path) for path in owner_paths),
+        *(((path,), Owner, path) for path in sorted(owner_paths)),
     ]
     try:
         async with asyncio.TaskGroup() as group:

@@ -21,6 +21,7 @@ from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.kube.client.transport import Request, Response
 from arranger.shadow.listing import UnreadableError, list_objects
 from arranger.shadow.objects import ClusterObjects
+from arranger.shadow.shadow import Shadow
 from tests.builders import Manifest, a_node, a_pod
 from tests.queueing import a_queue_manifest
 
@@ -209,16 +210,44 @@ class Forbidding(InProcessTransport):
         return await super().send(request)
 
 
-def read(*forbidden: str) -> ClusterObjects:
+PYTORCH_JOBS = "kubeflow.org/v1/pytorchjobs"
+PYTORCH_DEFINITION: Manifest = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "pytorchjobs.kubeflow.org"},
+    "spec": {
+        "group": "kubeflow.org",
+        "scope": "Namespaced",
+        "names": {"kind": "PyTorchJob", "plural": "pytorchjobs", "listKind": "PyTorchJobList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+def read(
+    *forbidden: str, more: Sequence[Manifest] = (), config: Config | None = None
+) -> ClusterObjects:
     server = EmbeddedCluster()
-    for definition in bundled_crds():
+    for definition in (*bundled_crds(), *more):
         server.create(definition)
     server.create(a_node("n1").offers(cpu=4).manifest())
     for n in range(3):
         server.create(a_pod(f"p{n}").needs(cpu=1).manifest())
     transport = Forbidding(server)
     transport.forbidden = forbidden
-    return asyncio.run(list_objects(transport, Config()))
+    return asyncio.run(list_objects(transport, config or Config()))
 
 
 def test_a_server_is_read_whole() -> None:
@@ -226,6 +255,22 @@ def test_a_server_is_read_whole() -> None:
     assert [pod.metadata.name for pod in objects.of(Pod)] == ["p0", "p1", "p2"]
     assert [node.metadata.name for node in objects.of(Node)] == ["n1"]
     assert objects.unread == []
+
+
+def test_an_owner_that_counts_for_queues_and_makes_gangs_is_both() -> None:
+    config = Config()
+    config.queues.owner_resources.append(PYTORCH_JOBS)
+    spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 2}}}
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "mnist", "namespace": "default"},
+        "spec": spec,
+    }
+    shadow = Shadow.of(read(more=[PYTORCH_DEFINITION, job], config=config), config)
+    (owner,) = shadow.objects.of(f"/apis/{PYTORCH_JOBS}")
+    assert json.loads(bytes(owner.spec)) == spec
+    shadow.engine.check_consistent()
 
 
 def test_what_may_not_be_read_is_named() -> None:
