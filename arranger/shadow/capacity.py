@@ -11,7 +11,7 @@ import msgspec
 
 from arranger.api import annotations as keys
 from arranger.shadow.branch import Branch
-from arranger.shadow.changes import ChangeError, ClusterChange, add_nodes, create
+from arranger.shadow.changes import ChangeError, ClusterChange, add_nodes, create, node_of
 from arranger.shadow.comparison import PresentState
 from arranger.shadow.forecast import Driver
 
@@ -87,6 +87,8 @@ class Capacity:
         pods = sum(each["kind"] == "Pod" for each in self.manifests)
         if not pods:
             raise ChangeError("there is no pod in it, nor anything that makes pods")
+        for name in self.like:
+            node_of(driver.objects, name)
         limit = max(MAX_PODS // pods, 1)
         driver.settle()
         blocked: dict[str, str] = {}

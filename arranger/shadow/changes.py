@@ -17,7 +17,7 @@ from arranger.api.quantity import QuantityError, milli_value, parse_quantity, va
 from arranger.api.types.core import Node, NodeStatus, ObjectMeta, Pod, SchedulingGate
 from arranger.api.types.queue import Queue
 from arranger.engine.handlers.watched_kinds import TYPES
-from arranger.shadow.objects import ClusterObjects, names_kind
+from arranger.shadow.objects import CLUSTER_WIDE, ClusterObjects, names_kind
 
 #: Nodes that one change may add.
 MAX_NODES: Final = 100_000
@@ -45,29 +45,42 @@ class ClusterChange:
 def delete(kind: str, key: str) -> ClusterChange:
     """The object ``namespace/name`` of a kind (its word in kubectl, singular or plural) is gone.
 
-    Of any other kind: the pods that are controlled by an object of that kind and name are gone.
+    The pods of a node are deleted with it, as pod garbage collection does, and come back where a
+    controller makes them again. With a namespace all is gone that is in it. Of any other kind: the
+    pods that are controlled by an object of that kind and name are gone.
     """
+    name = key.rpartition("/")[2]
+    is_cluster_wide = any(names_kind(kind, each) for each in CLUSTER_WIDE)
+    at, called = (f"/{name}", name) if is_cluster_wide else (key, key)
 
     def apply(objects: ClusterObjects) -> None:
-        name = key.rpartition("/")[2]
         known = [of for (_, each), of in TYPES.items() if names_kind(kind, each)]
-        dropped = [
-            of for of in known for at in (key, f"/{name}") if objects.drop(of, at) is not None
-        ]
-        controlled = list(objects.controlled_by(kind, key))
-        for pod in controlled:
-            objects.drop(Pod, pod.key)
-        if not dropped and not controlled:
-            raise ChangeError(f"there is no {kind} {key}")
+        there = [of for of in known if objects.drop(of, at) is not None]
+        gone = [(Pod, pod.key) for pod in objects.controlled_by(kind, at)]
+        inside = objects.in_namespace(name) if names_kind(kind, "Namespace") else []
+        for of, each in (*gone, *inside):
+            objects.drop(of, each)
+        if not there and not gone and not inside:
+            raise ChangeError(f"there is no {kind} {called}")
+        if Node in there:
+            _delete_pods_of_node(objects, name)
 
-    return ClusterChange(f"without {kind} {key}", apply)
+    return ClusterChange(f"without {kind} {called}", apply)
+
+
+def _delete_pods_of_node(objects: ClusterObjects, name: str) -> None:
+    here = [pod for pod in objects.of(Pod) if pod.spec.node_name == name and not pod.terminal]
+    for pod in here:
+        if pod.metadata.deletion_timestamp is None:
+            metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=_LONG_AGO)
+            objects.put(msgspec.structs.replace(pod, metadata=metadata))
 
 
 def cordon(name: str, *, back: bool = False) -> ClusterChange:
     """A node takes no more pods; with ``back`` it does again."""
 
     def apply(objects: ClusterObjects) -> None:
-        node = _node(objects, name)
+        node = node_of(objects, name)
         spec = msgspec.structs.replace(node.spec, unschedulable=not back)
         objects.put(msgspec.structs.replace(node, spec=spec))
 
@@ -78,7 +91,7 @@ def untaint(name: str) -> ClusterChange:
     """A node loses its taints."""
 
     def apply(objects: ClusterObjects) -> None:
-        node = _node(objects, name)
+        node = node_of(objects, name)
         spec = msgspec.structs.replace(node.spec, taints=[])
         objects.put(msgspec.structs.replace(node, spec=spec))
 
@@ -89,7 +102,7 @@ def label_node(name: str, labels: Mapping[str, str]) -> ClusterChange:
     """A node has these labels, too."""
 
     def apply(objects: ClusterObjects) -> None:
-        node = _node(objects, name)
+        node = node_of(objects, name)
         merged = {**node.metadata.labels, **labels}
         metadata = msgspec.structs.replace(node.metadata, labels=merged)
         objects.put(msgspec.structs.replace(node, metadata=metadata))
@@ -102,7 +115,7 @@ def add_nodes(count: int, template: str) -> ClusterChange:
     """So many more nodes like one that is there, with nothing on them."""
 
     def apply(objects: ClusterObjects) -> None:
-        like = _node(objects, template)
+        like = node_of(objects, template)
         if not 0 < count <= MAX_NODES:
             raise ChangeError(f"{count} nodes: between 1 and {MAX_NODES} may be added")
         spec = msgspec.structs.replace(like.spec, unschedulable=False)
@@ -134,7 +147,7 @@ def more_room(name: str, amounts: Mapping[str, int], text: str) -> ClusterChange
     """A node has more to give: resource → how much more, cpu in thousandths."""
 
     def apply(objects: ClusterObjects) -> None:
-        node = _node(objects, name)
+        node = node_of(objects, name)
         have = dict(node.status.allocatable)
         for resource, more in amounts.items():
             if resource == "cpu":
@@ -225,7 +238,12 @@ def create(manifests: Sequence[Mapping[str, Any]], text: str) -> ClusterChange:
     return ClusterChange(text, apply)
 
 
-def _node(objects: ClusterObjects, name: str) -> Node:
+def node_of(objects: ClusterObjects, name: str) -> Node:
+    """The node of that name.
+
+    Raises:
+        ChangeError: there is none.
+    """
     node = objects.get(Node, f"/{name}")
     if node is None:
         raise ChangeError(f"there is no node {name}")

@@ -105,7 +105,10 @@ class WhatIf:
             without.close()
         pods = [change for change in made if change.kind is Pod]
         gone = sorted(
-            key_of(each.before) for each in pods if each.after is None and each.before is not None
+            key_of(each.before)
+            for each in pods
+            if each.before is not None
+            and (each.after is None or (_is_ending(each.after) and not _is_ending(each.before)))
         )
         added = {
             key_of(pod): pod.spec.node_name
@@ -137,6 +140,10 @@ class WhatIf:
             gone=gone,
             unfinished=before.unfinished or after.unfinished,
         )
+
+
+def _is_ending(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
 
 
 def _only(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:

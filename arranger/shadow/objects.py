@@ -180,6 +180,16 @@ class ClusterObjects:
         """All objects of a kind."""
         yield from self._objects.get(kind, {}).values()
 
+    def in_namespace(self, namespace: str) -> list[tuple[Kind, str]]:
+        """Kind and ``namespace/name`` of all that is in a namespace."""
+        start = f"{namespace}/"
+        return [
+            (kind, key)
+            for kind, objects in self._objects.items()
+            for key in objects
+            if key.startswith(start)
+        ]
+
     def controlled_by(self, kind: str, key: str) -> Iterator[Pod]:
         """The pods that the ``namespace/name`` of a kind controls, by its word in kubectl."""
         namespace, _, name = key.rpartition("/")
@@ -193,7 +203,9 @@ class ClusterObjects:
 
 def names_kind(word: str, kind: str) -> bool:
     """Whether a word of kubectl names a kind: its singular or plural."""
-    return word.lower() in (kind.lower(), f"{kind}s".lower())
+    singular = kind.lower()
+    plural = f"{singular}es" if singular.endswith("s") else f"{singular}s"
+    return word.lower() in (singular, plural)
 
 
 def _all_allocatable(status: NodeStatus) -> NodeStatus:

@@ -112,6 +112,12 @@ CHANGES: dict[str, tuple[Sequence[str], str, Any]] = {
         "placed",
         {},
     ),
+    "with a node its pods are gone": (["--delete", "node/n1"], "gone", ["default/old"]),
+    "with a namespace all is gone that is in it": (
+        ["--delete", "namespace/default"],
+        "gone",
+        ["default/new", "default/old"],
+    ),
     "a node that takes no more": (["--cordon", "n1"], "placed", {}),
 }
 
@@ -159,6 +165,39 @@ def test_capacity_counts_copies_of_a_workload_and_finds_nodes(
     assert "the next one does not" in shown
 
 
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+def test_the_pods_of_a_node_that_goes_come_back_where_a_controller_makes_them(
+    kind: str, tmp_path: Path
+) -> None:
+    running = a_pod("web-0").needs(cpu=1).on("n1").in_phase("Running")
+    objects = [
+        *(a_node(name).offers(cpu=4, pods=20).manifest() for name in ("n1", "n2")),
+        running.owned_by(kind, "web").manifest(),
+        a_pod("ended").needs(cpu=1).on("n1").in_phase("Succeeded").owned_by(kind, "web").manifest(),
+        a_pod("lone").needs(cpu=1).on("n1").in_phase("Running").manifest(),
+        a_pod("next").needs(cpu=1).on("n2").in_phase("Running").manifest(),
+    ]
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+    told = answered("whatif", "--snapshot", file, "--delete", "node/n1")
+    assert told["changes"] == ["without node n1"]
+    assert told["gone"] == ["default/lone", "default/web-0"]
+    again = "web-0" if kind == "StatefulSet" else "web-0-again"
+    assert told["placed"] == {f"default/{again}": "n2"}
+    assert told["evicted"] == {}
+
+
+def test_capacity_refuses_nodes_that_are_not_there_even_if_enough_fit(tmp_path: Path) -> None:
+    cluster, copy = tmp_path / "cluster.yaml", tmp_path / "copy.yaml"
+    cluster.write_text(yaml.safe_dump(a_node("n1").offers(cpu=4, pods=20).manifest()))
+    copy.write_text(yaml.safe_dump(a_pod("p").needs(cpu=1).manifest()))
+    asked = ("capacity", "--snapshot", cluster, "-f", copy, "--copies", 2, "--like")
+    assert answered(*asked, "n1")["nodes"] == [{"like": "n1", "count": 0}]
+    result = arranger(*asked, "nope")
+    assert result.exit_code != 0
+    assert "there is no node nope" in result.output
+
+
 def test_whatif_prints_every_part_and_that_nothing_changes(cluster: Path) -> None:
     shown = arranger("whatif", "--snapshot", cluster, "--delete", "pod/old").output
     assert "with these changes: without pod default/old" in shown
@@ -177,6 +216,9 @@ def test_whatif_prints_every_part_and_that_nothing_changes(cluster: Path) -> Non
         (["whatif", "--cordon", "nobody"], "there is no node nobody"),
         (["whatif", "--delete", "nobody"], "not KIND/NAME"),
         (["whatif", "--delete", "pod/nobody"], "there is no pod default/nobody"),
+        (["whatif", "--delete", "node/nobody"], "there is no node nobody"),
+        (["whatif", "--delete", "storageclasses/x"], "there is no storageclasses x"),
+        (["whatif", "--delete", "namespace/empty"], "there is no namespace empty"),
         (["whatif", "--add-nodes", "many"], "not NxNODE"),
         (["whatif", "--add-nodes", "0xn1"], "between 1 and"),
         (["whatif", "--queue", "q"], "not QUEUE.FIELD=RESOURCE=AMOUNT"),
