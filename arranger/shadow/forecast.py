@@ -44,7 +44,6 @@ class Forecast:
         held: pod → the node that is kept for it until others of its gang have one.
         evicted: pod → why it has to leave its node.
         waiting: pod → why it still waits, as its condition would say.
-        remade: the pods among them that are made in place of evicted ones.
         unfinished: whether it was broken off: pods evict each other without an end.
         objects: as they would be then.
         engine: as it would be then.
@@ -54,7 +53,6 @@ class Forecast:
     held: Mapping[str, str]
     evicted: Mapping[str, Eviction]
     waiting: Mapping[str, str]
-    remade: frozenset[str]
     unfinished: bool
     objects: ClusterObjects
     engine: Engine
@@ -205,7 +203,6 @@ class Driver:
             held,
             dict(self.writes.evicted),
             waiting,
-            frozenset(self.writes.remade),
             unfinished,
             self.objects,
             self.engine,
