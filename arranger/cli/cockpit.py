@@ -51,7 +51,6 @@ class FileSource:
     """A shadow of files; see :class:`~arranger.ui.source.Source`."""
 
     source: Source
-    config: Config
     name: str
 
     follows = False
@@ -77,8 +76,7 @@ class FileSource:
 
     async def what_if(self, form: WhatIfForm) -> Difference:
         """See :class:`~arranger.ui.source.Source`."""
-        around = self.source.surroundings
-        return await _what_if(self.state, around, self.config, form)
+        return await _what_if(self.state, self.source.surroundings, form)
 
 
 @dataclass(eq=False)
@@ -138,7 +136,7 @@ class ClusterSource:
     async def what_if(self, form: WhatIfForm) -> Difference:
         """See :class:`~arranger.ui.source.Source`."""
         around = await self.surroundings(self.transport) if form.manifests.strip() else ()
-        return await _what_if(self.state, around, self.config, form)
+        return await _what_if(self.state, around, form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +173,7 @@ async def serve_pages(
     """
     if snapshots:
         names = ", ".join(str(path) for path in snapshots)
-        source = FileSource(from_files(snapshots, config), config, f"Files {names}")
+        source = FileSource(from_files(snapshots, config), f"Files {names}")
         await _serve(source, place, None)
         return
     server = await load_api_server_config(kubeconfig, context)
@@ -221,10 +219,8 @@ async def _first_of(wanted: Coroutine[Any, Any, None], beside: asyncio.Task[None
     task.result()
 
 
-async def _what_if(
-    shadow: Shadow, around: Surroundings, config: Config, form: WhatIfForm
-) -> Difference:
-    found = await _apart(partial(_changes, Source(shadow, around), config, form))
+async def _what_if(shadow: Shadow, around: Surroundings, form: WhatIfForm) -> Difference:
+    found = await _apart(partial(_changes, Source(shadow, around), form))
     return await _answer(shadow.ask(WhatIf(found)))
 
 
@@ -237,7 +233,7 @@ async def _apart(work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(pool, work)
 
 
-def _changes(source: Source, config: Config, form: WhatIfForm) -> list[ClusterChange]:
+def _changes(source: Source, form: WhatIfForm) -> list[ClusterChange]:
     """The changes of a form, read as the options of ``arranger whatif`` are."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "manifests"
@@ -245,7 +241,6 @@ def _changes(source: Source, config: Config, form: WhatIfForm) -> list[ClusterCh
         try:
             found = read_changes(
                 source,
-                config,
                 form.namespace.strip() or "default",
                 [file] if form.manifests.strip() else [],
                 form.delete.split(),

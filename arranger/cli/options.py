@@ -81,6 +81,15 @@ def manifests(text: str) -> Decorator:
     return click.option("-f", "--filename", "files", type=InputPath(), multiple=True, help=text)
 
 
+snapshots = click.option(
+    "--snapshot",
+    "snapshots",
+    type=InputPath(),
+    multiple=True,
+    help="Instead of a cluster: files or folders of API objects. May be repeated.",
+)
+
+
 class OutputFormat(click.Choice[str]):
     """``table`` for people, ``json`` for programs; ``text`` is an earlier word for the first."""
 
@@ -194,15 +203,25 @@ _SERVING: Final = (
 
 
 def shadow(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds where a shadow gets its objects from: a cluster, or ``--snapshot`` files."""
+    """Adds where a shadow gets its objects from: a cluster, or ``--snapshot`` files; the parameter
+    is called ``shadow``."""
+
+    @wraps(command)
+    def gathered(
+        *args: Any,
+        namespace: str,
+        kubeconfig: Path | None,
+        context: str | None,
+        snapshots: tuple[Path, ...],
+        config_file: Path | None,
+        **others: Any,
+    ) -> Any:
+        from arranger.cli.shadow import ShadowOptions
+
+        options = ShadowOptions(namespace, kubeconfig, context, snapshots, config_file)
+        return command(*args, shadow=options, **others)
+
     namespace = click.option(
         "-n", "--namespace", default="default", show_default=True, help="Of what is named."
     )
-    snapshots = click.option(
-        "--snapshot",
-        "snapshots",
-        type=InputPath(),
-        multiple=True,
-        help="Instead of a cluster: files or folders of API objects. May be repeated.",
-    )
-    return namespace(cluster(snapshots(config()(command))))
+    return namespace(cluster(snapshots(config()(gathered))))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from arranger.api.parsing.objects import decode_object
+from arranger.cli.output.errors import CommandError
+from arranger.cli.output.screen import say
 from arranger.cli.simulation.expansion import expand
 from arranger.cli.simulation.manifests import ManifestError, read_manifests
-from arranger.daemon.config.schema import Config, ConfigError
+from arranger.daemon.config.schema import Config, ConfigError, load_config
+from arranger.daemon.logging import configure_logging
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
 from arranger.kube.client.transport import Request, Transport, TransportError
@@ -20,7 +23,9 @@ from arranger.shadow import changes
 from arranger.shadow.changes import ChangeError, ClusterChange
 from arranger.shadow.listing import list_objects
 from arranger.shadow.objects import CLUSTER_WIDE, ObjectError
-from arranger.shadow.shadow import Shadow
+from arranger.shadow.shadow import Question, Shadow
+
+T = TypeVar("T")
 
 #: What ends a command in one line: it is about files, the cluster, or what was asked.
 SHADOW_ERRORS: Final = (
@@ -35,6 +40,22 @@ SHADOW_ERRORS: Final = (
 )
 #: What manifests are made in: raw, since the scheduler reads less of them.
 _SURROUNDINGS: Final = ("/api/v1/namespaces", "/apis/scheduling.k8s.io/v1/priorityclasses")
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowOptions:
+    """The options that ``options.shadow`` adds.
+
+    Attributes:
+        namespace: of what is named.
+        snapshots: files and folders, instead of a cluster.
+    """
+
+    namespace: str
+    kubeconfig: Path | None
+    context: str | None
+    snapshots: tuple[Path, ...]
+    config_file: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,27 +121,39 @@ async def read_surroundings(transport: Transport) -> list[dict[str, Any]]:
     return around
 
 
-def load_source(
-    snapshots: Sequence[Path],
-    kubeconfig: Path | None,
-    context: str | None,
-    config: Config,
+def ask(
+    options: ShadowOptions,
+    question: Callable[[Source], Question[T]],
     *,
     surroundings: bool = False,
-) -> Source:
-    """The objects of files, if any are given, else of a cluster.
+) -> T:
+    """Ask the shadow of a cluster, or of files if any are given; says what could not be read.
+
+    Args:
+        question: what to ask, once it is known what there is.
 
     Raises:
-        Exception: one of :data:`SHADOW_ERRORS`.
+        CommandError: there is no answer.
     """
-    if snapshots:
-        return from_files(snapshots, config)
-    return asyncio.run(from_cluster(kubeconfig, context, config, surroundings=surroundings))
+    configure_logging(level="CRITICAL")
+    try:
+        config = load_config(options.config_file)
+        if options.snapshots:
+            source = from_files(options.snapshots, config)
+        else:
+            reading = from_cluster(
+                options.kubeconfig, options.context, config, surroundings=surroundings
+            )
+            source = asyncio.run(reading)
+        answer = source.shadow.ask_now(question(source))
+    except SHADOW_ERRORS as error:
+        raise CommandError(error) from error
+    for line in source.shadow.unread:
+        say(f"not read: {line}", to_stderr=True)
+    return answer
 
 
-def read_copies(
-    source: Source, config: Config, namespace: str, files: Sequence[Path]
-) -> list[dict[str, Any]]:
+def read_copies(source: Source, namespace: str, files: Sequence[Path]) -> list[dict[str, Any]]:
     """The objects of files, and what controllers would make of them.
 
     Raises:
@@ -132,12 +165,11 @@ def read_copies(
             continue
         if not isinstance(manifest["metadata"].get("namespace"), str):
             manifest["metadata"]["namespace"] = namespace
-    return expand(manifests, source.surroundings, config)
+    return expand(manifests, source.surroundings, source.shadow.config)
 
 
 def read_changes(
     source: Source,
-    config: Config,
     namespace: str,
     files: Sequence[Path],
     deleted: Sequence[str],
@@ -153,7 +185,7 @@ def read_changes(
     """
     found = []
     if files:
-        made = read_copies(source, config, namespace, files)
+        made = read_copies(source, namespace, files)
         names = ", ".join(str(path) for path in files)
         found.append(changes.create(made, f"with {names}"))
     for each in deleted:

@@ -48,10 +48,9 @@ class ChangingSource(FileSource):
     @classmethod
     def of(cls, manifests: Sequence[Manifest]) -> ChangingSource:
         """Of these objects."""
-        config = Config()
         around = [each for each in manifests if each["kind"] == "PriorityClass"]
-        shadow = Shadow.from_manifests(manifests, config)
-        source = cls(Source(shadow, around), config, "A park")
+        shadow = Shadow.from_manifests(manifests, Config())
+        source = cls(Source(shadow, around), "A park")
         source.changed = asyncio.Event()
         return source
 
@@ -59,7 +58,7 @@ class ChangingSource(FileSource):
 
     def become(self, manifests: Sequence[Manifest]) -> None:
         """The cluster is another one."""
-        self.source = Source(Shadow.from_manifests(manifests, self.config), [])
+        self.source = Source(Shadow.from_manifests(manifests, Config()), [])
         self.change()
 
     def change(self) -> None:

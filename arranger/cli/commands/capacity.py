@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from arranger.cli import options
+
+if TYPE_CHECKING:
+    from arranger.cli.shadow import ShadowOptions
 
 
 @click.command()
@@ -21,11 +25,7 @@ def capacity(
     files: tuple[Path, ...],
     copies: int | None,
     like: tuple[str, ...],
-    namespace: str,
-    kubeconfig: Path | None,
-    context: str | None,
-    snapshots: tuple[Path, ...],
-    config_file: Path | None,
+    shadow: ShadowOptions,
     output: str,
 ) -> None:
     """Tell how many copies of what -f holds fit now, beside all that waits, evicting nobody.
@@ -35,28 +35,20 @@ def capacity(
     """
     import msgspec
 
-    from arranger.cli.output.errors import CommandError
-    from arranger.cli.output.screen import say, say_json
+    from arranger.cli.output.screen import say_json
     from arranger.cli.output.why_answers import print_capacity
-    from arranger.cli.shadow import SHADOW_ERRORS, load_source, read_copies
-    from arranger.daemon.config.schema import load_config
-    from arranger.daemon.logging import configure_logging
+    from arranger.cli.shadow import Source, ask, read_copies
     from arranger.shadow.capacity import Capacity
 
     if not files:
         raise click.UsageError("give what is to be placed: -f")
     if bool(copies) != bool(like):
         raise click.UsageError("--copies and --like go together")
-    configure_logging(level="CRITICAL")
-    try:
-        config = load_config(config_file)
-        source = load_source(snapshots, kubeconfig, context, config, surroundings=True)
-        question = Capacity(read_copies(source, config, namespace, files), copies or 0, like)
-        told = source.shadow.ask_now(question)
-    except SHADOW_ERRORS as error:
-        raise CommandError(error) from error
-    for line in source.shadow.unread:
-        say(f"not read: {line}", to_stderr=True)
+
+    def question(source: Source) -> Capacity:
+        return Capacity(read_copies(source, shadow.namespace, files), copies or 0, like)
+
+    told = ask(shadow, question, surroundings=True)
     if output == "json":
         say_json(msgspec.to_builtins(told), indent=2)
     else:

@@ -11,13 +11,7 @@ from arranger.cli import options
 
 @click.command()
 @options.cluster
-@click.option(
-    "--snapshot",
-    "snapshots",
-    type=options.InputPath(),
-    multiple=True,
-    help="Instead of a cluster: files or folders of API objects. May be repeated.",
-)
+@options.snapshots
 @options.config()
 @click.option(
     "--bind-address",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from arranger.cli import options
+
+if TYPE_CHECKING:
+    from arranger.cli.shadow import ShadowOptions
 
 
 @click.command()
@@ -35,11 +39,7 @@ def whatif(
     cordoned: tuple[str, ...],
     added: tuple[str, ...],
     queues: tuple[str, ...],
-    namespace: str,
-    kubeconfig: Path | None,
-    context: str | None,
-    snapshots: tuple[Path, ...],
-    config_file: Path | None,
+    shadow: ShadowOptions,
     output: str,
 ) -> None:
     """Tell what changes would do: who is placed where, evicted, or waits. Nothing is written.
@@ -48,26 +48,19 @@ def whatif(
     """
     import msgspec
 
-    from arranger.cli.output.errors import CommandError
-    from arranger.cli.output.screen import say, say_json
+    from arranger.cli.output.screen import say_json
     from arranger.cli.output.why_answers import print_difference
-    from arranger.cli.shadow import SHADOW_ERRORS, load_source, read_changes
-    from arranger.daemon.config.schema import load_config
-    from arranger.daemon.logging import configure_logging
+    from arranger.cli.shadow import Source, ask, read_changes
     from arranger.shadow.comparison import WhatIf
 
     if not (files or deleted or cordoned or added or queues):
         raise click.UsageError("give a change: -f, --delete, --cordon, --add-nodes or --queue")
-    configure_logging(level="CRITICAL")
-    try:
-        config = load_config(config_file)
-        source = load_source(snapshots, kubeconfig, context, config, surroundings=bool(files))
-        changes = read_changes(source, config, namespace, files, deleted, cordoned, added, queues)
-        told = source.shadow.ask_now(WhatIf(changes))
-    except SHADOW_ERRORS as error:
-        raise CommandError(error) from error
-    for line in source.shadow.unread:
-        say(f"not read: {line}", to_stderr=True)
+
+    def question(source: Source) -> WhatIf:
+        namespace = shadow.namespace
+        return WhatIf(read_changes(source, namespace, files, deleted, cordoned, added, queues))
+
+    told = ask(shadow, question, surroundings=bool(files))
     if output == "json":
         say_json(msgspec.to_builtins(told), indent=2)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +9,7 @@ import click
 from arranger.cli import options
 
 if TYPE_CHECKING:
+    from arranger.cli.shadow import ShadowOptions
     from arranger.shadow.why import Answer
 
 
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 @options.output
 def why(
     what: str,
-    namespace: str,
-    kubeconfig: Path | None,
-    context: str | None,
-    snapshots: tuple[Path, ...],
-    config_file: Path | None,
+    shadow: ShadowOptions,
     no_suggestions: bool,
     thorough: bool,
     output: str,
@@ -39,24 +35,13 @@ def why(
     """
     import msgspec
 
-    from arranger.cli.output.errors import CommandError
-    from arranger.cli.output.screen import say, say_json
+    from arranger.cli.output.screen import say_json
     from arranger.cli.output.why_answers import print_answers
-    from arranger.cli.shadow import SHADOW_ERRORS, load_source
-    from arranger.daemon.config.schema import load_config
-    from arranger.daemon.logging import configure_logging
+    from arranger.cli.shadow import ask
     from arranger.shadow.questions import Why
 
-    configure_logging(level="CRITICAL")
-    try:
-        config = load_config(config_file)
-        source = load_source(snapshots, kubeconfig, context, config)
-        question = Why(what, namespace, suggest=not no_suggestions, thorough=thorough)
-        answers: list[Answer] = source.shadow.ask_now(question)
-    except SHADOW_ERRORS as error:
-        raise CommandError(error) from error
-    for line in source.shadow.unread:
-        say(f"not read: {line}", to_stderr=True)
+    question = Why(what, shadow.namespace, suggest=not no_suggestions, thorough=thorough)
+    answers: list[Answer] = ask(shadow, lambda _: question)
     if output == "json":
         say_json({"answers": msgspec.to_builtins(answers)}, indent=2)
     else:
