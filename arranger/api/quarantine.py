@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -92,6 +92,9 @@ class Quarantine:
     def get(self, kind: str, namespace: str, name: str) -> QuarantinedObject | None:
         """An object that has been set aside; None if it has not."""
         return self._objects.get((kind, namespace, name))
+
+    def __iter__(self) -> Iterator[QuarantinedObject]:
+        return iter(self._objects.values())
 
     def add(
         self,

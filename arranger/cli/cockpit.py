@@ -61,6 +61,11 @@ class FileSource:
         """The shadow."""
         return self.source.shadow
 
+    @property
+    def unread(self) -> list[str]:
+        """What the files hold and cannot be read."""
+        return self.state.unread
+
     async def until_changed(self, version: int) -> int:
         """Files stay as they were when they were read."""
         await asyncio.Event().wait()
@@ -104,6 +109,11 @@ class ClusterSource:
     def state(self) -> Shadow:
         """The shadow as of now."""
         return self.live.shadow
+
+    @property
+    def unread(self) -> list[str]:
+        """What may not be read, and what is wrong just now."""
+        return self.live.unread
 
     async def until_changed(self, version: int) -> int:
         """Wait for a change of the cluster."""

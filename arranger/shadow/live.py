@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import structlog
 
+from arranger.api.effects import ObjectReference
 from arranger.api.quarantine import Quarantine, place_of
 from arranger.api.timestamps import utc_now
 from arranger.api.types.core import ObjectMeta, Pod, PodSpec, PodStatus
@@ -140,9 +141,13 @@ class LiveShadow:
 
     @property
     def unread(self) -> list[str]:
-        """What may not be read, a line each, and what is wrong just now."""
+        """What may not or cannot be read, a line each, and what is wrong just now."""
         problems = [*self.sight.forbidden.values(), *self.sight.trouble.values()]
-        return sorted({str(each) for each in problems})
+        lines = {str(each) for each in problems}
+        if self._shadow is not None:
+            set_aside = self._shadow.engine.barrier.quarantine
+            lines.update(f"{_title(each.about)}: {each.message}" for each in set_aside)
+        return sorted(lines)
 
     async def until_changed(self, version: int) -> int:
         """Wait until the cluster is another than at that version; returns its version."""
@@ -229,6 +234,11 @@ class LiveShadow:
         self.version += 1
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+
+def _title(about: ObjectReference) -> str:
+    space = f"{about.namespace}/" if about.namespace else ""
+    return f"{about.kind} {space}{about.name}"
 
 
 def _without_spec(pod: Pod) -> Pod:

@@ -263,7 +263,7 @@ class Cockpit:
         state = self.source.state
         at = id(state), self.source.version
         if self._seen is None or self._seen[0] != at:
-            observed = Observed(state.objects, state.engine, tuple(state.unread))
+            observed = Observed(state.objects, state.engine, tuple(self.source.unread))
             self._seen = at, observed
         return self._seen[1]
 

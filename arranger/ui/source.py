@@ -23,10 +23,6 @@ class State(Protocol):
     def objects(self) -> ClusterObjects:
         """What it was fed with."""
 
-    @property
-    def unread(self) -> Sequence[str]:
-        """What may not be read, a line each."""
-
 
 @dataclass(frozen=True, slots=True)
 class WhatIfForm:
@@ -62,6 +58,10 @@ class Source(Protocol):
     @property
     def state(self) -> State:
         """As of now."""
+
+    @property
+    def unread(self) -> Sequence[str]:
+        """What may not or cannot be read, a line each."""
 
     async def until_changed(self, version: int) -> int:
         """Wait for another version."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
@@ -19,23 +19,25 @@ from arranger.cli.shadow import read_surroundings
 from arranger.cli.simulation.manifests import load_manifests
 from arranger.daemon.config.schema import Config
 from arranger.embedded.server import EmbeddedCluster
-from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.shadow.live import LiveShadow
 from arranger.ui.security import KeyGuard
 from arranger.ui.server import Cockpit, serve
 from arranger.ui.source import QuestionError, WhatIfForm
 from tests.builders import Manifest
 from tests.paths import REPO
+from tests.simulation.shadow.refusing import Refusing
 from tests.ui.park import a_node, a_pod, a_queue, in_queue
 
 OBJECTS = [a_node("n1", "a"), a_queue("q"), in_queue(a_pod("waits", cpu="1000"), "q")]
 
 
 @asynccontextmanager
-async def followed(*more: Manifest) -> AsyncIterator[tuple[EmbeddedCluster, ClusterSource]]:
+async def followed(
+    *more: Manifest, may_not_read: Sequence[str] = ()
+) -> AsyncIterator[tuple[EmbeddedCluster, ClusterSource]]:
     cluster = EmbeddedCluster()
     load_manifests(cluster, [("a test", deepcopy(each)) for each in (*OBJECTS, *more)])
-    transport = InProcessTransport(cluster)
+    transport = Refusing(cluster, *may_not_read)
     live = LiveShadow(transport, Config())
     task = asyncio.create_task(live.run())
     try:
@@ -77,6 +79,18 @@ async def test_the_pages_are_those_of_the_cluster() -> None:
             async with ask.get(f"http://127.0.0.1:{port}/{path}") as answer:
                 assert answer.status == 200
                 assert text in await answer.text()
+
+
+async def test_what_may_not_be_read_is_told_on_the_first_page() -> None:
+    async with (
+        followed(may_not_read=["/api/v1/services"]) as (_, source),
+        serve(Cockpit(source, KeyGuard("k")), "127.0.0.1", 0) as port,
+        ClientSession(cookies={"arranger-ui": "k"}) as ask,
+        ask.get(f"http://127.0.0.1:{port}/") as answer,
+    ):
+        shown = await answer.text()
+    assert "What could not be read" in shown
+    assert "services" in shown
 
 
 async def test_who_leads_is_told_with_when_it_said_so_last() -> None:

@@ -12,36 +12,16 @@ from arranger.api.types.core import Pod
 from arranger.cli.simulation.manifests import load_manifests
 from arranger.daemon.config.schema import Config
 from arranger.embedded.server import EmbeddedCluster
-from arranger.embedded.transport.in_process import InProcessStream, InProcessTransport
 from arranger.embedded.virtual_time import run_virtual, virtual_now
-from arranger.kube.client.transport import Request, Response, Stream
+from arranger.kube.client.transport import Request
 from arranger.shadow import Present, Why
 from arranger.shadow.listing import UnreadableError
 from arranger.shadow.live import LiveShadow
 from tests.builders import a_node, a_pod
 from tests.queueing import a_queue_manifest
+from tests.simulation.shadow.refusing import Refusing
 
 OLD = "/api/v1/namespaces/default/pods/old"
-_FORBIDDEN = Response(403, b'{"kind": "Status", "message": "you may not", "code": 403}', {})
-
-
-class Refusing(InProcessTransport):
-    """A transport of somebody who may not read some collections."""
-
-    def __init__(self, cluster: EmbeddedCluster, *paths: str) -> None:
-        super().__init__(cluster)
-        self._refused = paths
-
-    async def send(self, request: Request) -> Response:
-        return _FORBIDDEN if request.path in self._refused else await super().send(request)
-
-    @asynccontextmanager
-    async def stream(self, request: Request, *, inactivity: float = 70.0) -> AsyncIterator[Stream]:
-        if request.path in self._refused:
-            yield InProcessStream(_FORBIDDEN)
-            return
-        async with super().stream(request, inactivity=inactivity) as stream:
-            yield stream
 
 
 @asynccontextmanager
@@ -106,6 +86,21 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_answered() -> None:
             await live.until_read()
             assert [line for line in live.unread if "services" in line]
             assert live.shadow.ask_now(Why("new"))
+
+    run_virtual(play())
+
+
+def test_an_object_that_cannot_be_read_is_said() -> None:
+    async def play() -> None:
+        cluster = a_cluster()
+        async with following(cluster) as live:
+            await live.until_read()
+            assert live.unread == []
+            cluster.create(a_node("odd").offers(cpu="many").manifest())
+            await live.until_changed(live.version)
+            await asyncio.sleep(1.0)
+            (line,) = live.unread
+            assert line.startswith("Node odd: it cannot be read")
 
     run_virtual(play())
 

@@ -17,13 +17,12 @@ from arranger.cli.main import main
 from arranger.daemon.config.schema import Config
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.server import EmbeddedCluster
-from arranger.embedded.transport.in_process import InProcessTransport
-from arranger.kube.client.transport import Request, Response
 from arranger.shadow.listing import UnreadableError, list_objects
 from arranger.shadow.objects import ClusterObjects
 from arranger.shadow.shadow import Shadow
 from tests.builders import Manifest, a_node, a_pod
 from tests.queueing import a_queue_manifest
+from tests.simulation.shadow.refusing import Refusing
 
 JOB = {
     "apiVersion": "apps/v1",
@@ -240,18 +239,6 @@ def test_what_cannot_be_answered_is_said_in_a_line(
 # --- from a server --------------------------------------------------------------------------
 
 
-class Forbidding(InProcessTransport):
-    """A server that does not let some collections be listed."""
-
-    forbidden: Sequence[str] = ()
-
-    async def send(self, request: Request) -> Response:
-        if any(request.path.endswith(each) for each in self.forbidden):
-            body = {"kind": "Status", "message": "you may not", "code": 403, "reason": "Forbidden"}
-            return Response(403, json.dumps(body).encode())
-        return await super().send(request)
-
-
 PYTORCH_JOBS = "kubeflow.org/v1/pytorchjobs"
 PYTORCH_DEFINITION: Manifest = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -287,8 +274,7 @@ def read(
     server.create(a_node("n1").offers(cpu=4).manifest())
     for n in range(3):
         server.create(a_pod(f"p{n}").needs(cpu=1).manifest())
-    transport = Forbidding(server)
-    transport.forbidden = forbidden
+    transport = Refusing(server, *(f"/api/v1/{each}" for each in forbidden))
     return asyncio.run(list_objects(transport, config or Config()))
 
 
