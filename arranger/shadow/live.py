@@ -45,26 +45,26 @@ _NO_SPEC: Final = PodSpec()
 
 
 @dataclass(slots=True, eq=False)
-class Sight:
-    """What can be read of a cluster, and what cannot.
+class ReadProblems:
+    """What of a cluster cannot be read, and why.
 
     Args:
         on_change: called when that has changed.
 
     Attributes:
         forbidden: resource → the right that is missing.
-        trouble: resource → what else is wrong.
+        others: resource → what else is wrong.
     """
 
     on_change: Callable[[], None]
     forbidden: dict[str, Problem] = field(default_factory=dict, init=False)
-    trouble: dict[str, Problem] = field(default_factory=dict, init=False)
+    others: dict[str, Problem] = field(default_factory=dict, init=False)
 
     def failed(self, source: str, problem: Problem) -> None:
         """See :class:`~arranger.kube.client.problems.ProblemReporter`."""
         self._forget(source)
         is_right = problem.kind is ProblemKind.FORBIDDEN
-        (self.forbidden if is_right else self.trouble)[source] = problem
+        (self.forbidden if is_right else self.others)[source] = problem
         self.on_change()
 
     def succeeded(self, source: str) -> None:
@@ -77,7 +77,7 @@ class Sight:
         self.succeeded(source)
 
     def _forget(self, source: str) -> bool:
-        found = self.forbidden.pop(source, None), self.trouble.pop(source, None)
+        found = self.forbidden.pop(source, None), self.others.pop(source, None)
         return found != (None, None)
 
 
@@ -106,7 +106,7 @@ class LiveShadow:
 
     Attributes:
         version: changes with every change of the cluster.
-        sight: what can be read, and what cannot.
+        problems: what cannot be read, and why.
 
     Raises:
         ConfigError: the configured plugins cannot be used.
@@ -126,7 +126,7 @@ class LiveShadow:
         self._restarts = Restarts()
         self._shadow: Shadow | None = None
         self.version = 0
-        self.sight = Sight(self._on_change)
+        self.problems = ReadProblems(self._on_change)
 
     @property
     def shadow(self) -> Shadow:
@@ -142,7 +142,7 @@ class LiveShadow:
     @property
     def unread(self) -> list[str]:
         """What may not or cannot be read, a line each, and what is wrong just now."""
-        problems = [*self.sight.forbidden.values(), *self.sight.trouble.values()]
+        problems = [*self.problems.forbidden.values(), *self.problems.others.values()]
         lines = {str(each) for each in problems}
         if self._shadow is not None:
             set_aside = self._shadow.engine.barrier.quarantine
@@ -163,9 +163,9 @@ class LiveShadow:
         """
         while self._shadow is None:
             for name in _NEEDED:
-                if (missing := self.sight.forbidden.get(name)) is not None:
+                if (missing := self.problems.forbidden.get(name)) is not None:
                     raise UnreadableError(str(missing))
-            for problem in self.sight.trouble.values():
+            for problem in self.problems.others.values():
                 if problem.kind in _HOPELESS:
                     raise UnreadableError(str(problem))
             await self._changed.wait()
@@ -192,7 +192,7 @@ class LiveShadow:
     async def _follow(self, left_out: dict[Any, Any]) -> None:
         """Read all there is, and what happens then."""
         objects = ClusterObjects()
-        shadow = Shadow.untold(
+        shadow = Shadow.unsynced(
             self._config,
             objects,
             calendar=self._calendar,
@@ -214,7 +214,7 @@ class LiveShadow:
             ObjectKeeper(objects),
         )
         reflectors = informers.reflectors(
-            self._transport, rng=self._rng, metrics=NULL_METRICS, problems=self.sight
+            self._transport, rng=self._rng, metrics=NULL_METRICS, problems=self.problems
         )
         async with asyncio.TaskGroup() as group:
             for each in reflectors:
@@ -228,7 +228,7 @@ class LiveShadow:
     def _is_read(self, informers: Informers) -> bool:
         """Whether all has been read that may be."""
         unread = set(informers.unread)
-        return unread <= self.sight.forbidden.keys() and unread.isdisjoint(_NEEDED)
+        return unread <= self.problems.forbidden.keys() and unread.isdisjoint(_NEEDED)
 
     def _on_change(self) -> None:
         self.version += 1

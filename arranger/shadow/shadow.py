@@ -67,7 +67,7 @@ class Shadow:
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     @classmethod
-    def untold(
+    def unsynced(
         cls,
         config: Config,
         objects: ClusterObjects,
@@ -76,7 +76,7 @@ class Shadow:
         clock: Callable[[], float] = time.monotonic,
         **options: Any,
     ) -> Shadow:
-        """One whose engine has heard of nothing yet; ``options``: of the engine.
+        """One whose engine has been told of nothing yet; ``options``: of the engine.
 
         Raises:
             ConfigError: the configured plugins cannot be used.
@@ -101,7 +101,7 @@ class Shadow:
         Raises:
             ConfigError: the configured plugins cannot be used.
         """
-        shadow = cls.untold(config, objects, calendar=calendar)
+        shadow = cls.unsynced(config, objects, calendar=calendar)
         EventFeed(shadow.engine, config).start(objects, time.monotonic())
         return shadow
 

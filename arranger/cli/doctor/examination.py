@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from arranger.cli.doctor import server_checks
-from arranger.cli.doctor.finding import Finding, Patient
+from arranger.cli.doctor.finding import CheckContext, Finding
 from arranger.cli.doctor.object_checks import objects
 from arranger.daemon.config.schema import Config
 from arranger.kube.client.transport import Transport
@@ -33,6 +33,6 @@ async def examine(transport: Transport, config: Config, *, now: datetime) -> lis
         shadow = Shadow.of(await list_objects(transport, config), config)
     except UnreadableError:
         shadow = None
-    patient = Patient(transport, config, shadow, now)
-    found = [each for check in _CHECKS async for each in check(patient)]
-    return [*found, *objects(patient)]
+    context = CheckContext(transport, config, shadow, now)
+    found = [each for check in _CHECKS async for each in check(context)]
+    return [*found, *objects(context)]

@@ -51,8 +51,8 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
-    """A cluster that is looked at.
+class CheckContext:
+    """What checks look at: a cluster, and what they know of it.
 
     Attributes:
         shadow: of all that could be read; None where nodes or pods could not be.

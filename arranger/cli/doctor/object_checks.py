@@ -10,7 +10,7 @@ from typing import Final
 from arranger.api.gang_membership import gang_membership
 from arranger.api.listing import first_names
 from arranger.api.types.core import Pod
-from arranger.cli.doctor.finding import Finding, Patient
+from arranger.cli.doctor.finding import CheckContext, Finding
 from arranger.shadow.shadow import Shadow
 
 _NAMED: Final = 5
@@ -18,16 +18,16 @@ _NAMED: Final = 5
 _UNSEEN_AFTER: Final = timedelta(minutes=2)
 
 
-def objects(patient: Patient) -> Iterator[Finding]:
+def objects(context: CheckContext) -> Iterator[Finding]:
     """All checks of objects."""
-    shadow = patient.shadow
+    shadow = context.shadow
     if shadow is None:
         yield Finding("objects", "unseen", "nodes or pods may not be listed")
         return
     pods = list(shadow.objects.of(Pod))
     yield from _unread(shadow)
-    yield from _schedulers(patient, pods)
-    yield from _profiles(patient, pods)
+    yield from _schedulers(context, pods)
+    yield from _profiles(context, pods)
     yield from _queues(shadow)
     yield from _gangs(shadow, pods)
 
@@ -40,9 +40,9 @@ def _unread(shadow: Shadow) -> Iterator[Finding]:
         yield Finding("what was read", "ok", "everything that the scheduler reads")
 
 
-def _schedulers(patient: Patient, pods: Sequence[Pod]) -> Iterator[Finding]:
+def _schedulers(context: CheckContext, pods: Sequence[Pod]) -> Iterator[Finding]:
     """Whether others place pods on the same nodes."""
-    ours = {profile.scheduler_name for profile in patient.config.profiles}
+    ours = {profile.scheduler_name for profile in context.config.profiles}
     by_node: dict[str, set[str]] = defaultdict(set)
     for pod in pods:
         owner = pod.metadata.controller
@@ -61,17 +61,17 @@ def _schedulers(patient: Patient, pods: Sequence[Pod]) -> Iterator[Finding]:
         )
 
 
-def _profiles(patient: Patient, pods: Sequence[Pod]) -> Iterator[Finding]:
+def _profiles(context: CheckContext, pods: Sequence[Pod]) -> Iterator[Finding]:
     """Profiles that nobody uses, and pods that nobody schedules."""
     names = Counter(pod.spec.scheduler_name or "default-scheduler" for pod in pods)
-    for profile in patient.config.profiles:
+    for profile in context.config.profiles:
         name = profile.scheduler_name
         if names[name]:
             yield Finding(f"profile {name}", "ok", f"{names[name]} pods name it")
         else:
             mend = f"spec.schedulerName: {name} in pods, or remove the profile"
             yield Finding(f"profile {name}", "wrong", "no pod names it", mend)
-    ours = {profile.scheduler_name for profile in patient.config.profiles}
+    ours = {profile.scheduler_name for profile in context.config.profiles}
     lost: dict[str, list[str]] = defaultdict(list)
     for pod in pods:
         created, name = pod.metadata.creation_timestamp, pod.spec.scheduler_name
@@ -80,7 +80,7 @@ def _profiles(patient: Patient, pods: Sequence[Pod]) -> Iterator[Finding]:
             and not pod.terminal
             and name not in ours
             and not pod.status.conditions
-            and (created is None or patient.now - created > _UNSEEN_AFTER)
+            and (created is None or context.now - created > _UNSEEN_AFTER)
         ):
             lost[name or "default-scheduler"].append(pod.key)
     for name, keys in sorted(lost.items()):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from arranger.api.event_reasons import QUARANTINED
 from arranger.api.listing import first_names
-from arranger.cli.doctor.finding import Answered, Finding, Object, Patient, unseen
+from arranger.cli.doctor.finding import Answered, CheckContext, Finding, Object, unseen
 from arranger.daemon.informers import COLLECTION_PATHS
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.kube.client.problems import resource_name
@@ -36,16 +36,16 @@ _WRITES: Final = (
 )
 
 
-async def server(patient: Patient) -> AsyncIterator[Finding]:
+async def server(context: CheckContext) -> AsyncIterator[Finding]:
     """The version of the server, and its clock."""
-    answer = await patient.get("/version")
+    answer = await context.get("/version")
     if answer.status != 200:
         yield unseen("server", answer)
     else:
         yield Finding("server", "ok", f"Kubernetes {answer.body.get('gitVersion', '')}")
     date = answer.headers.get("date", "")
     try:
-        skew = (patient.now - parsedate_to_datetime(date)).total_seconds()
+        skew = (context.now - parsedate_to_datetime(date)).total_seconds()
     except (TypeError, ValueError):
         yield Finding("clock", "unseen", "the server does not tell the time")
         return
@@ -61,7 +61,7 @@ async def server(patient: Patient) -> AsyncIterator[Finding]:
         )
 
 
-async def definitions(patient: Patient) -> AsyncIterator[Finding]:
+async def definitions(context: CheckContext) -> AsyncIterator[Finding]:
     """The CustomResourceDefinitions that come with Arranger, and the versions that are served.
 
     The scheduler does without each of them: who wants none of its objects need not install it.
@@ -69,11 +69,11 @@ async def definitions(patient: Patient) -> AsyncIterator[Finding]:
     for wanted in bundled_crds():
         name = wanted["metadata"]["name"]
         check = f"definition {name}"
-        answer = await patient.get(f"{_CRDS}/{name}")
+        answer = await context.get(f"{_CRDS}/{name}")
         if answer.status == 404:
             yield _not_installed(check, wanted)
         elif answer.status != 200:
-            yield await _by_discovery(patient, check, wanted, answer)
+            yield await _by_discovery(context, check, wanted, answer)
         else:
             yield _definition(check, wanted, answer.body)
 
@@ -94,12 +94,14 @@ def _definition(check: str, wanted: Object, there: Object) -> Finding:
     return Finding(check, "ok", f"serves {', '.join(sorted(served(there)))}")
 
 
-async def _by_discovery(patient: Patient, check: str, wanted: Object, refused: Answered) -> Finding:
+async def _by_discovery(
+    context: CheckContext, check: str, wanted: Object, refused: Answered
+) -> Finding:
     """For those who may not read definitions: what is served is seen by everybody."""
     spec, missing = wanted["spec"], []
     versions = [each["name"] for each in spec["versions"] if each.get("served")]
     for version in versions:
-        answer = await patient.get(f"/apis/{spec['group']}/{version}")
+        answer = await context.get(f"/apis/{spec['group']}/{version}")
         if answer.status not in (200, 404):
             return unseen(check, refused)
         names = {each.get("name") for each in answer.body.get("resources") or ()}
@@ -119,21 +121,21 @@ def _not_installed(check: str, wanted: Object) -> Finding:
     return Finding(check, "ok", told)
 
 
-async def rights(patient: Patient) -> AsyncIterator[Finding]:
+async def rights(context: CheckContext) -> AsyncIterator[Finding]:
     """What whoever asks may list, and what the scheduler's account may do."""
     reads = [("list", *_group_and_resource(path)) for path in COLLECTION_PATHS.values()]
     yield await _reviewed(
-        patient,
+        context,
         "your rights",
         reads,
         {},
         "bind yourself to the ClusterRole arranger-viewer: manifests/95-viewer.yaml",
     )
-    namespace = patient.config.leader_election.resource_namespace
+    namespace = context.config.leader_election.resource_namespace
     account = f"system:serviceaccount:{namespace}:arranger"
     watches = [("watch", group, resource) for _, group, resource in reads]
     yield await _reviewed(
-        patient,
+        context,
         f"rights of {account}",
         [*reads, *watches, *_WRITES],
         {"user": account, "groups": ["system:serviceaccounts", "system:authenticated"]},
@@ -142,7 +144,7 @@ async def rights(patient: Patient) -> AsyncIterator[Finding]:
 
 
 async def _reviewed(
-    patient: Patient,
+    context: CheckContext,
     check: str,
     asked: Iterable[tuple[str, str, str]],
     who: Mapping[str, Any],
@@ -154,13 +156,13 @@ async def _reviewed(
         name, _, subresource = resource.partition("/")
         attributes = {"verb": verb, "group": group, "resource": name, "subresource": subresource}
         if name == "leases":
-            attributes["namespace"] = patient.config.leader_election.resource_namespace
+            attributes["namespace"] = context.config.leader_election.resource_namespace
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": kind,
             "spec": {**who, "resourceAttributes": attributes},
         }
-        return await patient.post(f"{_REVIEWS}/{kind.lower()}s", body)
+        return await context.post(f"{_REVIEWS}/{kind.lower()}s", body)
 
     asked = list(asked)
     answers = await asyncio.gather(*(ask(*each) for each in asked))
@@ -175,15 +177,15 @@ async def _reviewed(
     return Finding(check, "ok", f"{len(asked)} rights, none is missing")
 
 
-async def lease(patient: Patient) -> AsyncIterator[Finding]:
+async def lease(context: CheckContext) -> AsyncIterator[Finding]:
     """Who leads, and since when it was last said."""
-    election = patient.config.leader_election
+    election = context.config.leader_election
     name, namespace = election.resource_name, election.resource_namespace
     if not election.leader_elect:
         yield Finding("lease", "ok", "replicas do not compete: there must be one only")
         return
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
-    answer = await patient.get(path)
+    answer = await context.get(path)
     start = f"start the scheduler: kubectl -n {namespace} get pods"
     if answer.status == 404:
         yield Finding("lease", "wrong", f"nobody has led yet: no Lease {namespace}/{name}", start)
@@ -196,7 +198,7 @@ async def lease(patient: Patient) -> AsyncIterator[Finding]:
     if not holder or renewed is None:
         yield Finding("lease", "wrong", "nobody leads: it was given back", start)
         return
-    age = (patient.now - renewed).total_seconds()
+    age = (context.now - renewed).total_seconds()
     told = f"{holder} leads, said {max(age, 0.0):.0f} s ago"
     if age > float(spec.get("leaseDurationSeconds") or election.lease_duration):
         yield Finding("lease", "wrong", f"nobody leads: {told}", start)
@@ -204,11 +206,11 @@ async def lease(patient: Patient) -> AsyncIterator[Finding]:
         yield Finding("lease", "ok", told)
 
 
-async def webhooks(patient: Patient) -> AsyncIterator[Finding]:
+async def webhooks(context: CheckContext) -> AsyncIterator[Finding]:
     """Who is asked before pods are created and bound, and how long it takes."""
     slow = []
     for kind in ("mutating", "validating"):
-        answer = await patient.get(f"{_ADMISSION}/{kind}webhookconfigurations")
+        answer = await context.get(f"{_ADMISSION}/{kind}webhookconfigurations")
         if answer.status != 200:
             yield unseen(f"{kind} webhooks", answer)
             continue
@@ -232,10 +234,10 @@ async def webhooks(patient: Patient) -> AsyncIterator[Finding]:
             f"{first_names(slow, _NAMED)} may hold each write up for {_MAX_WAIT} s and fail it",
             "a shorter timeoutSeconds",
         )
-    yield await _latency(patient)
+    yield await _latency(context)
 
 
-async def _latency(patient: Patient) -> Finding:
+async def _latency(context: CheckContext) -> Finding:
     """What it takes to create a pod, of which nothing is kept."""
     pod = {
         "apiVersion": "v1",
@@ -245,7 +247,7 @@ async def _latency(patient: Patient) -> Finding:
     }
     began = time.monotonic()
     path = "/api/v1/namespaces/default/pods"
-    answer = await patient.post(path, pod, {"dryRun": "All"})
+    answer = await context.post(path, pod, {"dryRun": "All"})
     seconds = time.monotonic() - began
     if answer.status not in (200, 201):
         return unseen("time of a write", answer)
@@ -256,10 +258,10 @@ async def _latency(patient: Patient) -> Finding:
     return Finding("time of a write", "ok", text)
 
 
-async def quarantine(patient: Patient) -> AsyncIterator[Finding]:
+async def quarantine(context: CheckContext) -> AsyncIterator[Finding]:
     """What a running scheduler has set aside, as its Events say."""
     query = {"fieldSelector": f"reason={QUARANTINED}", "limit": "500"}
-    answer = await patient.get("/apis/events.k8s.io/v1/events", query)
+    answer = await context.get("/apis/events.k8s.io/v1/events", query)
     if answer.status != 200:
         yield unseen("objects set aside", answer)
         return
