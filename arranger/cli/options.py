@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final
@@ -202,6 +203,22 @@ _SERVING: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ShadowOptions:
+    """What the options about a shadow say.
+
+    Attributes:
+        namespace: of what is named.
+        snapshots: files and folders, instead of a cluster.
+    """
+
+    namespace: str
+    kubeconfig: Path | None
+    context: str | None
+    snapshots: tuple[Path, ...]
+    config_file: Path | None
+
+
 def shadow(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds where a shadow gets its objects from: a cluster, or ``--snapshot`` files; the parameter
     is called ``shadow``."""
@@ -216,8 +233,6 @@ def shadow(command: Callable[..., Any]) -> Callable[..., Any]:
         config_file: Path | None,
         **others: Any,
     ) -> Any:
-        from arranger.cli.shadow import ShadowOptions
-
         options = ShadowOptions(namespace, kubeconfig, context, snapshots, config_file)
         return command(*args, shadow=options, **others)
 

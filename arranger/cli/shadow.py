@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from arranger.api.parsing.objects import decode_object
-from arranger.cli.output.errors import CommandError
-from arranger.cli.output.screen import say
 from arranger.cli.simulation.expansion import expand
 from arranger.cli.simulation.manifests import ManifestError, read_manifests
-from arranger.daemon.config.schema import Config, ConfigError, load_config
-from arranger.daemon.logging import configure_logging
+from arranger.daemon.config.schema import Config, ConfigError
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
 from arranger.kube.client.transport import Request, Transport, TransportError
@@ -23,9 +19,7 @@ from arranger.shadow import changes
 from arranger.shadow.changes import ChangeError, ClusterChange
 from arranger.shadow.listing import list_objects
 from arranger.shadow.objects import CLUSTER_WIDE, ObjectError
-from arranger.shadow.shadow import Question, Shadow
-
-T = TypeVar("T")
+from arranger.shadow.shadow import Shadow
 
 #: What ends a command in one line: it is about files, the cluster, or what was asked.
 SHADOW_ERRORS: Final = (
@@ -40,22 +34,6 @@ SHADOW_ERRORS: Final = (
 )
 #: What manifests are made in: raw, since the scheduler reads less of them.
 _SURROUNDINGS: Final = ("/api/v1/namespaces", "/apis/scheduling.k8s.io/v1/priorityclasses")
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowOptions:
-    """The options that ``options.shadow`` adds.
-
-    Attributes:
-        namespace: of what is named.
-        snapshots: files and folders, instead of a cluster.
-    """
-
-    namespace: str
-    kubeconfig: Path | None
-    context: str | None
-    snapshots: tuple[Path, ...]
-    config_file: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,38 +97,6 @@ async def read_surroundings(transport: Transport) -> list[dict[str, Any]]:
             }
             around += [{**head, **item} for item in listed["items"]]
     return around
-
-
-def ask(
-    options: ShadowOptions,
-    question: Callable[[Source], Question[T]],
-    *,
-    surroundings: bool = False,
-) -> T:
-    """Ask the shadow of a cluster, or of files if any are given; says what could not be read.
-
-    Args:
-        question: what to ask, once it is known what there is.
-
-    Raises:
-        CommandError: there is no answer.
-    """
-    configure_logging(level="CRITICAL")
-    try:
-        config = load_config(options.config_file)
-        if options.snapshots:
-            source = from_files(options.snapshots, config)
-        else:
-            reading = from_cluster(
-                options.kubeconfig, options.context, config, surroundings=surroundings
-            )
-            source = asyncio.run(reading)
-        answer = source.shadow.ask_now(question(source))
-    except SHADOW_ERRORS as error:
-        raise CommandError(error) from error
-    for line in source.shadow.unread:
-        say(f"not read: {line}", to_stderr=True)
-    return answer
 
 
 def read_copies(source: Source, namespace: str, files: Sequence[Path]) -> list[dict[str, Any]]:

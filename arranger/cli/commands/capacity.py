@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from arranger.cli import options
-
-if TYPE_CHECKING:
-    from arranger.cli.shadow import ShadowOptions
 
 
 @click.command()
@@ -25,7 +21,7 @@ def capacity(
     files: tuple[Path, ...],
     copies: int | None,
     like: tuple[str, ...],
-    shadow: ShadowOptions,
+    shadow: options.ShadowOptions,
     output: str,
 ) -> None:
     """Tell how many copies of what -f holds fit now, beside all that waits, evicting nobody.
@@ -37,7 +33,8 @@ def capacity(
 
     from arranger.cli.output.screen import say_json
     from arranger.cli.output.why_answers import print_capacity
-    from arranger.cli.shadow import Source, ask, read_copies
+    from arranger.cli.question import ask
+    from arranger.cli.shadow import Source, read_copies
     from arranger.shadow.capacity import Capacity
 
     if not files:

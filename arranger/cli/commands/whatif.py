@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from arranger.cli import options
-
-if TYPE_CHECKING:
-    from arranger.cli.shadow import ShadowOptions
 
 
 @click.command()
@@ -39,7 +35,7 @@ def whatif(
     cordoned: tuple[str, ...],
     added: tuple[str, ...],
     queues: tuple[str, ...],
-    shadow: ShadowOptions,
+    shadow: options.ShadowOptions,
     output: str,
 ) -> None:
     """Tell what changes would do: who is placed where, evicted, or waits. Nothing is written.
@@ -50,7 +46,8 @@ def whatif(
 
     from arranger.cli.output.screen import say_json
     from arranger.cli.output.why_answers import print_difference
-    from arranger.cli.shadow import Source, ask, read_changes
+    from arranger.cli.question import ask
+    from arranger.cli.shadow import Source, read_changes
     from arranger.shadow.comparison import WhatIf
 
     if not (files or deleted or cordoned or added or queues):

@@ -9,7 +9,6 @@ import click
 from arranger.cli import options
 
 if TYPE_CHECKING:
-    from arranger.cli.shadow import ShadowOptions
     from arranger.shadow.why import Answer
 
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 @options.output
 def why(
     what: str,
-    shadow: ShadowOptions,
+    shadow: options.ShadowOptions,
     no_suggestions: bool,
     thorough: bool,
     output: str,
@@ -37,7 +36,7 @@ def why(
 
     from arranger.cli.output.screen import say_json
     from arranger.cli.output.why_answers import print_answers
-    from arranger.cli.shadow import ask
+    from arranger.cli.question import ask
     from arranger.shadow.questions import Why
 
     question = Why(what, shadow.namespace, suggest=not no_suggestions, thorough=thorough)
