@@ -11,7 +11,7 @@ import msgspec
 
 from arranger.api.printable import one_line
 from arranger.embedded.bundled_crds import bundled_crds
-from arranger.embedded.errors import ApiError
+from arranger.embedded.errors import MALFORMED, ApiError
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.workloads.controllers import WORKLOAD_KINDS
 from arranger.embedded.workloads.cron_job import job_of
@@ -30,8 +30,6 @@ _WORKLOAD_VERSIONS: Final = ("v1", "apps/v1", "batch/v1")
 _SERVERS_METADATA: Final = ("resourceVersion", "uid", "ownerReferences", "managedFields")
 #: Pods that all workloads together may ask for; a simulation of more would not end.
 _MAX_PODS: Final = 500_000
-#: What code meets that reads an object of a wrong shape where the server has not looked.
-_MALFORMED: Final = (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError)
 
 
 class ManifestError(ValueError):
@@ -165,7 +163,7 @@ def _create(cluster: EmbeddedCluster, where: str, manifest: Object) -> None:
             _check_workload(cluster, where, created)
     except ApiError as error:
         raise ManifestError(f"{where}: {one_line(error.message)}") from error
-    except _MALFORMED as error:
+    except MALFORMED as error:
         what = f"{kind} {manifest['metadata'].get('name', '')}".strip()
         why = f"{type(error).__name__}: {one_line(str(error))}"
         raise ManifestError(f"{where}: {what} is malformed ({why})") from error

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from arranger.api.timestamps import micro_time
 from arranger.embedded import Object
-from arranger.embedded.errors import ApiError
+from arranger.embedded.errors import MALFORMED, ApiError
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.storage.store import Change
 from arranger.embedded.workloads.claims import bound, volume_for
@@ -70,8 +70,6 @@ WORKLOAD_KINDS: Final = (
     *("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job"),
     "CronJob",
 )
-#: What code meets that reads a workload of a wrong shape.
-_MALFORMED: Final = (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError)
 #: Seconds from a change until it is looked at. Pods that end as soon as they start are so replaced
 #: at later and later times, and not for ever at the same.
 _REACTION_SECONDS: Final = 0.1
@@ -127,7 +125,7 @@ class HollowControllers:
                 for uid in due:
                     try:
                         self._reconcile(uid)
-                    except _MALFORMED as error:
+                    except MALFORMED as error:
                         self._tell_malformed(uid, error)
         finally:
             silence()
@@ -147,7 +145,7 @@ class HollowControllers:
                 self._enqueue(workload["metadata"]["uid"])
         owners = [o for o in meta.get("ownerReferences") or () if o.get("controller")]
         for owner in owners:
-            with suppress(*_MALFORMED):  # which is told when it is looked at
+            with suppress(*MALFORMED):  # which is told when it is looked at
                 self._count(owner["uid"], change)
             self._enqueue(owner["uid"])
         if not owners and change.resource in _ADOPTERS and change.type != "DELETED":
