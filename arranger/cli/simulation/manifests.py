@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from arranger.api.printable import one_line
+from arranger.embedded import Object
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.errors import MALFORMED, ApiError
 from arranger.embedded.server import EmbeddedCluster
@@ -21,8 +22,6 @@ from arranger.files.content import read_text
 from arranger.files.limits import FileError
 from arranger.files.yaml_text import documents
 from arranger.kube.client.transport import Request
-
-Object = dict[str, Any]
 
 #: Kinds that others refer to are created first, in this order.
 _CREATION_ORDER: Final = ("CustomResourceDefinition", "Namespace", "PriorityClass", "Node")

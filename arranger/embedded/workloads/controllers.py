@@ -21,7 +21,7 @@ from arranger.embedded.workloads.daemon_set import reconcile_daemon_set
 from arranger.embedded.workloads.deployment import reconcile_deployment
 from arranger.embedded.workloads.job import reconcile_job
 from arranger.embedded.workloads.job_tally import JobTally
-from arranger.embedded.workloads.ownership import matches
+from arranger.embedded.workloads.ownership import controllers_of, matches
 from arranger.embedded.workloads.plan import (
     Plan,
     Restarts,
@@ -143,7 +143,7 @@ class HollowControllers:
         if change.resource == "/nodes":
             for workload in self._cluster.store.items(_DAEMON_SETS):
                 self._enqueue(workload["metadata"]["uid"])
-        owners = [o for o in meta.get("ownerReferences") or () if o.get("controller")]
+        owners = controllers_of(change.after)
         for owner in owners:
             with suppress(*MALFORMED):  # which is told when it is looked at
                 self._count(owner["uid"], change)
@@ -207,9 +207,7 @@ class HollowControllers:
         return [
             obj
             for _, obj in self._cluster.store.owned_by(uid)
-            if any(
-                o["uid"] == uid and o.get("controller") for o in obj["metadata"]["ownerReferences"]
-            )
+            if any(owner["uid"] == uid for owner in controllers_of(obj))
         ]
 
     def _surroundings(self, resource: str, workload: Object) -> Surroundings:
@@ -239,8 +237,7 @@ class HollowControllers:
             obj
             for kind in kinds
             for obj in self._cluster.store.items(kind)
-            if _namespace(obj) == _namespace(workload)
-            and not any(o.get("controller") for o in obj["metadata"].get("ownerReferences") or ())
+            if _namespace(obj) == _namespace(workload) and not controllers_of(obj)
         ]
 
     def _execute(self, uid: str, resource: str, workload: Object, plan: Plan) -> None:
