@@ -142,14 +142,3 @@ def _discard(found: dict[Any, set[Any]], key: Any, value: Any) -> None:
     found[key].discard(value)
     if not found[key]:
         del found[key]
-
-
-__all__ = [
-    "ANY_ADDRESS",
-    "MAX_DISK_USES",
-    "DiskUses",
-    "HostPort",
-    "HostPorts",
-    "disk_uses",
-    "share_a_disk",
-]

@@ -38,7 +38,7 @@ from arranger.daemon.election import ElectionListener, OpenTransport, make_elect
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
 from arranger.daemon.metrics import Metrics
 from arranger.daemon.restarts import Restarts
-from arranger.daemon.tasks import call_later, cancel_and_wait, loop_time
+from arranger.daemon.tasks import call_later, cancel_and_wait, loop_time, wait_for_first
 from arranger.engine.engine import Engine
 from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter
 from arranger.kube.client.transport import RequestTransport, Transport
@@ -266,23 +266,18 @@ class Scheduler:
         deciding = asyncio.create_task(self._scheduling_loop(), name="decide")
         tasks = {writer, deciding, *reflectors}
         try:
-            stopped = asyncio.create_task(self._stopping.wait(), name="stop")
-            await asyncio.wait({*tasks, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            stopped.cancel()
+            await wait_for_first(tasks, self._stopping)
             for part in tasks:
                 if part.done() and not part.cancelled():
-                    try:
-                        part.result()  # none of them ends by itself, except by raising
-                    except Exception as error:
-                        self._fault = error
-                        for each in tasks - {writer}:
-                            await cancel_and_wait(each)
-                        raise
+                    part.result()  # none of them ends by itself, except by raising
             await cancel_and_wait(deciding)
             bound = await self._extender_client.drain()
             if not await self._dispatcher.drain() or not bound:
                 log.warning("scheduler.stopped_with_writes_open", backlog=self._backlog)
-        except Exception:
+        except Exception as error:
+            self._fault = error
+            for part in tasks - {writer}:
+                await cancel_and_wait(part)
             # Who lists next, be it ourselves, is to see what we have written.
             bound = await self._extender_client.drain()
             if not await self._dispatcher.drain(events=0.0) or not bound:
@@ -397,13 +392,7 @@ class Scheduler:
 
     async def _wait_until_leading(self, lease: asyncio.Task[None]) -> bool:
         """Wait until we lead (true) or are asked to stop (false)."""
-        leading = asyncio.create_task(self._leading.wait())
-        stopped = asyncio.create_task(self._stopping.wait())
-        try:
-            await asyncio.wait({leading, stopped, lease}, return_when=asyncio.FIRST_COMPLETED)
-            if lease.done():
-                lease.result()
-            return leading.done()
-        finally:
-            leading.cancel()
-            stopped.cancel()
+        leading, _ = await wait_for_first([lease], self._leading, self._stopping)
+        if lease.done():
+            lease.result()
+        return leading

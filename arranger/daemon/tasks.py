@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 
 def loop_time() -> float:
@@ -22,3 +22,14 @@ async def cancel_and_wait(task: asyncio.Task[None]) -> None:
     await asyncio.wait({task})
     if not task.cancelled():
         task.exception()
+
+
+async def wait_for_first(tasks: Iterable[asyncio.Task[None]], *events: asyncio.Event) -> list[bool]:
+    """Wait until one of the tasks has ended or one of the events is set; which events have been."""
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait({*tasks, *waiting}, return_when=asyncio.FIRST_COMPLETED)
+        return [each.done() for each in waiting]
+    finally:
+        for each in waiting:
+            each.cancel()

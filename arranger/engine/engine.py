@@ -76,13 +76,13 @@ from arranger.gangs.registry import GangRegistry
 from arranger.gangs.workloads.index import WorkloadIndex
 from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.quota.admission import Admission
-from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.min_resources_admission import MinResourcesAdmission
 from arranger.quota.pod_owners import PodOwners
-from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
+from arranger.quota.preemption.eviction_protection import EvictionProtection
+from arranger.quota.preemption.policy import QueuePreemptionPolicy, QuotaConfig
+from arranger.quota.preemption.reclaim import DeservedReclaim
 from arranger.quota.quota_plugin import with_quota
-from arranger.quota.reclaim import DeservedReclaim
 
 
 class Engine:

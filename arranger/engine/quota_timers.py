@@ -14,8 +14,8 @@ from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.gangs.registry import GangRegistry
-from arranger.quota.eviction_protection import EvictionProtection
-from arranger.quota.reclaim import DeservedReclaim
+from arranger.quota.preemption.eviction_protection import EvictionProtection
+from arranger.quota.preemption.reclaim import DeservedReclaim
 
 
 @dataclass(slots=True, eq=False)

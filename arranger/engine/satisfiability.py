@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from arranger.api.annotations import JOB_PRIORITY
-from arranger.api.gang_membership import Topology
+from arranger.api.gang_settings import Topology
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, IntArray, exact_sum
 from arranger.cluster.node_sizes import amounts_text, why_too_large

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import reduce
 
-from arranger.api.gang_membership import (
-    GangMembership,
+from arranger.api.gang_membership import GangMembership
+from arranger.api.gang_settings import (
+    NO_SETTINGS,
     GangSettings,
     MatchPolicy,
     Mode,
@@ -51,7 +52,7 @@ class Gang:
     def __init__(self, name: str) -> None:
         self.name = name
         self.pod_group: AnyPodGroup | None = None
-        self.settings = GangSettings()
+        self.settings = NO_SETTINGS
         self.total_minimum = 0
         self.satisfied = False
         self.terminating_at_reset: set[str] = set()
@@ -74,7 +75,7 @@ class Gang:
         self._retracted_bundles: set[str] = set()
         #: Distinct settings of the members → of how many; those edited last come first.
         self._settings_counts: dict[GangSettings, int] = {}
-        self._from_pod_group = GangSettings()
+        self._from_pod_group = NO_SETTINGS
 
     def __repr__(self) -> str:
         return f"Gang({self.name})"
@@ -116,7 +117,7 @@ class Gang:
         before = self.settings
         self.pod_group = pod_group
         self.problems = []
-        self._from_pod_group = GangSettings()
+        self._from_pod_group = NO_SETTINGS
         if pod_group is not None:
             self._from_pod_group = pod_group_settings(pod_group, self.problems)
             self._update_created(pod_group.metadata.creation_timestamp)
@@ -124,13 +125,11 @@ class Gang:
         return before != self.settings
 
     def _resolve_settings(self) -> None:
-        sources = list(self._settings_counts)
-        if self.pod_group is not None:
-            sources.append(self._from_pod_group)
+        sources = [*self._settings_counts, self._from_pod_group]
         if self._retained_bundles:
             retained = tuple(sorted(self._retained_bundles.items()))
             sources.append(GangSettings(bundle_minimums=retained))
-        self.settings = reduce(GangSettings.with_fallback, sources) if sources else GangSettings()
+        self.settings = reduce(GangSettings.with_fallback, sources)
         self.total_minimum = max(self.minimum, sum(n for _, n in self.settings.bundle_minimums))
 
     def _update_created(self, created: object) -> None:

@@ -12,16 +12,17 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import structlog
 
 from arranger.kube.client.problems import Problem, ProblemReporter
 from arranger.kube.client.transport import RequestTransport
 from arranger.kube.leader_election import LeaderElection
+from arranger.kube.loop_thread import LoopThread
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +47,6 @@ class ClosableTransport(RequestTransport, Protocol):
 Wrapper = Callable[[Callable[..., None]], Callable[..., None]]
 #: Makes the election that the thread runs; what it calls is to be wrapped.
 ElectionFactory = Callable[[RequestTransport, Wrapper], LeaderElection]
-T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +65,7 @@ class LeaseThread:
     _election: LeaderElection | None = field(default=None, init=False)
     _transport: ClosableTransport | None = field(default=None, init=False)
     _electing: asyncio.Task[None] | None = field(default=None, init=False)
-    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
+    _thread: LoopThread | None = field(default=None, init=False)
     _alive_at: float = field(default=0.0, init=False)
 
     def is_leader(self) -> bool:
@@ -81,30 +81,23 @@ class LeaseThread:
 
     async def run(self) -> None:
         """Wait for leadership, keep it, and return once it is lost."""
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            work = partial(_run_until_stopped, self._loop)
-            threading.Thread(target=work, name="lease", daemon=True).start()
+        thread = self._thread = self._thread or LoopThread("lease")
         self._alive_at = time.monotonic()
         beat = asyncio.create_task(self._beat(), name="lease-beat")
         try:
-            await self._in_thread(self._elect(asyncio.get_running_loop(), threading.get_ident()))
+            await thread.run(self._elect(asyncio.get_running_loop(), threading.get_ident()))
         finally:
             beat.cancel()
-            await self._in_thread(self._until_ended())
+            await thread.run(self._until_ended())
 
     async def release(self) -> bool:
         """Give the lease up after all work has stopped, and end the thread."""
-        if self._loop is None:
+        if self._thread is None:
             return False
         try:
-            return await self._in_thread(self._release())
+            return await self._thread.run(self._release())
         finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-
-    async def _in_thread(self, work: Coroutine[Any, Any, T]) -> T:
-        assert self._loop is not None, "there is no thread"
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+            self._thread.stop()
 
     async def _beat(self) -> None:
         while True:
@@ -182,11 +175,6 @@ class MainLoopProblems:
     def absent(self, source: str) -> None:
         """See :class:`~arranger.kube.client.problems.ProblemReporter`."""
         self.in_main_loop(self.reporter.absent)(source)
-
-
-def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    loop.run_forever()
-    loop.close()
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *args: Any) -> None:

@@ -21,7 +21,6 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import exact_sum
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import EvictionPolicy, Limit
-from arranger.quota.evictable_use import EvictableUse
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.min_resources import (
     Room,
@@ -29,6 +28,7 @@ from arranger.quota.min_resources import (
     requested_minimum,
     why_not_admitted,
 )
+from arranger.quota.preemption.evictable_use import EvictableUse
 
 #: In a :data:`Limit`, in place of a queue.
 CLUSTER: Final = ""

@@ -17,7 +17,7 @@ import click
 from arranger.api.effects import Applied, Bind, DeletePod
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_queue
 from tests.queueing import CARD, gpu_node, inference, training
 

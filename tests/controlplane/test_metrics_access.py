@@ -11,15 +11,15 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from tests.controlplane.accounts import RBAC, account, bind
 from tests.controlplane.daemon import Daemon, install_rbac, manifests
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane, until
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
 
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 #: As a Prometheus is let in: docs/guide/operations.md.
-READER = {
+READER: dict[str, Any] = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRole",
     "metadata": {"name": "metrics-reader"},
@@ -36,30 +36,9 @@ async def plane() -> AsyncIterator[ControlPlane]:
         yield running
 
 
-async def account(plane: ControlPlane, name: str) -> str:
-    await plane.post(
-        "/api/v1/namespaces/default/serviceaccounts",
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}},
-    )
-    return await plane.service_account_token("default", name)
-
-
 async def grant(plane: ControlPlane, name: str) -> None:
     await plane.post(f"{RBAC}/clusterroles", READER)
-    await plane.post(
-        f"{RBAC}/clusterrolebindings",
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": "metrics-reader"},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": "metrics-reader",
-            },
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
-        },
-    )
+    await bind(plane, name, READER["metadata"]["name"])
 
 
 async def status(port: int, path: str, token: str = "") -> tuple[int, str]:

@@ -12,13 +12,13 @@ import pytest
 import pytest_asyncio
 
 from tests.builders import a_pod
+from tests.controlplane.accounts import account
 from tests.controlplane.daemon import manifests
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane, a_node
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
 
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -43,28 +43,6 @@ async def plane() -> AsyncIterator[ControlPlane]:
         waits["metadata"].pop("uid", None)
         await running.post(PODS, waits)
         yield running
-
-
-async def account(plane: ControlPlane, name: str, role: str = "") -> str:
-    """The token of an account, with a role if one is named."""
-    manifest = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
-    await plane.post("/api/v1/namespaces/default/serviceaccounts", manifest)
-    if role:
-        await plane.post(
-            f"{RBAC}/clusterrolebindings",
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1",
-                "kind": "ClusterRoleBinding",
-                "metadata": {"name": name},
-                "roleRef": {
-                    "apiGroup": "rbac.authorization.k8s.io",
-                    "kind": "ClusterRole",
-                    "name": role,
-                },
-                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
-            },
-        )
-    return await plane.service_account_token("default", name)
 
 
 async def test_those_who_may_look_see_the_cluster_and_others_do_not(plane: ControlPlane) -> None:

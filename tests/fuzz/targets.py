@@ -14,7 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.annotations import CARD_QUOTA
-from arranger.api.gang_membership import SETTINGS_ANNOTATIONS, gang_membership, pod_group_settings
+from arranger.api.gang_membership import gang_membership
+from arranger.api.gang_settings import SETTINGS_ANNOTATIONS, pod_group_settings
 from arranger.api.parsing.duration import parse_duration
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.json_text import parse_json

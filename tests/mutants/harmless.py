@@ -85,7 +85,7 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "expired = None",
     ): "it is only asked whether it is true",
     (
-        "arranger.quota.evictable_use.EvictableUse._recount",
+        "arranger.quota.preemption.evictable_use.EvictableUse._recount",
         "kind = self._kinds.setdefault(key, _Kind(None))",
     ): "the next line sets it",
     (

@@ -95,7 +95,7 @@ PACKAGES: Final[dict[str, Package]] = {
     ),
     "workloads": Package(("arranger/gangs/workloads/*.py",), ("tests/unit/gangs/workloads",)),
     "quota": Package(
-        ("arranger/quota/*.py",),
+        ("arranger/quota/*.py", "arranger/quota/preemption/*.py"),
         ("tests/unit/quota", "tests/unit/engine/queue"),
         ("tests/unit/engine/queue/test_order.py",),
     ),

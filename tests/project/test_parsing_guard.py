@@ -58,12 +58,7 @@ _NUMBER: Final = "of a number, for the type or to round it down"
 _NAME_FORM: Final = "a form of names in which no text can be matched in two ways"
 #: File → call → why no text of others does harm there.
 ALLOWED_CALLS: Final[dict[str, dict[str, str]]] = {
-    "arranger/api/cel_quantity.py": {
-        "decimal.Decimal": "of an integer of CEL, which has 64 bits",
-        "int": "of an integer of CEL, or of a quantity, which is bounded",
-        "float": "of a quantity, which is bounded",
-    },
-    "arranger/api/gang_membership.py": {"re.compile": _NAME_FORM, "float": _NUMBER},
+    "arranger/api/gang_settings.py": {"re.compile": _NAME_FORM, "float": _NUMBER},
     "arranger/api/selectors.py": {"re.compile": _NAME_FORM},
     "arranger/api/types/tyjob.py": {"re.compile": _NAME_FORM, "int": "of a truth value"},
     "arranger/cluster/excess_amounts.py": {"int": _COLUMN},

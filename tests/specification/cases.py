@@ -144,11 +144,12 @@ def a_bound_gang(least: int, *victims: int) -> Trace:
     return trace.passes(60).evicts(*(f"g-{n}" for n in victims)).passes(60)
 
 
-def two_that_start_together(*bound: str) -> Trace:
-    """Gangs of one pod that name each other."""
+def two_that_start_together(*bound: str, strangers: int = 0) -> Trace:
+    """Gangs of one pod that name each other, and so many that there are not."""
     key = "gang.scheduling.koordinator.sh/groups"
     other = {"a": "b", "b": "a"}
-    pods = (a_member(g, 0, 1, annotations={key: f'["default/{other[g]}"]'}) for g in other)
+    more = "".join(f', "default/s{n}"' for n in range(strangers))
+    pods = (a_member(g, 0, 1, annotations={key: f'["default/{other[g]}"{more}]'}) for g in other)
     trace = one_node(*pods).passes(60)
     for name in bound:
         trace.binds(f"{name}-0", "n1")
@@ -381,6 +382,11 @@ AT_REST: dict[str, tuple[str, Trace, Trace]] = {
         "gangs_are_whole",
         two_that_start_together("a"),
         two_that_start_together("a", "b"),
+    ),
+    "a gang is bound before others that it names; a list of more than 1,000 counts for nothing": (
+        "gangs_are_whole",
+        two_that_start_together("a", "b", strangers=999),
+        two_that_start_together("a", "b", strangers=1000),
     ),
     "a pod waits though it fits": (
         "who_fits_is_placed",

@@ -28,6 +28,8 @@ _GANG, _BUNDLE = "gang.scheduling.koordinator.sh/", "gang.koordinater.io/"
 _SIGS, _X = "pod-group.scheduling.sigs.k8s.io", "scheduling.x-k8s.io/pod-group"
 _VOLCANO = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _TASK = "volcano.sh/task-spec"
+#: Of gangs that start together; see the guide to gangs.
+_MOST_NAMES = 1000
 _MINIMUMS = (_GANG + "min-available", _SIGS + "/min-available")
 
 #: Dialect → the resource of its PodGroups.
@@ -116,9 +118,10 @@ def _count(said: object) -> int | None:
 
 @lru_cache(maxsize=1024)
 def _names(text: str) -> frozenset[str]:
-    """The gangs in the value of an annotation."""
+    """The gangs in the value of an annotation; none where it is no list of them, or too long."""
     try:
-        return frozenset(json.loads(text))
+        names = json.loads(text)
+        return frozenset(names) if len(names) <= _MOST_NAMES else frozenset()
     except (ValueError, TypeError):
         return frozenset()
 

@@ -22,7 +22,7 @@ from arranger.files.yaml_text import one_document
 from arranger.framework.runtime.config_errors import config_errors
 from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.kube.client.kubeconfig_check import file_error
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.policy import QuotaConfig
 
 API_VERSION: Final = "arranger.io/v1alpha1"
 KIND: Final = "SchedulerConfiguration"

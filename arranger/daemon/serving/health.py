@@ -26,8 +26,8 @@ from prometheus_client.openmetrics import exposition as openmetrics
 
 from arranger.daemon.serving.certificate import ServingCertificate
 from arranger.daemon.serving.connections import Listener, network_of
-from arranger.daemon.serving.loop_thread import loop_in_thread, run_in
 from arranger.daemon.serving.reviews import Refusal, User, certified_user
+from arranger.kube.loop_thread import LoopThread, run_in
 
 log = structlog.get_logger(__name__)
 
@@ -102,12 +102,16 @@ async def health_server(
     answers = {"/livez": live, "/healthz": live, "/readyz": ready, "/metrics": metrics}
     listening = _listen(host, port)
     answering = _Answering(answers, guard, asyncio.get_running_loop())
-    async with loop_in_thread("serve") as loop:
-        server, listener = await run_in(loop, _serve(listening, answering, certificate))
+    thread = LoopThread("serve")
+    try:
+        server, listener = await thread.run(_serve(listening, answering, certificate))
         try:
             yield int(listening.getsockname()[1])
         finally:
-            await run_in(loop, _stop(server, listener))
+            await thread.run(_stop(server, listener))
+    finally:
+        thread.stop()
+        await thread.join()
 
 
 async def _serve(

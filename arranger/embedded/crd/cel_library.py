@@ -17,8 +17,8 @@ from typing import Any, Final
 from celpy import celtypes
 from celpy.adapter import json_to_cel
 
-from arranger.api.cel_quantity import QUANTITIES
 from arranger.embedded import Object
+from arranger.embedded.crd.cel_quantity import QUANTITIES
 
 _KEYWORDS: Final = frozenset(
     [

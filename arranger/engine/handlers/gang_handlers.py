@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from arranger.api.gang_membership import pod_group_settings
+from arranger.api.gang_settings import pod_group_settings
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup, WorkloadGroup
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext

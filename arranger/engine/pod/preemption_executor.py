@@ -27,8 +27,8 @@ from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.preemption import EvictionPolicy
 from arranger.framework.status import Code, Status
-from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
+from arranger.quota.preemption.eviction_protection import EvictionProtection
 
 
 class EvictionListener(Protocol):

@@ -114,7 +114,8 @@ class Informer(Generic[T]):
     synced: bool = field(default=False, init=False)
     _objects: dict[str, T] = field(default_factory=dict, init=False)
     _undecodable: dict[str, UndecodableObject] = field(default_factory=dict, init=False)
-    #: Recorded since a full state was asked for, which may lack them.
+    #: Whether a full state is awaited, and what has been recorded since: it may lack that.
+    _awaits_list: bool = field(default=True, init=False)
     _recorded: set[str] = field(default_factory=set, init=False)
 
     def record(self, obj: T) -> None:
@@ -123,11 +124,14 @@ class Informer(Generic[T]):
         If it is deleted before a watch has shown it, the next full state tells (client-go's
         ``MutationCache``). The handler hears nothing of it now.
         """
-        self._objects.setdefault(self.key(obj), self.transform(obj))
-        self._recorded.add(self.key(obj))
+        key = self.key(obj)
+        self._objects.setdefault(key, self.transform(obj))
+        if self._awaits_list:
+            self._recorded.add(key)
 
     def listing(self) -> None:
         """What is recorded from now on may be later than the full state that comes."""
+        self._awaits_list = True
         self._recorded.clear()
         self.on_listing()
 
@@ -139,6 +143,7 @@ class Informer(Generic[T]):
     ) -> None:
         """These are all objects there are; of the undecodable ones the last known state stays."""
         present = {*map(self.key, objects), *map(self.key, undecodable), *self._recorded}
+        self._awaits_list = False
         self._recorded.clear()
         for key in [key for key in self._objects if key not in present]:
             self._delete(self._objects.pop(key))

@@ -38,6 +38,7 @@ from arranger.kube.watch.decoder import (
     UndecodableObject,
     decode_metadata,
 )
+from arranger.kube.watch.listing import ListRefusedError, list_pages
 from arranger.kube.watch.sink import Sink, is_newer
 from arranger.kube.watch.stream_errors import (
     ExpiredError,
@@ -48,7 +49,6 @@ from arranger.kube.watch.stream_errors import (
 
 log = structlog.get_logger(__name__)
 
-PAGE_SIZE: Final = 500
 #: Seconds without a byte after which a watch is dead: bookmarks come every minute.
 INACTIVITY_TIMEOUT: Final = 70.0
 #: Streams in a row without a line after which the state is listed anew: a kube-apiserver restored
@@ -169,34 +169,19 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         """Fetch the full state page by page, consistently (never from a stale cache)."""
-        objects, undecodable = list[T](), list[UndecodableObject]()
-        query = {**self.query, "limit": str(PAGE_SIZE)}
         self.sink.listing()
-        while True:
-            accept = self._accept("PartialObjectMetadataList")
-            request = Request("GET", self.path, query=query, accept=accept, timeout=60.0)
-            answer = await self.transport.send(request)
-            if answer.status == 410 and "continue" in query:
-                # The continue token has expired: fetch all in one piece.
-                objects.clear()
-                undecodable.clear()
-                query = {**self.query}
-                continue
-            if answer.status != 200:
-                raise self._response_error(answer)
-            try:
-                meta, good, bad = self.decoder.decode_page(answer.body)
-            except ParseError as error:
-                raise self._failing(f"not a list: {error}") from error
-            if not meta.resource_version:
-                raise self._failing("not a list: it has no resourceVersion")
-            self._report_undecodable(bad)
-            objects += good
-            undecodable += bad
-            if not meta.continue_:
-                break
-            query["continue"] = meta.continue_
-        self._replace(objects, meta.resource_version, undecodable)
+        accept = self._accept("PartialObjectMetadataList")
+        request = Request("GET", self.path, query=self.query, accept=accept, timeout=60.0)
+        try:
+            listed = await list_pages(self.transport, request, self.decoder)
+        except ListRefusedError as refused:
+            raise self._response_error(refused.answer) from None
+        except ParseError as error:
+            raise self._failing(f"not a list: {error}") from error
+        if not listed.resource_version:
+            raise self._failing("not a list: it has no resourceVersion")
+        self._report_undecodable(listed.undecodable)
+        self._replace(listed.objects, listed.resource_version, listed.undecodable)
 
     async def _watch(self, *, initial: bool) -> None:
         """Follow one stream to its end; with ``initial`` it begins with the full state."""

@@ -12,7 +12,7 @@ from arranger.api.effects import Bind, DeletePod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import AnyPodGroup, NativePodGroup, VolcanoPodGroup
 from arranger.plugins import default_profile
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_queue
 from tests.differential.gang_preemption.world import Budget, Gang, Node, Pod, World
 from tests.queueing import CARD, GPU

@@ -16,7 +16,7 @@ from arranger.engine.engine import Engine
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.plugins import default_profile
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_pod_group, a_queue
 from tests.simulation.harnesses.engine_trace import EngineTrace
 from tests.simulation.queue_order.judge import Judge

@@ -6,14 +6,8 @@ from typing import Any
 
 import pytest
 
-from arranger.api.gang_membership import (
-    GangMembership,
-    GangSettings,
-    MatchPolicy,
-    Mode,
-    Topology,
-    gang_membership,
-)
+from arranger.api.gang_membership import GangMembership, gang_membership
+from arranger.api.gang_settings import GangSettings, MatchPolicy, Mode, Topology
 from arranger.api.types.pod_groups import (
     AnyPodGroup,
     CommunityPodGroup,

@@ -7,14 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.gang_membership import (
-    GangSettings,
-    MatchPolicy,
-    Mode,
-    Topology,
-    parse_duration,
-    pod_group_settings,
-)
+from arranger.api.gang_settings import GangSettings, MatchPolicy, Mode, Topology, pod_group_settings
+from arranger.api.parsing.duration import parse_duration
 from arranger.api.types.pod_groups import (
     POD_GROUPS,
     AnyPodGroup,

@@ -32,7 +32,7 @@ from arranger.framework.interface import DependsOn, Plugin, QueueSortInput, Spec
 from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.framework.status import CycleState, Status
 from arranger.gangs.workloads.kinds import WorkloadKind
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder
 from tests.unit.engine.gang_server import GangServer, GangWrite
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from arranger.api.effects import Applied, Bind, DeletePod
 from arranger.plugins import default_profile
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_pod, a_queue
 from tests.queueing import GPU, gpu_node
 from tests.unit.engine.harness import EngineHarness

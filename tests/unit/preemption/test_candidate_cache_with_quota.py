@@ -17,9 +17,9 @@ from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
 from arranger.preemption.candidate_cache import CandidateCache
-from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
-from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
+from arranger.quota.preemption.eviction_protection import EvictionProtection
+from arranger.quota.preemption.policy import QueuePreemptionPolicy, QuotaConfig
 from arranger.quota.quota_plugin import with_quota
 from tests.builders import PodBuilder, a_queue
 from tests.queueing import CARD, gpu_node, inference, training

@@ -16,7 +16,7 @@ from arranger.cluster.node_table import NodeTable
 from arranger.plugins import default_profile
 from arranger.quota.admission import Admission
 from arranger.quota.ledger import QuotaLedger
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_queue
 from tests.queueing import CARD, GPU, gpu_node, training
 from tests.unit.engine.harness import EngineHarness, of_kind, placements

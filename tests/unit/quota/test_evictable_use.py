@@ -9,7 +9,7 @@ import pytest
 
 from arranger.cluster import Cluster, PodInfo
 from arranger.framework.preemption import PriorityPolicy
-from arranger.quota.evictable_use import EvictableUse, UseByQueue
+from arranger.quota.preemption.evictable_use import EvictableUse, UseByQueue
 from tests.builders import a_node, a_pod
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from arranger.api.effects import DeletePod, Effect, PublishEvent
 from arranger.plugins import default_profile
-from arranger.quota.eviction_protection import EvictionProtection
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.eviction_protection import EvictionProtection
+from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_queue
 from tests.queueing import CARD, gpu_node, inference, training
 from tests.unit.engine.harness import EngineHarness, of_kind, placements

@@ -12,7 +12,7 @@ from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_table import NodeTable
 from arranger.quota.ledger import QuotaLedger
-from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
+from arranger.quota.preemption.policy import QueuePreemptionPolicy, QuotaConfig
 from tests.builders import PodBuilder, a_pod, a_queue
 from tests.queueing import inference, training
 

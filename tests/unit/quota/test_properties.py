@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from arranger.api.effects import Applied, Bind, DeletePod, Effect, PublishEvent
 from arranger.engine.gang.policy import GangPolicy
 from arranger.plugins import default_profile
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_pod, a_queue
 from tests.queueing import CARD, GPU, gpu_node
 from tests.unit.engine.harness import EngineHarness, of_kind

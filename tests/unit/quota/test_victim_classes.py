@@ -11,7 +11,7 @@ from arranger.cluster import Cluster, PodInfo
 from arranger.cluster.attempt_work import AttemptWork, UnfinishedError
 from arranger.cluster.node_table import NodeTable
 from arranger.quota.ledger import QuotaLedger
-from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
+from arranger.quota.preemption.policy import QueuePreemptionPolicy, QuotaConfig
 from tests.builders import a_node, a_pod, a_queue
 
 QUEUES, NODES = ("red", "green", "blue"), 5

@@ -16,7 +16,7 @@ from arranger.engine.gang.preemption import plan_search
 from arranger.engine.gang.preemption.executor import BOUNDED_MESSAGE, PROTECTED_MESSAGE
 from arranger.gangs.messages import TOO_MANY_WAYS
 from arranger.plugins import default_profile
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.queueing import gpu_node, inference, training
 from tests.unit.engine.harness import EngineHarness, of_kind, placements

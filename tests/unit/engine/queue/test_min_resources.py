@@ -13,7 +13,7 @@ import pytest
 from arranger.api.effects import Bind, DeletePod, Effect, PublishEvent
 from arranger.api.types.pod_groups import AnyPodGroup, CommunityPodGroup, VolcanoPodGroup
 from arranger.plugins import default_profile
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.unit.engine.harness import EngineHarness, of_kind, placements
 

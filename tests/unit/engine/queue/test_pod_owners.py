@@ -13,7 +13,7 @@ from arranger.api.types.core import ObjectMeta, OwnerReference
 from arranger.api.types.workloads import Owner
 from arranger.plugins import default_profile
 from arranger.quota.pod_owners import PodOwners
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_pod, a_pod_group, a_queue
 from tests.queueing import CARD, GPU, gpu_node
 from tests.unit.engine.harness import EngineHarness, of_kind, placements

@@ -9,7 +9,7 @@ import pytest
 
 from arranger.api.effects import DeletePod, Effect, PublishEvent
 from arranger.plugins import default_profile
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_pod_group, a_queue
 from tests.unit.engine.harness import EngineHarness, of_kind, placements
 

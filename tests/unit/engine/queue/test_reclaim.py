@@ -10,7 +10,7 @@ import pytest
 from arranger.api.effects import PublishEvent
 from arranger.engine.gang.preemption import plan_search
 from arranger.plugins import default_profile
-from arranger.quota.preemption_policy import QuotaConfig
+from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.unit.engine.harness import EngineHarness
 from tests.unit.engine.queue.test_queues import (

@@ -71,6 +71,15 @@ def test_an_answer_to_our_own_write_counts_as_existing_until_a_full_state_lacks_
     assert handler.take() == ["-a=1"]
 
 
+def test_answers_to_our_own_writes_are_noted_only_while_a_full_state_is_awaited() -> None:
+    handler = Recorder()
+    informer = Informer[Thing](handler)
+    informer.replaced([], "1")
+    informer.record(thing("a"))
+    informer.replaced([], "2")
+    assert handler.take() == ["-a=1"]
+
+
 def test_what_is_kept_and_the_order_of_a_full_state_may_be_chosen() -> None:
     handler = Recorder()
     informer = Informer[Thing](

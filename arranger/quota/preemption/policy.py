@@ -4,8 +4,8 @@ See ``docs/design/queues.md``.
 
 Inside a queue a pod of higher priority may evict one of lower priority. Across queues inference
 pods may evict training pods of lower priority; and where nobody says the service types of pods,
-they may evict one another by what their queues deserve (:mod:`arranger.quota.reclaim`). That is
-all.
+they may evict one another by what their queues deserve
+(:mod:`arranger.quota.preemption.reclaim`). That is all.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import UNPROTECTED, PriorityPolicy, QuotaLimits
 from arranger.quota.charges import Charge, sums_by_queue
-from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
-from arranger.quota.reclaim import Demand, DeservedReclaim
-from arranger.quota.victim_classes import VictimClasses
+from arranger.quota.preemption.eviction_protection import EvictionProtection
+from arranger.quota.preemption.reclaim import Demand, DeservedReclaim
+from arranger.quota.preemption.victim_classes import VictimClasses
 
 #: Larger than any priority: the queue's priority counts before the pod's.
 _QUEUE_PRIORITY_FACTOR = 2**33

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
-from arranger.cluster.attempt_work import AttemptWork, UnfinishedError
+from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 
@@ -50,8 +50,7 @@ class VictimClasses:
             self._look_at(row)
             if work is not None and self._stale:
                 work.count(_LOOK_AT_POD * len(self._table.pods[row]))
-                if work.is_spent:
-                    raise UnfinishedError
+                work.check()
         return ((next(iter(rows.values())), rows) for rows in self._classes.values())
 
     def _note_changes(self, state: Hashable) -> None:

@@ -1,7 +1,6 @@
 """Kubernetes' quantities in CEL: ``quantity('1.5Gi').isLessThan(quantity('2Gi'))``.
 
-For rules of definitions and for selectors of devices. Upstream:
-``k8s.io/apiserver/pkg/cel/library/quantity.go``. Loaded only where CEL is compiled.
+Upstream: ``k8s.io/apiserver/pkg/cel/library/quantity.go``. Loaded only for definitions with rules.
 """
 
 from __future__ import annotations

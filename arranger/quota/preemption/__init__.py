@@ -1,0 +1,1 @@
+"""Whose pods may be evicted for whose, by what queues deserve and protect."""
