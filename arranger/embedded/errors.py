@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Final
 
 from arranger.embedded import Object
+
+#: What code meets that reads an object of a wrong shape where the server has not looked.
+MALFORMED: Final = (
+    *(ArithmeticError, AttributeError, KeyError, IndexError, TypeError, ValueError),
+    RecursionError,
+)
 
 
 @dataclass(eq=False)

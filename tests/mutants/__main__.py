@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutants.harmless import HARMLESS
+from tests.mutants.names import function_of, module_of
 from tests.mutants.packages import PACKAGES, Package
-from tests.mutants.trial import ENDLESS, KILLED, RESULTS
+from tests.mutants.trial import ENDLESS, KILLED, MUTATED, RESULTS, all_mutants, results
 from tests.paths import REPO
 
 _COPIED = ("arranger", "tests", "crds", "docs", "examples", "manifests", "pyproject.toml")
@@ -97,7 +98,7 @@ def prepare(folder: Path, package: Package) -> None:
         else:
             shutil.copy2(REPO / name, folder / name)
     modules = {name.removesuffix(".py").replace("/", ".") for name in stale}
-    known = results(folder)
+    known = results(folder / RESULTS)
     kept = {name: result for name, result in known.items() if module_of(name) not in modules}
     (folder / RESULTS).write_text(json.dumps(kept))
     settings = {
@@ -113,12 +114,6 @@ def prepare(folder: Path, package: Package) -> None:
 
 def _differs(source: Path, copied: Path) -> bool:
     return copied.exists() and copied.read_bytes() != source.read_bytes()
-
-
-def results(folder: Path) -> dict[str, str]:
-    """Each mutant that was tried, and what came of it."""
-    path = folder / RESULTS
-    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def files_of(package: Package) -> list[str]:
@@ -142,15 +137,12 @@ def indented(values: Iterable[str]) -> list[str]:
 
 def score(folder: Path) -> Score:
     """What came of all mutants of a package."""
-    tried = results(folder)
+    tried = results(folder / RESULTS)
     killed = sum(result in (KILLED, ENDLESS) for result in tried.values())
     alive = sorted(name for name, result in tried.items() if result not in (KILLED, ENDLESS))
     diffs = json.loads(run(folder, "tests.mutants.diffs", *alive) or "{}")
     survivors = [diff for name, diff in diffs.items() if not is_harmless(name, diff)]
-    mutants = sum(
-        len(json.loads(path.read_text())["exit_code_by_key"])
-        for path in folder.glob("mutants/arranger/**/*.meta")
-    )
+    mutants = len(all_mutants(folder / MUTATED))
     harmless = len(alive) - len(survivors)
     return Score(mutants, len(tried), killed, harmless, tuple(survivors))
 
@@ -160,17 +152,6 @@ def is_harmless(mutant: str, diff: str) -> bool:
     place = function_of(mutant)
     lines = [line[1:].strip() for line in diff.splitlines() if _ADDED.match(line)]
     return bool(lines) and all((place, line) in HARMLESS for line in lines)
-
-
-def function_of(mutant: str) -> str:
-    """The function that a mutant is of, with its module: ``package.module.Class.function``."""
-    function = mutant.partition("__mutmut_")[0].rpartition(".")[2]
-    return f"{module_of(mutant)}.{function.removeprefix('x').lstrip('_ǁ').replace('ǁ', '.')}"
-
-
-def module_of(mutant: str) -> str:
-    """The module that a mutant is of."""
-    return mutant.partition("__mutmut_")[0].rpartition(".")[0]
 
 
 def run(folder: Path, module: str, *args: str, quiet: bool = True) -> str:

@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+from tests.mutants.names import module_of
+
 
 def main() -> int:
     from mutmut.mutation.diff_apply import (  # type: ignore[import-not-found]  # only here
@@ -13,8 +15,8 @@ def main() -> int:
     )
 
     def diff_of(name: str) -> str:
-        module = name.partition("__mutmut_")[0].rpartition(".")[0]
-        shown: str = get_diff_for_mutant(name, path=Path(module.replace(".", "/") + ".py"))
+        path = Path(module_of(name).replace(".", "/") + ".py")
+        shown: str = get_diff_for_mutant(name, path=path)
         return f"# {name}\n{shown}"
 
     sys.stdout.write(json.dumps({name: diff_of(name) for name in sys.argv[1:]}))

@@ -6,8 +6,9 @@ import configparser
 
 import pytest
 
-from tests.mutants.__main__ import as_section, files_of, function_of, is_harmless
+from tests.mutants.__main__ import as_section, files_of, is_harmless
 from tests.mutants.harmless import HARMLESS
+from tests.mutants.names import function_of
 from tests.mutants.packages import PACKAGES
 from tests.mutants.trial import chosen, fastest
 from tests.paths import REPO

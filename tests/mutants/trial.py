@@ -22,6 +22,8 @@ from zlib import crc32
 
 import pytest
 
+from tests.mutants.names import mangled_function_of
+
 #: Where the copy of the copy is whose source has the mutants in it, all of them at once.
 MUTATED: Final = Path("mutants")
 RESULTS: Final = Path("results.json")
@@ -55,11 +57,21 @@ def written_down() -> list[str]:
     copy_also_copy_files()
     shutil.copytree("tests", MUTATED / "tests", dirs_exist_ok=True)
     create_mutants(1)
+    return all_mutants(MUTATED)
+
+
+def all_mutants(mutated: Path) -> list[str]:
+    """The names of those that mutmut has written down, tried or not."""
     return sorted(
         name
-        for path in MUTATED.glob("arranger/**/*.meta")
+        for path in mutated.glob("arranger/**/*.meta")
         for name in json.loads(path.read_text())["exit_code_by_key"]
     )
+
+
+def results(path: Path) -> dict[str, str]:
+    """Each mutant that was tried, and what came of it."""
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def chosen(names: Iterable[str], percent: float) -> list[str]:
@@ -111,13 +123,13 @@ class Trials:
         if session.testsfailed:
             return True
         select("")
-        known = json.loads(self._results.read_text()) if self._results.exists() else {}
+        known = results(self._results)
         left = [name for name in self._mutants if known.get(name) not in (KILLED, ENDLESS)]
         items = {item.nodeid: item for item in session.items}
         gc.collect()
         gc.freeze()  # so that those that are forked share what is there
         for done, mutant in enumerate(left, start=1):
-            reaching = self._reached[mutant.partition("__mutmut_")[0]]
+            reaching = self._reached[mangled_function_of(mutant)]
             tests = fastest(reaching, self._durations, self._seconds)
             known[mutant] = self._try([items[name] for name in tests], mutant)
             self._results.write_text(json.dumps(known, indent=1, sort_keys=True))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-Manifest = dict[str, Any]
+from tests import builders
+from tests.builders import Manifest, PodBuilder
+from tests.queueing import GPU, a_queue_manifest
 
 CARDS = ("A100-SXM4-80GB", "H100-SXM5-80GB")
 _ZONES = 4
@@ -17,73 +19,42 @@ def a_park(nodes: int = 64, pods: int = 200) -> list[Manifest]:
     return [*_nodes(nodes), *_queues(nodes), *_placed(nodes, pods), *_waiting()]
 
 
-def a_node(name: str, zone: str, card: str = "", **status: Any) -> Manifest:
+def a_node(name: str, zone: str, card: str = "") -> Manifest:
     """One node, with eight cards of a model if one is given."""
-    offered = {"cpu": "128", "memory": "1024Gi", "pods": "110"}
-    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
+    node = builders.a_node(name).in_zone(zone).offers(cpu=128, memory="1024Gi")
+    node = node.with_status(conditions=[{"type": "Ready", "status": "True"}])
     if card:
-        offered["nvidia.com/gpu"] = str(_GPUS)
-        labels["nvidia.com/gpu.product"] = card
-    ready = [{"type": "Ready", "status": "True"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {},
-        "status": {"capacity": offered, "allocatable": offered, "conditions": ready, **status},
-    }
+        node = node.labelled({"nvidia.com/gpu.product": card}).offers({GPU: _GPUS})
+    return node.manifest()
 
 
-def a_pod(name: str, *, node: str = "", gpus: int = 0, cpu: str = "4", **notes: str) -> Manifest:
+def a_pod(name: str, *, node: str = "", gpus: int = 0, cpu: str = "4") -> Manifest:
     """One pod; with a node it runs there."""
-    requests = {"cpu": cpu, "memory": "16Gi"}
+    pod = builders.a_pod(name).created("2026-01-01T00:00:00Z").needs(cpu=cpu, memory="16Gi")
     if gpus:
-        requests["nvidia.com/gpu"] = str(gpus)
-    resources = {"requests": requests, "limits": dict(requests)}
-    placed = {"nodeName": node} if node else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": f"uid-{name}",
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-            "annotations": notes,
-        },
-        "spec": {
-            "schedulerName": "arranger",
-            "containers": [{"name": "main", "image": "main", "resources": resources}],
-            **placed,
-        },
-        "status": {"phase": "Running" if node else "Pending"},
-    }
+        pod = pod.needs({GPU: gpus})
+    return (pod.on(node) if node else pod).manifest()
 
 
 def a_member(name: str, gang: str, least: int, **more: Any) -> Manifest:
     """A pod of a gang."""
-    pod = a_pod(name, **more)
-    prefix = "gang.scheduling.koordinator.sh"
-    notes = {f"{prefix}/name": gang, f"{prefix}/min-available": str(least)}
-    pod["metadata"]["annotations"] |= notes
-    return pod
+    return PodBuilder(a_pod(name, **more)).in_gang(gang, least).manifest()
 
 
 def in_queue(pod: Manifest, queue: str) -> Manifest:
     """The pod, in a queue."""
-    pod["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = queue
-    return pod
+    return PodBuilder(pod).in_queue(queue).manifest()
+
+
+def in_job(pod: Manifest, job: str) -> Manifest:
+    """The pod, controlled by a Job."""
+    return PodBuilder(pod).owned_by("Job", job, api_version="batch/v1").manifest()
 
 
 def a_queue(name: str, parent: str = "", **spec: Any) -> Manifest:
     """One Queue."""
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": {**({"parent": parent} if parent else {}), **spec},
-        "status": {"state": "Open"},
-    }
+    above = {"parent": parent} if parent else {}
+    return {**a_queue_manifest(name, **above, **spec), "status": {"state": "Open"}}
 
 
 def _nodes(count: int) -> Iterator[Manifest]:
@@ -99,10 +70,9 @@ def _nodes(count: int) -> Iterator[Manifest]:
 
 def _queues(nodes: int) -> Iterator[Manifest]:
     cards = nodes * 3 // 4 * _GPUS
-    gpu = "nvidia.com/gpu"
-    yield a_queue("research", capability={gpu: str(cards // 2)}, deserved={gpu: str(cards // 3)})
-    yield a_queue("vision", "research", capability={gpu: str(cards // 4)})
-    yield a_queue("language", "research", guarantee={"resource": {gpu: str(cards // 8)}})
+    yield a_queue("research", capability={GPU: str(cards // 2)}, deserved={GPU: str(cards // 3)})
+    yield a_queue("vision", "research", capability={GPU: str(cards // 4)})
+    yield a_queue("language", "research", guarantee={"resource": {GPU: str(cards // 8)}})
     yield a_queue("production", priority=100, reclaimable=False, capability={"cpu": "2000"})
     yield a_queue("default")
 
@@ -120,13 +90,7 @@ def _placed(nodes: int, count: int) -> Iterator[Manifest]:
         else:
             pod = a_pod(name, node=f"node-{at:04d}", gpus=gpus, cpu=cpu)
         if n % 5 == 0:
-            owner = {
-                "apiVersion": "batch/v1",
-                "kind": "Job",
-                "name": f"job-{n // 50}",
-                "uid": f"j{n // 50}",
-            }
-            pod["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+            pod = in_job(pod, f"job-{n // 50}")
         yield in_queue(pod, queue)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -125,6 +126,35 @@ async def browser(folder: Path, **options: Any) -> AsyncIterator[BrowserContext]
             yield context
         finally:
             await context.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A page that is signed in; it goes to paths of the pages.
+
+    Attributes:
+        source: what the pages show.
+        complaints: those of its console from then on.
+    """
+
+    page: Page
+    source: ChangingSource
+    complaints: list[str]
+
+
+@asynccontextmanager
+async def visited(
+    manifests: Sequence[Manifest], folder: Path, path: str = "", **options: Any
+) -> AsyncIterator[Visit]:
+    """The page at a path of the pages of these objects, in a browser."""
+    async with (
+        pages(manifests) as (address, source),
+        browser(folder, base_url=address, **options) as context,
+    ):
+        page, complaints = await opened(context, address)
+        if path:
+            await page.goto(path)
+        yield Visit(page, source, complaints)
 
 
 async def opened(context: BrowserContext, address: str) -> tuple[Page, list[str]]:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Page
 
 from tests.ui.park import a_node, a_park, a_pod, a_queue, in_queue
-from tests.ui.rig import KEY, browser, chromium, opened, pages
+from tests.ui.rig import KEY, browser, chromium, pages, visited
 
 pytestmark = [
     pytest.mark.browser,
@@ -36,21 +37,26 @@ VIEWS = {
 }
 
 
+async def assert_accessible(page: Page, name: str = "") -> None:
+    found = await Axe().run(page)
+    assert not found.response["violations"], f"{name}: {found.generate_report()}"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_each_view_opens_without_complaints_and_axe_finds_no_violation(
     tmp_path: Path, scheme: str
 ) -> None:
-    async with pages(PARK) as (address, _), browser(tmp_path, color_scheme=scheme) as context:
-        page, complaints = await opened(context, address)
+    async with visited(PARK, tmp_path, color_scheme=scheme) as visit:
+        page = visit.page
         for name, path in VIEWS.items():
-            await page.goto(address + path)
+            await page.goto(path)
             if await page.locator("#answer").count():
                 await page.locator("#answer .answer").first.wait_for()
-            found = await Axe().run(page)
-            assert not found.response["violations"], f"{name}: {found.generate_report()}"
+            await assert_accessible(page, name)
             expected = ["error: Failed to load resource"] if name == "what is not there" else []
-            assert [each[:30] for each in complaints] == [each[:30] for each in expected], name
-            complaints.clear()
+            complaints = [each[:30] for each in visit.complaints]
+            assert complaints == [each[:30] for each in expected], name
+            visit.complaints.clear()
 
 
 async def test_the_page_to_sign_in_is_accessible_and_lets_in_who_has_the_key(
@@ -59,8 +65,7 @@ async def test_the_page_to_sign_in_is_accessible_and_lets_in_who_has_the_key(
     async with pages(PARK) as (address, _), browser(tmp_path) as context:
         page = await context.new_page()
         await page.goto(address + "nodes")
-        found = await Axe().run(page)
-        assert not found.response["violations"], found.generate_report()
+        await assert_accessible(page)
         await page.get_by_label("The key").fill("wrong")
         await page.get_by_role("button", name="Sign in").click()
         assert await page.get_by_role("alert").inner_text() == "this is not the key"
@@ -70,9 +75,8 @@ async def test_the_page_to_sign_in_is_accessible_and_lets_in_who_has_the_key(
 
 
 async def test_why_is_answered_on_the_page_of_a_pod_and_leads_on(tmp_path: Path) -> None:
-    async with pages(PARK) as (address, _), browser(tmp_path) as context:
-        page, _ = await opened(context, address)
-        await page.goto(address + "pod?name=default/too-big")
+    async with visited(PARK, tmp_path, "pod?name=default/too-big") as visit:
+        page = visit.page
         answer = page.locator("#answer .answer")
         await answer.wait_for()
         text = await answer.inner_text()
@@ -85,28 +89,26 @@ async def test_why_is_answered_on_the_page_of_a_pod_and_leads_on(tmp_path: Path)
 async def test_a_page_that_is_looked_at_follows_the_cluster_and_keeps_the_focus(
     tmp_path: Path,
 ) -> None:
-    async with pages(PARK) as (address, source), browser(tmp_path) as context:
-        page, complaints = await opened(context, address)
-        await page.goto(address + "pods?state=Waiting")
+    async with visited(PARK, tmp_path, "pods?state=Waiting") as visit:
+        page = visit.page
         assert await page.get_by_text("newcomer").count() == 0
         await page.get_by_role("link", name="default/too-big").focus()
         await page.evaluate("window.same = true")
-        source.become([*PARK, in_queue(a_pod("newcomer", cpu="4"), "default")])
+        visit.source.become([*PARK, in_queue(a_pod("newcomer", cpu="4"), "default")])
         await page.get_by_role("link", name="default/newcomer").wait_for(timeout=120_000)
         assert await page.evaluate("window.same"), "the page was loaded anew"
         assert await page.evaluate("document.activeElement.textContent") == "default/too-big"
-        assert complaints == []
+        assert visit.complaints == []
 
 
 async def test_following_can_be_stopped_and_goes_on_where_the_cluster_is_then(
     tmp_path: Path,
 ) -> None:
-    async with pages(PARK) as (address, source), browser(tmp_path) as context:
-        page, _ = await opened(context, address)
-        await page.goto(address + "pods?state=Waiting")
+    async with visited(PARK, tmp_path, "pods?state=Waiting") as visit:
+        page = visit.page
         await page.get_by_role("button", name="Live").click()
         newcomer = page.get_by_role("link", name="default/newcomer")
-        source.become([*PARK, in_queue(a_pod("newcomer", cpu="4"), "default")])
+        visit.source.become([*PARK, in_queue(a_pod("newcomer", cpu="4"), "default")])
         await page.wait_for_timeout(3_000)
         assert await newcomer.count() == 0
         await page.get_by_role("button", name="Live").click()
@@ -136,8 +138,8 @@ async def test_the_form_of_what_if_shows_who_would_be_evicted_for_what_is_create
           containers:
           - {name: c, image: i, resources: {limits: {nvidia.com/gpu: "8"}}}
         """)
-    async with pages(objects) as (address, _), browser(tmp_path) as context:
-        page, complaints = await opened(context, address)
+    async with visited(objects, tmp_path) as visit:
+        page = visit.page
         await page.get_by_role("link", name="What if").click()
         await page.get_by_label("Create or replace").fill(text)
         await page.get_by_role("button", name="What would happen?").click()
@@ -146,26 +148,23 @@ async def test_the_form_of_what_if_shows_who_would_be_evicted_for_what_is_create
         assert await evicted.get_by_role("rowheader").all_inner_texts() == ["✕ default/victim"]
         placed = page.get_by_role("table", name="Pods: placed", exact=True)
         assert await placed.locator("tbody tr").all_inner_texts() == ["default/urgent\tonly"]
-        found = await Axe().run(page)
-        assert not found.response["violations"], found.generate_report()
-        assert complaints == []
+        await assert_accessible(page)
+        assert visit.complaints == []
 
 
 async def test_a_form_of_what_if_that_cannot_be_read_says_why_and_keeps_what_was_typed(
     tmp_path: Path,
 ) -> None:
-    async with pages(PARK) as (address, _), browser(tmp_path) as context:
-        page, _ = await opened(context, address)
-        await page.goto(address + "what-if?cordon=nowhere")
+    async with visited(PARK, tmp_path, "what-if?cordon=nowhere") as visit:
+        page = visit.page
         await page.get_by_role("button", name="What would happen?").click()
         assert await page.get_by_role("alert").inner_text() == "there is no node nowhere"
         assert await page.get_by_label("Cordon").input_value() == "nowhere"
 
 
 async def test_keys_alone_lead_to_the_search_and_through_the_grid_of_nodes(tmp_path: Path) -> None:
-    async with pages(PARK) as (address, _), browser(tmp_path) as context:
-        page, _ = await opened(context, address)
-        await page.goto(address + "nodes")
+    async with visited(PARK, tmp_path, "nodes") as visit:
+        page = visit.page
         await page.keyboard.press("/")
         assert await page.evaluate("document.activeElement.id") == "q"
         first = page.locator(".cells a").first
@@ -195,15 +194,15 @@ async def test_names_and_messages_of_others_are_shown_as_text(tmp_path: Path) ->
     twin = a_node("two", "</option><script>window.hit=1</script>", evil)
     queue = a_queue(evil, capability={evil: "<b>"})
     objects = [node, twin, queue, pod]
-    async with pages(objects) as (address, _), browser(tmp_path) as context:
-        page, complaints = await opened(context, address)
+    async with visited(objects, tmp_path) as visit:
+        page = visit.page
         seen = ""
         for path in ("./", "queues", "gangs", "pods", "nodes", "search?q=<"):
-            await page.goto(address + path)
+            await page.goto(path)
             seen += await page.locator("body").inner_text()
             assert await page.evaluate("window.hit") is None
             assert await page.locator("img[src='x'], main svg[onload]").count() == 0
-        await page.goto(address + "pods")
+        await page.goto("pods")
         await page.get_by_role("link", name=evil).first.click()
         await page.locator("#answer .answer").wait_for()
         seen += await page.locator("body").inner_text()
@@ -211,16 +210,16 @@ async def test_names_and_messages_of_others_are_shown_as_text(tmp_path: Path) ->
         assert evil in seen
         assert "\u202e" not in seen, "what turns the direction of writing is written out"
         assert "{{7*7}}" in seen
-        assert complaints == []
+        assert visit.complaints == []
 
 
 async def test_light_and_dark_can_be_chosen_against_the_machine_s_setting(tmp_path: Path) -> None:
-    async with pages(PARK) as (address, _), browser(tmp_path, color_scheme="light") as context:
-        page, _ = await opened(context, address)
+    async with visited(PARK, tmp_path, color_scheme="light") as visit:
+        page = visit.page
         ground = "getComputedStyle(document.body).backgroundColor"
         light = await page.evaluate(ground)
         await page.get_by_role("button", name="Light or dark").click()
         dark = await page.evaluate(ground)
         assert dark != light
-        await page.goto(address + "queues")
+        await page.goto("queues")
         assert await page.evaluate(ground) == dark, "it is remembered"

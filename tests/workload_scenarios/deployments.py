@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.workload_scenarios.scenario import (
     Object,
     Scenario,
+    a_container,
     a_workload,
     an_image,
     annotate,
@@ -18,6 +19,7 @@ from tests.workload_scenarios.scenario import (
     remove,
     run,
     settle,
+    started,
     wait,
 )
 
@@ -30,7 +32,7 @@ def rolling(surge: object, unavailable: object) -> Object:
 
 
 def an_orphan(name: str, app: str = "w") -> Object:
-    spec = {"containers": [{"name": "c", "image": "i0"}]}
+    spec = {"containers": [a_container("i0")]}
     meta = {"name": name, "labels": {"app": app}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
@@ -50,7 +52,7 @@ DEPLOYMENTS = {
     ),
     "a Deployment by default is rolled a quarter at a time": Scenario(
         [
-            ("made", [create(a_workload(D, replicas=4)), wait(2), run()]),
+            started(create(a_workload(D, replicas=4))),
             ("changed", [edit(D, **an_image("i2"))]),
             ("a new one runs", [run(count=1)]),
             ("the old one is gone", [remove()]),
@@ -62,10 +64,7 @@ DEPLOYMENTS = {
     ),
     "a Deployment without surge makes room first": Scenario(
         [
-            (
-                "made",
-                [create(a_workload(D, replicas=3, strategy=rolling(0, 1))), wait(2), run()],
-            ),
+            started(create(a_workload(D, replicas=3, strategy=rolling(0, 1)))),
             ("changed", [edit(D, **an_image("i2"))]),
             ("removed", [remove()]),
             ("the new one runs", [run()]),
@@ -76,10 +75,7 @@ DEPLOYMENTS = {
     ),
     "a Deployment that is recreated has no two revisions at once": Scenario(
         [
-            (
-                "made",
-                [create(a_workload(D, replicas=2, strategy={"type": "Recreate"})), wait(2), run()],
-            ),
+            started(create(a_workload(D, replicas=2, strategy={"type": "Recreate"}))),
             ("changed", [edit(D, **an_image("i2"))]),
             ("the old ones are gone", [remove()]),
             ("the new ones run", [run()]),
@@ -87,31 +83,28 @@ DEPLOYMENTS = {
     ),
     "a Deployment is rolled back to a revision that it had": Scenario(
         [
-            ("made", [create(a_workload(D, replicas=1)), wait(2), run()]),
+            started(create(a_workload(D, replicas=1))),
             ("changed", [edit(D, **an_image("i2")), wait(2), run(), wait(2), remove()]),
             ("changed back", [edit(D, **an_image("i1")), wait(2), run(), wait(2), remove()]),
         ]
     ),
     "a Deployment keeps no more revisions than it says": Scenario(
         [
-            ("made", [create(a_workload(D, replicas=1, revisionHistoryLimit=1)), wait(2), run()]),
+            started(create(a_workload(D, replicas=1, revisionHistoryLimit=1))),
             ("changed", [edit(D, **an_image("i2")), wait(2), run(), wait(2), remove()]),
             ("again", [edit(D, **an_image("i3")), wait(2), run(), wait(2), remove()]),
         ]
     ),
     "a Deployment that is paused changes its size and not its pods": Scenario(
         [
-            ("made", [create(a_workload(D, replicas=1)), wait(2), run()]),
+            started(create(a_workload(D, replicas=1))),
             ("paused and changed", [edit(D, paused=True, replicas=2, **an_image("i2"))]),
             ("resumed", [edit(D, paused=False)]),
         ]
     ),
     "a roll-out that is stuck keeps the old pods": Scenario(
         [
-            (
-                "made",
-                [create(a_workload(D, replicas=3, progressDeadlineSeconds=5)), wait(2), run()],
-            ),
+            started(create(a_workload(D, replicas=3, progressDeadlineSeconds=5))),
             ("changed", [edit(D, **an_image("i2"))]),
             ("the new one never starts", [wait(8)]),
             ("changed once more", [edit(D, **an_image("i3"))]),
@@ -119,10 +112,7 @@ DEPLOYMENTS = {
     ),
     "a Deployment is scaled while it is rolled": Scenario(
         [
-            (
-                "made",
-                [create(a_workload(D, replicas=4, strategy=rolling(1, 1))), wait(2), run()],
-            ),
+            started(create(a_workload(D, replicas=4, strategy=rolling(1, 1)))),
             ("changed", [edit(D, **an_image("i2"))]),
             ("grown", [edit(D, replicas=8)]),
             ("shrunk", [edit(D, replicas=2)]),
@@ -130,7 +120,7 @@ DEPLOYMENTS = {
     ),
     "pods of a Deployment come back": Scenario(
         [
-            ("made", [create(a_workload(D, replicas=2)), wait(2), run()]),
+            started(create(a_workload(D, replicas=2))),
             ("one is evicted", [evict(count=1)]),
             ("it is gone", [remove()]),
             ("one is deleted", [run(), wait(1), delete(count=1), remove()]),
@@ -157,13 +147,13 @@ REPLICA_SETS = {
     ),
     "a ReplicaSet lets go of a pod that no longer matches": Scenario(
         [
-            ("made", [create(a_workload(RS, replicas=1)), wait(2), run()]),
+            started(create(a_workload(RS, replicas=1))),
             ("relabelled", [relabel({"app": "other"})]),
         ]
     ),
     "a ReplicaSet deletes the pod that costs least": Scenario(
         [
-            ("made", [create(a_workload(RS, replicas=2)), wait(2), run()]),
+            started(create(a_workload(RS, replicas=2))),
             (
                 "one costs little and is ready all the same",
                 [
@@ -178,20 +168,20 @@ REPLICA_SETS = {
     ),
     "pods of a ReplicaSet that have ended are made again and kept": Scenario(
         [
-            ("made", [create(a_workload(RS, replicas=1)), wait(2), run()]),
+            started(create(a_workload(RS, replicas=1))),
             ("it fails", [end(1), wait(12)]),
             ("the next succeeds", [run(), wait(1), end(0), wait(22)]),
         ]
     ),
     "pods wait for some seconds before they are available": Scenario(
         [
-            ("made", [create(a_workload(RS, replicas=1, minReadySeconds=12)), wait(2), run()]),
+            started(create(a_workload(RS, replicas=1, minReadySeconds=12))),
             ("later", [wait(12)]),
         ]
     ),
     "a ReplicaSet orphans its pods": Scenario(
         [
-            ("made", [create(a_workload(RS, replicas=2)), wait(2), run()]),
+            started(create(a_workload(RS, replicas=2))),
             ("it goes and they stay", [delete_workload(RS, policy="Orphan"), wait(2)]),
             ("the next adopts them", [create(a_workload(RS, "v", replicas=1)), wait(2)]),
         ]

@@ -15,6 +15,7 @@ from tests.workload_scenarios.scenario import (
     evict,
     remove,
     run,
+    started,
     wait,
 )
 
@@ -45,14 +46,14 @@ JOBS = {
     ),
     "a work queue makes no new pods once one has succeeded": Scenario(
         [
-            ("made", [a_job(parallelism=3), wait(2), run()]),
+            started(a_job(parallelism=3)),
             ("one ends", [end(count=1)]),
             ("the others", [end()]),
         ]
     ),
     "a Job whose pod fails is tried again after a back-off": Scenario(
         [
-            ("made", [a_job(), wait(2), run()]),
+            started(a_job()),
             ("it fails", [end(1)]),
             ("ten seconds later", [wait(12)]),
             ("again", [run(), wait(1), end(1)]),
@@ -63,7 +64,7 @@ JOBS = {
     ),
     "a Job gives up": Scenario(
         [
-            ("made", [a_job(backoffLimit=1, parallelism=2, completions=2), wait(2), run()]),
+            started(a_job(backoffLimit=1, parallelism=2, completions=2)),
             ("one fails", [end(1, count=1)]),
             ("ten seconds later", [wait(12), run()]),
             ("another fails", [end(1, count=1)]),
@@ -71,7 +72,7 @@ JOBS = {
         ]
     ),
     "a Job without a second try": Scenario(
-        [("made", [a_job(backoffLimit=0), wait(2), run()]), ("it fails", [end(1)])]
+        [started(a_job(backoffLimit=0)), ("it fails", [end(1)])]
     ),
     "an Indexed Job": Scenario(
         [
@@ -85,10 +86,7 @@ JOBS = {
     ),
     "an elastic Indexed Job shrinks and grows": Scenario(
         [
-            (
-                "made",
-                [a_job(completions=3, parallelism=3, completionMode="Indexed"), wait(2), run()],
-            ),
+            started(a_job(completions=3, parallelism=3, completionMode="Indexed")),
             ("shrunk", [edit("Job", completions=2, parallelism=2), wait(1), remove()]),
             ("grown", [edit("Job", completions=4, parallelism=4)]),
             ("all end", [run(), wait(1), end()]),
@@ -96,18 +94,13 @@ JOBS = {
     ),
     "indexes fail one by one": Scenario(
         [
-            (
-                "made",
-                [
-                    a_job(
-                        completions=3,
-                        parallelism=3,
-                        completionMode="Indexed",
-                        backoffLimitPerIndex=1,
-                    ),
-                    wait(2),
-                    run(),
-                ],
+            started(
+                a_job(
+                    completions=3,
+                    parallelism=3,
+                    completionMode="Indexed",
+                    backoffLimitPerIndex=1,
+                )
             ),
             ("the first fails", [end(1, index=0)]),
             ("it is tried again", [wait(12)]),
@@ -117,19 +110,14 @@ JOBS = {
     ),
     "too many indexes fail": Scenario(
         [
-            (
-                "made",
-                [
-                    a_job(
-                        completions=3,
-                        parallelism=3,
-                        completionMode="Indexed",
-                        backoffLimitPerIndex=0,
-                        maxFailedIndexes=1,
-                    ),
-                    wait(2),
-                    run(),
-                ],
+            started(
+                a_job(
+                    completions=3,
+                    parallelism=3,
+                    completionMode="Indexed",
+                    backoffLimitPerIndex=0,
+                    maxFailedIndexes=1,
+                )
             ),
             ("the first fails", [end(1, index=0)]),
             ("the second fails", [end(1, index=1)]),
@@ -138,19 +126,14 @@ JOBS = {
     ),
     "a rule fails an index": Scenario(
         [
-            (
-                "made",
-                [
-                    a_job(
-                        completions=2,
-                        parallelism=2,
-                        completionMode="Indexed",
-                        backoffLimitPerIndex=3,
-                        podFailurePolicy=policy(codes("FailIndex", 42)),
-                    ),
-                    wait(2),
-                    run(),
-                ],
+            started(
+                a_job(
+                    completions=2,
+                    parallelism=2,
+                    completionMode="Indexed",
+                    backoffLimitPerIndex=3,
+                    podFailurePolicy=policy(codes("FailIndex", 42)),
+                )
             ),
             ("the first fails", [end(42, index=0)]),
             ("the other succeeds", [end()]),
@@ -158,15 +141,8 @@ JOBS = {
     ),
     "a rule fails the Job": Scenario(
         [
-            (
-                "made",
-                [
-                    a_job(
-                        completions=2, parallelism=2, podFailurePolicy=policy(codes("FailJob", 42))
-                    ),
-                    wait(2),
-                    run(),
-                ],
+            started(
+                a_job(completions=2, parallelism=2, podFailurePolicy=policy(codes("FailJob", 42)))
             ),
             ("one fails so", [end(42, count=1)]),
             ("removed", [remove()]),
@@ -174,39 +150,27 @@ JOBS = {
     ),
     "a rule ignores an exit code": Scenario(
         [
-            (
-                "made",
-                [
-                    a_job(backoffLimit=0, podFailurePolicy=policy(codes("Ignore", 42))),
-                    wait(2),
-                    run(),
-                ],
-            ),
+            started(a_job(backoffLimit=0, podFailurePolicy=policy(codes("Ignore", 42)))),
             ("it fails so", [end(42)]),
             ("later", [wait(12)]),
         ]
     ),
     "a rule counts what others would not": Scenario(
         [
-            (
-                "made",
-                [
-                    a_job(
-                        backoffLimit=0,
-                        podFailurePolicy=policy(
-                            codes("Count", 42), codes("Ignore", 1, operator="NotIn")
-                        ),
+            started(
+                a_job(
+                    backoffLimit=0,
+                    podFailurePolicy=policy(
+                        codes("Count", 42), codes("Ignore", 1, operator="NotIn")
                     ),
-                    wait(2),
-                    run(),
-                ],
+                )
             ),
             ("it fails so", [end(42)]),
         ]
     ),
     "an eviction counts as a failure": Scenario(
         [
-            ("made", [a_job(), wait(2), run()]),
+            started(a_job()),
             ("evicted", [evict()]),
             ("gone", [remove(), wait(12)]),
             ("it ends", [run(), wait(1), end()]),
@@ -214,7 +178,7 @@ JOBS = {
     ),
     "an eviction is ignored by a rule": Scenario(
         [
-            ("made", [a_job(backoffLimit=0, podFailurePolicy=policy(IGNORED)), wait(2), run()]),
+            started(a_job(backoffLimit=0, podFailurePolicy=policy(IGNORED))),
             ("evicted", [evict()]),
             ("gone", [remove(), wait(12)]),
             ("it ends", [run(), wait(1), end()]),
@@ -222,7 +186,7 @@ JOBS = {
     ),
     "a pod is replaced only when it has ended": Scenario(
         [
-            ("made", [a_job(podReplacementPolicy="Failed"), wait(2), run()]),
+            started(a_job(podReplacementPolicy="Failed")),
             ("deleted", [delete()]),
             ("gone", [remove(), wait(12)]),
         ]
@@ -243,25 +207,20 @@ JOBS = {
     ),
     "a Job that takes too long": Scenario(
         [
-            ("made", [a_job(activeDeadlineSeconds=25), wait(2), run()]),
+            started(a_job(activeDeadlineSeconds=25)),
             ("over", [wait(22)]),
             ("removed", [remove()]),
         ]
     ),
     "one index makes a success": Scenario(
         [
-            (
-                "made",
-                [
-                    a_job(
-                        completions=3,
-                        parallelism=3,
-                        completionMode="Indexed",
-                        successPolicy={"rules": [{"succeededIndexes": "0"}]},
-                    ),
-                    wait(2),
-                    run(),
-                ],
+            started(
+                a_job(
+                    completions=3,
+                    parallelism=3,
+                    completionMode="Indexed",
+                    successPolicy={"rules": [{"succeededIndexes": "0"}]},
+                )
             ),
             ("the second ends", [end(index=1)]),
             ("the leader ends", [end(index=0)]),
@@ -270,18 +229,13 @@ JOBS = {
     ),
     "so many of some indexes make a success": Scenario(
         [
-            (
-                "made",
-                [
-                    a_job(
-                        completions=4,
-                        parallelism=4,
-                        completionMode="Indexed",
-                        successPolicy={"rules": [{"succeededIndexes": "1-3", "succeededCount": 2}]},
-                    ),
-                    wait(2),
-                    run(),
-                ],
+            started(
+                a_job(
+                    completions=4,
+                    parallelism=4,
+                    completionMode="Indexed",
+                    successPolicy={"rules": [{"succeededIndexes": "1-3", "succeededCount": 2}]},
+                )
             ),
             ("the first does not count", [end(index=0)]),
             ("one of them", [end(index=3)]),
@@ -291,7 +245,7 @@ JOBS = {
     ),
     "a Job is gone when its time is over": Scenario(
         [
-            ("made", [a_job(ttlSecondsAfterFinished=6), wait(2), run()]),
+            started(a_job(ttlSecondsAfterFinished=6)),
             ("it ends", [end()]),
             ("gone", [wait(8)]),
         ]
@@ -301,7 +255,7 @@ JOBS = {
     ),
     "parallelism is changed": Scenario(
         [
-            ("made", [a_job(completions=5, parallelism=1), wait(2), run()]),
+            started(a_job(completions=5, parallelism=1)),
             ("three", [edit("Job", parallelism=3)]),
             ("two, the one that runs stays", [edit("Job", parallelism=2)]),
             ("none", [edit("Job", parallelism=0), wait(1), remove()]),

@@ -5,23 +5,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
-from tests.workload_scenarios.scenario import INDEX, KINDS, World
-
-Object = dict[str, Any]
+from tests.workload_scenarios.scenario import INDEX, KINDS, Object, World, resource_path
 
 #: Of a status: what no two clusters have alike, and what says only how far a controller has read.
 _SKIPPED = ("observedGeneration", "uncountedTerminatedPods", "collisionCount")
 _TIMES = ("startTime", "completionTime")
+REVISION = "deployment.kubernetes.io/revision"
+FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 
 
 async def observe(world: World) -> list[str]:
     """Pods, claims and workloads of the scenario, sorted; of several alike one with a count."""
     lines: Counter[str] = Counter()
-    for kind, (version, plural) in KINDS.items():
-        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        _, found = await world.request("GET", f"{root}/namespaces/{world.namespace}/{plural}")
+    for kind in KINDS:
+        _, found = await world.request("GET", resource_path(world, kind))
         for obj in found["items"]:
             describe = {"Pod": _pod, "PersistentVolumeClaim": _claim}.get(kind, _workload)
             lines[f"{kind} {' '.join(describe(obj))}"] += 1
@@ -38,9 +36,8 @@ def _pod(pod: Object) -> Iterator[str]:
         yield "ready"
     if (index := (meta.get("annotations") or {}).get(INDEX)) is not None:
         yield f"index={index}"
-    for key, value in sorted((meta.get("annotations") or {}).items()):
-        if key in ("batch.kubernetes.io/job-index-failure-count",):
-            yield f"{key.rpartition('/')[2]}={value}"
+    if (failures := (meta.get("annotations") or {}).get(FAILURE_COUNT)) is not None:
+        yield f"job-index-failure-count={failures}"
     if (number := (meta.get("labels") or {}).get("apps.kubernetes.io/pod-index")) is not None:
         yield f"ordinal={number}"
     if meta.get("deletionTimestamp"):
@@ -81,9 +78,6 @@ def _workload(workload: Object) -> Iterator[str]:
     if conditions := status.get("conditions"):
         shown = sorted(f"{c['type']}={c['status']}:{c.get('reason', '')}" for c in conditions)
         yield f"conditions={','.join(shown)}"
-
-
-REVISION = "deployment.kubernetes.io/revision"
 
 
 def _shape(name: str) -> str:

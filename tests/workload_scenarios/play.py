@@ -18,6 +18,7 @@ from arranger.embedded.virtual_time import run_virtual, virtual_now
 from arranger.embedded.workloads.controllers import HollowControllers
 from arranger.kube.client.transport import Request
 from tests.controlplane.admin import Admin, until
+from tests.controlplane.harness import a_node
 from tests.workload_scenarios.deployments import DEPLOYMENTS, REPLICA_SETS
 from tests.workload_scenarios.jobs import JOBS
 from tests.workload_scenarios.observed import observe
@@ -32,7 +33,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     **JOBS,
 }
 RECORDED = Path(__file__).with_name("recorded.json")
-NODES = ("n1", "n2")
+NODES = [a_node(name, cpu="64", memory="64Gi", pods="500") for name in ("n1", "n2")]
 #: Seconds for which nothing must have changed on a real cluster.
 _QUIET = 2.5
 #: Virtual seconds that hollow controllers get: enough for each to answer the others, and less than
@@ -92,8 +93,8 @@ async def play_for_real(
     prefix: str = "scenario",
 ) -> dict[str, Seen]:
     """All scenarios, each in a namespace of its own."""
-    for name in NODES:
-        await admin.request("POST", "/api/v1/nodes", a_node(name))
+    for node in NODES:
+        await admin.request("POST", "/api/v1/nodes", node)
     seen: dict[str, Seen] = {}
     left = iter(enumerate(scenarios.items()))
 
@@ -114,18 +115,6 @@ async def play_for_real(
         for _ in range(at_once):
             group.create_task(work())
     return {name: seen[name] for name in scenarios}
-
-
-def a_node(name: str) -> dict[str, Any]:
-    offered = {"cpu": "64", "memory": "64Gi", "pods": "500"}
-    labels = {"kubernetes.io/hostname": name}
-    ready = [{"type": "Ready", "status": "True"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"capacity": offered, "allocatable": offered, "conditions": ready},
-    }
 
 
 # --- the hollow one ----------------------------------------------------------------------
@@ -160,8 +149,8 @@ def play_hollow(scenario: Scenario) -> Seen:
 
     async def main() -> Seen:
         cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(1))
-        for name in NODES:
-            cluster.create(a_node(name))
+        for node in NODES:
+            cluster.create(node)
         work = asyncio.create_task(HollowControllers(cluster, now=virtual_now).run())
         try:
             return await play(scenario, HollowWorld(cluster))
@@ -173,7 +162,7 @@ def play_hollow(scenario: Scenario) -> Seen:
     return run_virtual(main())
 
 
-def recorded() -> dict[str, Seen]:
+def recorded(path: Path = RECORDED) -> dict[str, Seen]:
     """What kube-controller-manager did."""
-    found: dict[str, Seen] = json.loads(RECORDED.read_text())
+    found: dict[str, Seen] = json.loads(path.read_text())
     return found

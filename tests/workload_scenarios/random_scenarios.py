@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.controlplane.harness import ControlPlane
-from tests.workload_scenarios.play import Seen, play_for_real, play_hollow
+from tests.workload_scenarios.play import Seen, play_for_real, play_hollow, recorded
 from tests.workload_scenarios.scenario import (
     Action,
     Scenario,
@@ -162,17 +162,11 @@ def compare(scenarios: Mapping[str, Scenario], real: Mapping[str, Seen]) -> int:
     return different
 
 
-def recorded() -> dict[str, Seen]:
-    """What kube-controller-manager did, by seed."""
-    found: dict[str, Seen] = json.loads(RECORDED.read_text())
-    return found
-
-
 def main(first: int, count: int, *, record: bool) -> int:
     scenarios = {str(seed): a_scenario(seed) for seed in range(first, first + count)}
     real = asyncio.run(_play_for_real(scenarios))
     if record:
-        RECORDED.write_text(json.dumps(recorded() | real, indent=1) + "\n")
+        RECORDED.write_text(json.dumps(recorded(RECORDED) | real, indent=1) + "\n")
     return min(1, compare(scenarios, real))
 
 

@@ -59,14 +59,23 @@ class Scenario:
 # --- workloads ---------------------------------------------------------------------------
 
 
-def a_workload(kind: str, name: str = "w", /, *, image: str = "i1", **spec: Any) -> Object:
+def a_workload(
+    kind: str,
+    name: str = "w",
+    /,
+    *,
+    image: str = "i1",
+    pod: Object | None = None,
+    **spec: Any,
+) -> Object:
+    """A workload; ``pod`` is more of the spec of its pods, ``spec`` more of its own."""
     labels = {"app": "w"}
     selector: Object = {"selector": {"matchLabels": labels}}
     if kind == "Job":
         selector = {}
     if kind == "ReplicationController":
         selector = {"selector": labels}
-    own = {"containers": [a_container(image)]}
+    own = {"containers": [a_container(image)], **(pod or {})}
     if kind == "Job":
         own["restartPolicy"] = "Never"
     return {
@@ -91,14 +100,19 @@ def an_image(image: str) -> Object:
 
 def create(obj: Object) -> Action:
     async def act(world: World) -> None:
-        await _ask(world, "POST", _path(world, obj["kind"]), obj)
+        await _ask(world, "POST", resource_path(world, obj["kind"]), obj)
 
     return act
 
 
+def started(creation: Action) -> Step:
+    """The first step of a workload whose pods run before anything happens to it."""
+    return "made", [creation, wait(2), run()]
+
+
 def edit(kind: str, name: str = "w", **spec: Any) -> Action:
     async def act(world: World) -> None:
-        await _patch(world, _path(world, kind, name), {"spec": spec})
+        await _patch(world, resource_path(world, kind, name), {"spec": spec})
 
     return act
 
@@ -204,7 +218,7 @@ def settle() -> Action:
 def delete_workload(kind: str, name: str = "w", policy: str = "Background") -> Action:
     async def act(world: World) -> None:
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
-        await _ask(world, "DELETE", _path(world, kind, name), options)
+        await _ask(world, "DELETE", resource_path(world, kind, name), options)
 
     return act
 
@@ -216,7 +230,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 async def pods(world: World, *, count: int | None = None, **which: Any) -> list[Object]:
     """Pods that are meant, in the order of their creation; ``count`` of them at most."""
-    found = (await _ask(world, "GET", _path(world, "Pod")))["items"]
+    found = (await _ask(world, "GET", resource_path(world, "Pod")))["items"]
     found.sort(key=lambda p: (p["metadata"]["creationTimestamp"], p["metadata"]["name"]))
     return [pod for pod in found if _is_meant(pod, **which)][:count]
 
@@ -280,7 +294,8 @@ def _condition(world: World, kind: str, *, ready: bool, reason: str = "") -> Obj
 # --- requests ----------------------------------------------------------------------------
 
 
-def _path(world: World, kind: str, name: str = "") -> str:
+def resource_path(world: World, kind: str, name: str = "") -> str:
+    """Where objects of a kind are, or one of them."""
     version, plural = KINDS[kind]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     path = f"{root}/namespaces/{world.namespace}/{plural}"
@@ -288,7 +303,7 @@ def _path(world: World, kind: str, name: str = "") -> str:
 
 
 def _path_of(world: World, pod: Object) -> str:
-    return _path(world, "Pod", pod["metadata"]["name"])
+    return resource_path(world, "Pod", pod["metadata"]["name"])
 
 
 async def _patch(world: World, path: str, change: Object) -> None:

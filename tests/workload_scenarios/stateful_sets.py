@@ -16,6 +16,7 @@ from tests.workload_scenarios.scenario import (
     evict,
     remove,
     run,
+    started,
     wait,
 )
 
@@ -57,7 +58,7 @@ STATEFUL_SETS = {
     ),
     "a StatefulSet is rolled from the last to the first": Scenario(
         [
-            ("made", [a_set(replicas=2, podManagementPolicy=PARALLEL), wait(2), run()]),
+            started(a_set(replicas=2, podManagementPolicy=PARALLEL)),
             ("changed", [edit(S, **an_image("i2"))]),
             ("the last is gone", [remove()]),
             ("it is new and runs", [run()]),
@@ -67,14 +68,7 @@ STATEFUL_SETS = {
     ),
     "a StatefulSet with a partition changes only what is above": Scenario(
         [
-            (
-                "made",
-                [
-                    a_set(replicas=3, podManagementPolicy=PARALLEL, updateStrategy=partition(2)),
-                    wait(2),
-                    run(),
-                ],
-            ),
+            started(a_set(replicas=3, podManagementPolicy=PARALLEL, updateStrategy=partition(2))),
             ("changed", [edit(S, **an_image("i2")), wait(1), remove(), wait(1), run()]),
             ("an old one comes back old", [delete(name="w-0"), remove(), wait(1), run()]),
             ("the partition goes down", [edit(S, updateStrategy=partition(0))]),
@@ -83,17 +77,12 @@ STATEFUL_SETS = {
     ),
     "a StatefulSet that is changed on deletion": Scenario(
         [
-            (
-                "made",
-                [
-                    a_set(
-                        replicas=2,
-                        podManagementPolicy=PARALLEL,
-                        updateStrategy={"type": "OnDelete"},
-                    ),
-                    wait(2),
-                    run(),
-                ],
+            started(
+                a_set(
+                    replicas=2,
+                    podManagementPolicy=PARALLEL,
+                    updateStrategy={"type": "OnDelete"},
+                )
             ),
             ("changed", [edit(S, **an_image("i2"))]),
             ("one is deleted", [delete(name="w-0"), remove(), wait(1), run()]),
@@ -101,7 +90,7 @@ STATEFUL_SETS = {
     ),
     "pods of a StatefulSet come back under their names": Scenario(
         [
-            ("made", [a_set(replicas=2, podManagementPolicy=PARALLEL), wait(2), run()]),
+            started(a_set(replicas=2, podManagementPolicy=PARALLEL)),
             ("one is evicted", [evict(name="w-1")]),
             ("it is gone", [remove()]),
             ("one fails", [run(), wait(1), end(1, name="w-0"), wait(12)]),
@@ -119,21 +108,16 @@ STATEFUL_SETS = {
     ),
     "a StatefulSet that takes its claims with it": Scenario(
         [
-            (
-                "made",
-                [
-                    a_set(
-                        replicas=2,
-                        volumeClaimTemplates=[CLAIM],
-                        podManagementPolicy=PARALLEL,
-                        persistentVolumeClaimRetentionPolicy={
-                            "whenScaled": "Delete",
-                            "whenDeleted": "Delete",
-                        },
-                    ),
-                    wait(2),
-                    run(),
-                ],
+            started(
+                a_set(
+                    replicas=2,
+                    volumeClaimTemplates=[CLAIM],
+                    podManagementPolicy=PARALLEL,
+                    persistentVolumeClaimRetentionPolicy={
+                        "whenScaled": "Delete",
+                        "whenDeleted": "Delete",
+                    },
+                )
             ),
             ("shrunk", [edit(S, replicas=1), wait(1), remove()]),
             ("gone", [delete_workload(S), wait(1), remove()]),
@@ -155,7 +139,7 @@ DAEMON_SETS = {
     ),
     "a DaemonSet is rolled node by node": Scenario(
         [
-            ("made", [create(a_workload(DS)), wait(2), run()]),
+            started(create(a_workload(DS))),
             ("changed", [edit(DS, **an_image("i2"))]),
             ("the first is gone", [remove()]),
             ("the new one runs", [run()]),
@@ -164,31 +148,23 @@ DAEMON_SETS = {
     ),
     "a DaemonSet that is changed on deletion": Scenario(
         [
-            (
-                "made",
-                [create(a_workload(DS, updateStrategy={"type": "OnDelete"})), wait(2), run()],
-            ),
+            started(create(a_workload(DS, updateStrategy={"type": "OnDelete"}))),
             ("changed", [edit(DS, **an_image("i2"))]),
             ("one is deleted", [delete(count=1), remove()]),
         ]
     ),
     "a DaemonSet with surge starts the new pod first": Scenario(
         [
-            (
-                "made",
-                [
-                    create(
-                        a_workload(
-                            DS,
-                            updateStrategy={
-                                "type": "RollingUpdate",
-                                "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
-                            },
-                        )
-                    ),
-                    wait(2),
-                    run(),
-                ],
+            started(
+                create(
+                    a_workload(
+                        DS,
+                        updateStrategy={
+                            "type": "RollingUpdate",
+                            "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+                        },
+                    )
+                )
             ),
             ("changed", [edit(DS, **an_image("i2"))]),
             ("the new one runs", [run()]),
@@ -197,27 +173,6 @@ DAEMON_SETS = {
         ]
     ),
     "a DaemonSet may run on none": Scenario(
-        [
-            (
-                "made",
-                [
-                    create(
-                        {
-                            **(ds := a_workload(DS)),
-                            "spec": {
-                                **ds["spec"],
-                                "template": {
-                                    **ds["spec"]["template"],
-                                    "spec": {
-                                        **ds["spec"]["template"]["spec"],
-                                        "nodeSelector": {"no": "where"},
-                                    },
-                                },
-                            },
-                        }
-                    )
-                ],
-            )
-        ]
+        [("made", [create(a_workload(DS, pod={"nodeSelector": {"no": "where"}}))])]
     ),
 }

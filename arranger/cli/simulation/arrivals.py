@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from arranger.cli.simulation.manifests import ManifestError, load_definitions, load_objects
+from arranger.embedded import Object
 from arranger.embedded.kubelet import RUN_SECONDS, TERMINATION_SECONDS
 from arranger.embedded.server import EmbeddedCluster
-
-Object = dict[str, Any]
 
 #: On a manifest of a simulation or of the demo: it is created after so many seconds.
 ARRIVES_AFTER: Final = "arranger.io/arrives-after"

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -20,14 +19,13 @@ from arranger.controllers.manager import run_controllers
 from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
+from arranger.embedded import Object
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
 from arranger.embedded.workloads.controllers import HollowControllers
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.credentials import ApiServerConfig
-
-Object = dict[str, Any]
 
 #: Seconds without a change after which the demo ends, and after which it ends in any case.
 QUIET_SECONDS = 2.5

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
+from arranger.cli.simulation.naming import counted_with
+from arranger.embedded import Object
 from arranger.embedded.storage.store import Change
-
-Object = dict[str, Any]
 
 #: Resources whose writes tell of things and move nothing.
 _NOTES: Final = frozenset({"events.k8s.io/events", "coordination.k8s.io/leases"})
@@ -99,7 +99,7 @@ class Movement:
             self._over.set()
         if _moves(change):
             self.last = asyncio.get_running_loop().time()
-            self._moved.append((self.last, _mover(change.after)))
+            self._moved.append((self.last, counted_with(change.after)))
 
     async def until_end(self, *parts: HasIdle) -> End:
         """Wait for the end: nothing moves, and the ``parts`` have nothing more to do."""
@@ -141,11 +141,3 @@ def _place_and_phase(pod: Object) -> tuple[Any, ...]:
     spec, going = pod["spec"], bool(pod["metadata"].get("deletionTimestamp"))
     phase = pod["status"].get("phase")
     return spec.get("nodeName"), spec.get("schedulingGates"), phase, going
-
-
-def _mover(obj: Object) -> str:
-    """What an object is counted under: its controller if it has one, because pods change names."""
-    meta = obj["metadata"]
-    owner = next((o for o in meta.get("ownerReferences") or () if o.get("controller")), None)
-    kind, name = (owner["kind"], owner["name"]) if owner else (obj["kind"], meta["name"])
-    return f"{kind} {meta['namespace']}/{name}" if meta.get("namespace") else f"{kind} {name}"

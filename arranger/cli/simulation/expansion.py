@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from arranger.cli.simulation.controllers import run_job_controllers
 from arranger.cli.simulation.manifests import load_manifests
 from arranger.daemon.config.schema import Config
+from arranger.embedded import Object
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.virtual_time import run_virtual, virtual_now
 from arranger.embedded.workloads.controllers import HollowControllers
-
-Object = dict[str, Any]
 
 #: Virtual seconds that controllers get.
 _SECONDS: Final = 10.0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
+from arranger.embedded import Object
 from arranger.embedded.storage.store import Change
-
-Object = dict[str, Any]
 
 PLACED: Final = "placed"
 _OBJECT: Final = re.compile(

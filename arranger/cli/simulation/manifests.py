@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from arranger.api.printable import one_line
+from arranger.embedded import Object
 from arranger.embedded.bundled_crds import bundled_crds
-from arranger.embedded.errors import ApiError
+from arranger.embedded.errors import MALFORMED, ApiError
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.workloads.controllers import WORKLOAD_KINDS
 from arranger.embedded.workloads.cron_job import job_of
@@ -22,16 +23,12 @@ from arranger.files.limits import FileError
 from arranger.files.yaml_text import documents
 from arranger.kube.client.transport import Request
 
-Object = dict[str, Any]
-
 #: Kinds that others refer to are created first, in this order.
 _CREATION_ORDER: Final = ("CustomResourceDefinition", "Namespace", "PriorityClass", "Node")
 _WORKLOAD_VERSIONS: Final = ("v1", "apps/v1", "batch/v1")
 _SERVERS_METADATA: Final = ("resourceVersion", "uid", "ownerReferences", "managedFields")
 #: Pods that all workloads together may ask for; a simulation of more would not end.
 _MAX_PODS: Final = 500_000
-#: What code meets that reads an object of a wrong shape where the server has not looked.
-_MALFORMED: Final = (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError)
 
 
 class ManifestError(ValueError):
@@ -165,7 +162,7 @@ def _create(cluster: EmbeddedCluster, where: str, manifest: Object) -> None:
             _check_workload(cluster, where, created)
     except ApiError as error:
         raise ManifestError(f"{where}: {one_line(error.message)}") from error
-    except _MALFORMED as error:
+    except MALFORMED as error:
         what = f"{kind} {manifest['metadata'].get('name', '')}".strip()
         why = f"{type(error).__name__}: {one_line(str(error))}"
         raise ManifestError(f"{where}: {what} is malformed ({why})") from error

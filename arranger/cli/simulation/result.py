@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from arranger.cli.simulation.ending import End, EndReason
+from arranger.cli.simulation.naming import namespaced_name
 from arranger.cli.simulation.timeline import Happening, Timeline
+from arranger.embedded import Object
 from arranger.embedded.server import EmbeddedCluster
-
-Object = dict[str, Any]
 
 
 class SimulationResult(msgspec.Struct, frozen=True, rename="camel"):
@@ -57,18 +56,18 @@ def collect_result(
     pods = cluster.objects("pods")
     events = cluster.objects("events", "events.k8s.io")
     evictions = [
-        {"pod": _key(event["regarding"]), "note": event["note"]}
+        {"pod": namespaced_name(event["regarding"]), "note": event["note"]}
         for event in events
         if event["reason"] == "Preempted"
     ]
     return SimulationResult(
         placements=[
-            {"pod": _key(pod["metadata"]), "node": node, "phase": pod["status"]["phase"]}
+            {"pod": namespaced_name(pod["metadata"]), "node": node, "phase": pod["status"]["phase"]}
             for pod in pods
             if (node := pod["spec"].get("nodeName"))
         ],
         pending=[
-            {"pod": _key(pod["metadata"]), "reason": _pending_reason(pod)}
+            {"pod": namespaced_name(pod["metadata"]), "reason": _pending_reason(pod)}
             for pod in pods
             if not pod["spec"].get("nodeName")
         ],
@@ -101,7 +100,10 @@ def _with_reasons(timeline: Timeline, evictions: list[Object]) -> list[Happening
 def _not_made(events: list[Object]) -> list[str]:
     failures = (event for event in events if event["reason"] == "FailedCreate")
     return sorted(
-        {f"{e['regarding']['kind']} {_key(e['regarding'])}: {e['note']}" for e in failures}
+        {
+            f"{e['regarding']['kind']} {namespaced_name(e['regarding'])}: {e['note']}"
+            for e in failures
+        }
     )
 
 
@@ -156,11 +158,6 @@ def span(seconds: float) -> str:
     return f"{seconds:.0f}s"
 
 
-def _key(named: Object) -> str:
-    """``namespace/name`` of metadata or of a reference."""
-    return f"{named.get('namespace', '')}/{named['name']}"
-
-
 def _pending_reason(pod: Object) -> str:
     conditions = pod["status"].get("conditions") or [{}]
     return str(conditions[0].get("message", f"waits for {pod['spec']['schedulerName']}"))
@@ -168,7 +165,7 @@ def _pending_reason(pod: Object) -> str:
 
 def _event(event: Object) -> Object:
     return {
-        "object": f"{event['regarding']['kind']} {_key(event['regarding'])}",
+        "object": f"{event['regarding']['kind']} {namespaced_name(event['regarding'])}",
         "type": event["type"],
         "reason": event["reason"],
         "note": event["note"],
@@ -183,7 +180,7 @@ def _tyjob_stages(cluster: EmbeddedCluster) -> dict[str, str]:
     except KeyError:
         return {}
     return {
-        _key(job["metadata"]): job["status"]["stage"]
+        namespaced_name(job["metadata"]): job["status"]["stage"]
         for job in jobs
         if (job.get("status") or {}).get("stage")
     }
@@ -196,5 +193,5 @@ def _failed_jobs(cluster: EmbeddedCluster) -> list[str]:
         for each in (job.get("status") or {}).get("conditions") or ():
             if (each.get("type"), each.get("status")) == ("Failed", "True"):
                 why = ": ".join(filter(None, (each.get("reason"), each.get("message"))))
-                failed.append(f"Job {_key(job['metadata'])}: {why}")
+                failed.append(f"Job {namespaced_name(job['metadata'])}: {why}")
     return sorted(failed)

@@ -15,13 +15,12 @@ from arranger.cli.simulation.result import SimulationResult, collect_result
 from arranger.cli.simulation.timeline import Timeline
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
+from arranger.embedded import Object
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import run_virtual, virtual_now
 from arranger.embedded.workloads.controllers import HollowControllers
-
-Object = dict[str, Any]
 
 #: Virtual seconds after which a simulation ends in any case, unless told otherwise: 30 days.
 MAX_SECONDS: Final = 30 * 86_400.0

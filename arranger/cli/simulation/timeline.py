@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
+from arranger.cli.simulation.naming import counted_with, namespaced_name
+from arranger.embedded import Object
 from arranger.embedded.storage.store import Change
-
-Object = dict[str, Any]
 
 #: Happenings that are kept; of the rest only the number.
 MOST: Final = 50_000
@@ -80,9 +80,9 @@ class Timeline:
             self.left_out += 1
             return
         at = round(self._clock() - self._start, 3)
-        name = _key(obj["metadata"])
+        name = namespaced_name(obj["metadata"])
         self.happenings.append(
-            Happening(at, what, obj["kind"], name, _owner(obj), node=node, note=note)
+            Happening(at, what, obj["kind"], name, counted_with(obj), node=node, note=note)
         )
 
 
@@ -143,16 +143,3 @@ def _phase(obj: Object | None, path: tuple[str, ...]) -> str:
     for part in path:
         found = found.get(part) if isinstance(found, dict) else None
     return found if isinstance(found, str) else ""
-
-
-def _owner(obj: Object) -> str:
-    """What an object is counted with: its controller, or itself."""
-    meta = obj["metadata"]
-    for owner in meta.get("ownerReferences") or ():
-        if owner.get("controller"):
-            return f"{owner['kind']} {meta.get('namespace', '')}/{owner['name']}"
-    return f"{obj['kind']} {_key(meta)}"
-
-
-def _key(meta: Object) -> str:
-    return f"{meta.get('namespace', '')}/{meta['name']}"

@@ -39,11 +39,6 @@ _SCALARS: Final[Mapping[str, tuple[type, ...]]] = {
 #: Scalars whose values are right if they are of this very type.
 _PLAIN: Final[Mapping[str, type]] = {"str": str, "int": int, "bool": bool}
 
-
-class _NEVER:
-    """The type of no value."""
-
-
 _JSON_TYPES: Final[Mapping[type, str]] = {
     dict: "object",
     list: "array",
@@ -109,7 +104,7 @@ def _prune_value(value: Any, kind: str, path: str, unknown: list[str]) -> Any:
         expected = fields.get(name)
         if expected is None:
             unknown.append(f"{path}.{name}" if path else name)
-        elif type(child) is _PLAIN.get(expected, _NEVER):
+        elif type(child) is _PLAIN.get(expected):
             fitted[name] = child
         elif child is not None:
             place = f"{path}.{name}" if path else name

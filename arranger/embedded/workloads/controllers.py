@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from arranger.api.timestamps import micro_time
 from arranger.embedded import Object
-from arranger.embedded.errors import ApiError
+from arranger.embedded.errors import MALFORMED, ApiError
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.storage.store import Change
 from arranger.embedded.workloads.claims import bound, volume_for
@@ -21,7 +21,7 @@ from arranger.embedded.workloads.daemon_set import reconcile_daemon_set
 from arranger.embedded.workloads.deployment import reconcile_deployment
 from arranger.embedded.workloads.job import reconcile_job
 from arranger.embedded.workloads.job_tally import JobTally
-from arranger.embedded.workloads.ownership import matches
+from arranger.embedded.workloads.ownership import controllers_of, matches
 from arranger.embedded.workloads.plan import (
     Plan,
     Restarts,
@@ -70,8 +70,6 @@ WORKLOAD_KINDS: Final = (
     *("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job"),
     "CronJob",
 )
-#: What code meets that reads a workload of a wrong shape.
-_MALFORMED: Final = (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError)
 #: Seconds from a change until it is looked at. Pods that end as soon as they start are so replaced
 #: at later and later times, and not for ever at the same.
 _REACTION_SECONDS: Final = 0.1
@@ -127,7 +125,7 @@ class HollowControllers:
                 for uid in due:
                     try:
                         self._reconcile(uid)
-                    except _MALFORMED as error:
+                    except MALFORMED as error:
                         self._tell_malformed(uid, error)
         finally:
             silence()
@@ -145,9 +143,9 @@ class HollowControllers:
         if change.resource == "/nodes":
             for workload in self._cluster.store.items(_DAEMON_SETS):
                 self._enqueue(workload["metadata"]["uid"])
-        owners = [o for o in meta.get("ownerReferences") or () if o.get("controller")]
+        owners = controllers_of(change.after)
         for owner in owners:
-            with suppress(*_MALFORMED):  # which is told when it is looked at
+            with suppress(*MALFORMED):  # which is told when it is looked at
                 self._count(owner["uid"], change)
             self._enqueue(owner["uid"])
         if not owners and change.resource in _ADOPTERS and change.type != "DELETED":
@@ -209,9 +207,7 @@ class HollowControllers:
         return [
             obj
             for _, obj in self._cluster.store.owned_by(uid)
-            if any(
-                o["uid"] == uid and o.get("controller") for o in obj["metadata"]["ownerReferences"]
-            )
+            if any(owner["uid"] == uid for owner in controllers_of(obj))
         ]
 
     def _surroundings(self, resource: str, workload: Object) -> Surroundings:
@@ -241,8 +237,7 @@ class HollowControllers:
             obj
             for kind in kinds
             for obj in self._cluster.store.items(kind)
-            if _namespace(obj) == _namespace(workload)
-            and not any(o.get("controller") for o in obj["metadata"].get("ownerReferences") or ())
+            if _namespace(obj) == _namespace(workload) and not controllers_of(obj)
         ]
 
     def _execute(self, uid: str, resource: str, workload: Object, plan: Plan) -> None:

@@ -17,6 +17,7 @@ from arranger.embedded.workloads.plan import (
     REVISION_HASH,
     Plan,
     Surroundings,
+    created_at,
     has_ended,
     is_active,
     is_available,
@@ -24,6 +25,7 @@ from arranger.embedded.workloads.plan import (
     is_ready,
     next_available_in,
     pod_of,
+    revision_of,
     share,
     template_hash,
 )
@@ -78,7 +80,7 @@ def _status(
     now: datetime,
 ) -> Object:
     digest = template_hash(daemon_set)
-    oldest = [min(there, key=_created) for there in wanted.values() if there]
+    oldest = [min(there, key=created_at) for there in wanted.values() if there]
     available = sum(is_available(pod, daemon_set, now) for pod in oldest)
     elsewhere = {_target(p) for p in pods if is_active(p)} - wanted.keys()
     return {
@@ -87,7 +89,7 @@ def _status(
         "numberReady": sum(map(is_ready, oldest)),
         "numberAvailable": available,
         "numberUnavailable": len(wanted) - available,
-        "updatedNumberScheduled": sum(_hash(pod) == digest for pod in oldest),
+        "updatedNumberScheduled": sum(revision_of(pod) == digest for pod in oldest),
         "numberMisscheduled": len(elsewhere),
     }
 
@@ -112,8 +114,8 @@ def _roll(daemon_set: Object, wanted: Mapping[str, Sequence[Object]], now: datet
     digest, candidates, room = template_hash(daemon_set), [], surge or few
     for name, there in wanted.items():
         active = [pod for pod in there if is_active(pod)]
-        new = next((pod for pod in active if _hash(pod) == digest), None)
-        old = next((pod for pod in active if _hash(pod) != digest), None)
+        new = next((pod for pod in active if revision_of(pod) == digest), None)
+        old = next((pod for pod in active if revision_of(pod) != digest), None)
         serves = new is not None and is_available(new, daemon_set, now)
         if old is None:
             room -= not surge and not serves
@@ -133,14 +135,6 @@ def _roll(daemon_set: Object, wanted: Mapping[str, Sequence[Object]], now: datet
         else:
             plan.delete.append(old)
     return plan
-
-
-def _created(pod: Object) -> str:
-    return str(pod["metadata"]["creationTimestamp"])
-
-
-def _hash(pod: Object) -> str:
-    return str((pod["metadata"].get("labels") or {}).get(REVISION_HASH, ""))
 
 
 def _names(nodes: Sequence[Object]) -> Iterator[str]:

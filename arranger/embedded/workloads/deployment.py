@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,7 +15,9 @@ from arranger.embedded.workloads.plan import (
     Surroundings,
     condition,
     controller_reference,
+    created_at,
     has_ended,
+    seconds_left,
     share,
     template_hash,
 )
@@ -25,7 +26,7 @@ TEMPLATE_HASH: Final = "pod-template-hash"
 _REVISION: Final = "deployment.kubernetes.io/revision"
 _DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 _MAX: Final = "deployment.kubernetes.io/max-replicas"
-_COUNTS: Final = (*("replicas", "readyReplicas", "availableReplicas", "terminatingReplicas"),)
+_COUNTS: Final = ("replicas", "readyReplicas", "availableReplicas", "terminatingReplicas")
 _HISTORY_LIMIT: Final = 10
 _DEADLINE_SECONDS: Final = 600
 _AVAILABLE: Final = "NewReplicaSetAvailable"
@@ -136,8 +137,7 @@ class _Step:
 
     def _keep_revision(self, current: Object) -> None:
         """One that comes back to its old template has the highest revision again."""
-        newest = max((_revision(each) for each in self.old), default=0)
-        number = str(max(_revision(current), newest + 1))
+        number = str(max(_revision(current), self._next_revision()))
         if _notes(current).get(_REVISION) != number:
             self.change.append((current, {"metadata": {"annotations": {_REVISION: number}}}))
         self._tell_revision(number)
@@ -275,13 +275,12 @@ class _Step:
         enough = counts["availableReplicas"] >= self.wanted - self.limits[1]
         reason = f"MinimumReplicas{'Available' if enough else 'Unavailable'}"
         _replace(found, condition("Available", str(enough), reason, now))
-        again: float | None = None
         told = self.progress or self._progress(counts, status, found.get("Progressing"))
         if told is not None:
             new = condition("Progressing", *told, now)
             _replace(found, {**new, "lastUpdateTime": second_time(now)}, renew=told[0] == "True")
-        progressing = found.get("Progressing")
-        if progressing and progressing["reason"] not in (_AVAILABLE, "DeploymentPaused"):
+        progressing, again = found.get("Progressing"), None
+        if progressing and progressing["reason"] != "DeploymentPaused":
             again = self._deadline_in(progressing)
         return list(found.values()), again
 
@@ -313,8 +312,7 @@ class _Step:
             return None
         seconds = self.spec.get("progressDeadlineSeconds", _DEADLINE_SECONDS)
         stamp = progressing.get("lastUpdateTime") or progressing["lastTransitionTime"]
-        over = datetime.fromisoformat(stamp) + timedelta(seconds=seconds)
-        return (over - self.around.now).total_seconds()
+        return seconds_left(seconds, stamp, self.around.now)
 
 
 def _replace(found: dict[str, Any], new: Object, *, renew: bool = False) -> None:
@@ -386,4 +384,4 @@ def _revision(replica_set: Object) -> int:
 
 
 def _created(replica_set: Object) -> tuple[str, int]:
-    return str(replica_set["metadata"]["creationTimestamp"]), _revision(replica_set)
+    return created_at(replica_set), _revision(replica_set)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from arranger.api.timestamps import second_time
@@ -21,11 +21,11 @@ from arranger.embedded.workloads.plan import (
     Surroundings,
     back_off,
     condition,
-    has_ended,
     is_active,
-    is_deleted,
     is_ready,
+    is_terminating,
     pod_of,
+    seconds_left,
     soonest,
 )
 from arranger.embedded.workloads.replicas import least_worth
@@ -58,7 +58,7 @@ def _cleaned_up(job: Object, now: datetime) -> Plan:
     ended = [c["lastTransitionTime"] for c in job["status"]["conditions"] if c["type"] in _ENDS]
     if seconds is None or not ended:
         return Plan()
-    left = (datetime.fromisoformat(ended[0]) + timedelta(seconds=seconds) - now).total_seconds()
+    left = seconds_left(seconds, ended[0], now)
     return Plan(again_in=left) if left > 0 else Plan(delete=[job])
 
 
@@ -75,7 +75,7 @@ class _Look:
         self.spec: Object = self.job["spec"]
         self.before: Object = self.job.get("status") or {}
         self.active = [pod for pod in self.pods if is_active(pod)]
-        self.leaving = [p for p in self.pods if is_deleted(p) and not has_ended(p)]
+        self.leaving = [pod for pod in self.pods if is_terminating(pod)]
         self.completions = self.spec.get("completions")
         if self.completions is None and "parallelism" not in self.spec:
             self.completions = 1
@@ -213,8 +213,7 @@ class _Look:
         if seconds is None or self.spec.get("suspend"):
             return None
         started = self.before.get("startTime")
-        since = datetime.fromisoformat(started) if started else self.now
-        return (since + timedelta(seconds=seconds) - self.now).total_seconds()
+        return seconds_left(seconds, started, self.now) if started else float(seconds)
 
     def _status(self, *new: tuple[str, str], **more: Any) -> Object:
         status = {

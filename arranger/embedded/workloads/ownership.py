@@ -33,6 +33,11 @@ def claimed(
     return kept, changes
 
 
+def controllers_of(obj: Object) -> list[Object]:
+    """The references to what controls an object, which is one at most where all is well."""
+    return [o for o in obj["metadata"].get("ownerReferences") or () if o.get("controller")]
+
+
 def matches(workload: Object, obj: Object) -> bool:
     """Whether its selector matches the labels of an object; without a good one nothing does."""
     labels: Mapping[str, str] = obj["metadata"].get("labels") or {}

@@ -110,6 +110,21 @@ def is_deleted(obj: Object) -> bool:
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
+def is_terminating(pod: Object) -> bool:
+    """Whether it is on its way out and has not ended."""
+    return is_deleted(pod) and not has_ended(pod)
+
+
+def created_at(obj: Object) -> str:
+    """When it was created; such texts sort as times do."""
+    return str(obj["metadata"]["creationTimestamp"])
+
+
+def revision_of(pod: Object) -> str:
+    """The revision of a StatefulSet or DaemonSet that it was made from; empty if it says none."""
+    return str((pod["metadata"].get("labels") or {}).get(REVISION_HASH, ""))
+
+
 def is_ready(pod: Object) -> bool:
     """Whether it has the condition Ready."""
     return any(c["type"] == "Ready" and c["status"] == "True" for c in _conditions(pod))
@@ -121,8 +136,7 @@ def available_in(pod: Object, workload: Object, now: datetime) -> float | None:
     for each in _conditions(pod):
         if each["type"] == "Ready" and each["status"] == "True":
             since = each.get("lastTransitionTime") if least else None
-            passed = (now - datetime.fromisoformat(since)).total_seconds() if since else 0.0
-            return max(0.0, float(least) - passed)
+            return max(0.0, seconds_left(least, since, now) if since else float(least))
     return None
 
 
@@ -138,6 +152,11 @@ def next_available_in(pods: Sequence[Object], workload: Object, now: datetime) -
 
 def _conditions(pod: Object) -> Sequence[Object]:
     return pod["status"].get("conditions") or ()
+
+
+def seconds_left(seconds: float, since: str, now: datetime) -> float:
+    """How many of the seconds from a time stamp on are still to come; below 0 if none are."""
+    return seconds - (now - datetime.fromisoformat(since)).total_seconds()
 
 
 def share(limit: object, whole: int, *, round_up: bool) -> int:

@@ -11,11 +11,13 @@ from arranger.embedded.workloads.ownership import claimed
 from arranger.embedded.workloads.plan import (
     Plan,
     Surroundings,
+    created_at,
     has_ended,
     is_active,
     is_available,
     is_deleted,
     is_ready,
+    is_terminating,
     next_available_in,
     pod_of,
 )
@@ -32,7 +34,7 @@ def reconcile_replicas(workload: Object, owned: Sequence[Object], around: Surrou
     pods, changes = claimed(workload, [o for o in owned if o["kind"] == "Pod"], orphans)
     active = [pod for pod in pods if is_active(pod)]
     surplus = len(active) - workload["spec"].get("replicas", 1)
-    ended = sorted((pod for pod in pods if has_ended(pod) and not is_deleted(pod)), key=_created)
+    ended = sorted((pod for pod in pods if has_ended(pod) and not is_deleted(pod)), key=created_at)
     labels = (workload["spec"]["template"].get("metadata") or {}).get("labels") or {}
     status = {
         "replicas": len(active),
@@ -43,8 +45,7 @@ def reconcile_replicas(workload: Object, owned: Sequence[Object], around: Surrou
         "availableReplicas": sum(is_available(pod, workload, around.now) for pod in active),
     }
     if workload["kind"] == "ReplicaSet":
-        leaving = [pod for pod in pods if is_deleted(pod) and not has_ended(pod)]
-        status["terminatingReplicas"] = len(leaving)
+        status["terminatingReplicas"] = sum(map(is_terminating, pods))
     return Plan(
         create=[pod_of(workload) for _ in range(-surplus)],
         delete=[*least_worth(active, surplus), *ended[:-_ENDED_KEPT]],
@@ -59,12 +60,8 @@ def least_worth(pods: Sequence[Object], count: int) -> Sequence[Object]:
     if count <= 0:
         return ()
     # A stable sort: of equal ones the newest goes.
-    newest = sorted(pods, key=_created, reverse=True)
+    newest = sorted(pods, key=created_at, reverse=True)
     return sorted(newest, key=_worth_among(pods))[:count]
-
-
-def _created(pod: Object) -> str:
-    return str(pod["metadata"]["creationTimestamp"])
 
 
 def _worth_among(pods: Sequence[Object]) -> Callable[[Object], tuple[Any, ...]]:

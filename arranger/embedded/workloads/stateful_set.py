@@ -21,6 +21,7 @@ from arranger.embedded.workloads.plan import (
     is_ready,
     next_available_in,
     pod_of,
+    revision_of,
     share,
     template_hash,
 )
@@ -133,7 +134,7 @@ class _Step:
                 return
             if pod is None:
                 unavailable += 1
-            elif _revision(pod) != self.update and not is_deleted(pod):
+            elif revision_of(pod) != self.update and not is_deleted(pod):
                 self.delete.append(pod)
                 unavailable += 1
             elif not self._is_healthy(pod):
@@ -196,8 +197,8 @@ class _Step:
             "replicas": len(pods),
             "readyReplicas": sum(map(is_ready, pods)),
             "availableReplicas": sum(is_available(pod, self.owner, self.now) for pod in pods),
-            "currentReplicas": sum(_revision(pod) == self.current for pod in live),
-            "updatedReplicas": sum(_revision(pod) == self.update for pod in live),
+            "currentReplicas": sum(revision_of(pod) == self.current for pod in live),
+            "updatedReplicas": sum(revision_of(pod) == self.update for pod in live),
         }
         done = {counts["updatedReplicas"], counts["readyReplicas"]} == {counts["replicas"]}
         if self.rolls and done and not self.create:
@@ -211,10 +212,6 @@ def _ordinal(pod: Object, prefix: str) -> int | None:
     name = pod["metadata"]["name"]
     number = name.removeprefix(prefix)
     return int(number) if name.startswith(prefix) and number.isdecimal() else None
-
-
-def _revision(pod: Object) -> str:
-    return str((pod["metadata"].get("labels") or {}).get(REVISION_HASH, ""))
 
 
 def _pod(stateful_set: Object, name: str, ordinal: int, revision: str) -> Object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -43,13 +43,15 @@ class ImageLocality(SpecOnlyPlugin):
         images += [v.image.reference for v in spec.volumes if v.image is not None]
         table = nodes.table
         present = np.zeros(table.size, dtype=np.int64)
-        counts = Counter(map(normalized_image_name, images))
-        held = [
-            (holders, n) for image, n in counts.items() if (holders := table.images.holders(image))
-        ]
+        # Name of an image that some node has → how often the pod names it.
+        held: dict[str, int] = {}
+        for name in map(normalized_image_name, images):
+            if table.images.holders(name):
+                held[name] = held.get(name, 0) + 1
         if not held:
             return np.zeros(nodes.length, dtype=np.int64)
-        for holders, times in held[:MAX_IMAGES]:
+        for name, times in islice(held.items(), MAX_IMAGES):
+            holders = table.images.holders(name)
             spread = len(holders) / table.count
             sizes = np.fromiter(holders.values(), dtype=np.float64, count=len(holders))
             sizes = np.clip(sizes * spread, 0, _MAX_SIZE)

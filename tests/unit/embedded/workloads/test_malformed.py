@@ -26,6 +26,7 @@ WRONG: list[dict[str, Any]] = [
     {"updateStrategy": {"rollingUpdate": {"maxUnavailable": "x", "maxSurge": "x"}}},
     {"ordinals": {"start": -1}, "volumeClaimTemplates": [{}]},
     {"minReadySeconds": -1, "activeDeadlineSeconds": -1, "ttlSecondsAfterFinished": -1},
+    {"activeDeadlineSeconds": 10**13, "progressDeadlineSeconds": 10**13},
     {"completionMode": "Indexed", "completions": None},
     {"completionMode": "Odd", "backoffLimitPerIndex": -1, "maxFailedIndexes": -1},
     {"podFailurePolicy": {"rules": [{}]}, "successPolicy": {"rules": [{}]}},

@@ -19,7 +19,7 @@ def test_every_record_is_of_a_scenario() -> None:
     assert list(RECORDED) == list(SCENARIOS)
 
 
-RANDOM = random_scenarios.recorded()
+RANDOM = recorded(random_scenarios.RECORDED)
 
 
 @pytest.mark.parametrize("seed", sorted(set(map(int, RANDOM)) - set(random_scenarios.OTHERWISE)))
