@@ -49,5 +49,5 @@ def run_time_limit(pod: Pod) -> float | None:
     """
     deadline, annotated = pod.spec.active_deadline_seconds, annotated_run_time(pod)
     if deadline is None or annotated is None:
-        return annotated if deadline is None else float(deadline)
-    return min(float(deadline), annotated)
+        return annotated if deadline is None else deadline
+    return min(deadline, annotated)
