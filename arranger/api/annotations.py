@@ -75,6 +75,9 @@ TOPOLOGY: Final = "arranger.io/topology"
 #: On a pod: ``false`` keeps it from being in a gang because of what owns it; on the owner, all of
 #: its pods.
 GANG_BY_OWNER: Final = "arranger.io/gang-by-owner"
+#: On a pod: how long it may run once it has started, such as ``90s`` or ``1h30m``, as
+#: ``activeDeadlineSeconds``; the smaller of the two counts.
+MAX_RUN_TIME: Final = "arranger.io/max-run-time"
 #: On a pod: placement policies by which its node is chosen, separated by commas.
 PLACEMENT: Final = "arranger.io/placement"
 #: On a pod (annotation or label): ``leader`` or ``worker``, for the policies that tell them apart.
