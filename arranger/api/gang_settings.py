@@ -168,7 +168,7 @@ def pod_group_settings(group: AnyPodGroup, problems: list[str]) -> GangSettings:
     spec = group.spec
     wait = _whole("scheduleTimeoutSeconds", spec.schedule_timeout_seconds, problems)
     # In the upstream Go types these fields have "omitempty": an absent field means zero.
-    least = int(isinstance(group, CommunityPodGroup))
+    least = 1 if isinstance(group, CommunityPodGroup) else 0
     minimum = _whole("minMember", spec.min_member, problems, least=least)
     try:
         for name, amount in parse_resource_list(spec.min_resources).items():
