@@ -18,7 +18,7 @@ from typing import Any, Final
 from arranger.api.effects import Bind, Effect
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.phases import TRANSITIONS, InvalidTransitionError, Phase
-from arranger.engine.pod.refused_nominations import RefusedNominations
+from arranger.engine.refused_nominations import RefusedNominations
 from arranger.framework.interface import QueueSortInput
 from arranger.framework.preemption import Limit
 from arranger.framework.runtime.profile import Profile

@@ -19,7 +19,7 @@ from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
 from arranger.engine.pod.attempt_limits import looks_at_pods, most_work
-from arranger.engine.pod.extender_result import ExtenderResult
+from arranger.engine.pod.extender_result import ExtenderResult, rows_to_clear
 from arranger.engine.pod.node_reservation import NodeReservations
 from arranger.engine.pod.reserve_and_permit import run_reserve_and_permit, run_unreserve_plugins
 from arranger.engine.pod.schedule_result import (
@@ -203,8 +203,9 @@ class SchedulingCycle:
                 extender_result = self._extender_results.get(member.equivalence_key)
             row = self._select_node(member, evaluation, masks, extender_result)
             if row < 0:
-                node, now = self._nominator.node_of(member.uid), self._clock.now
-                member.refused_nominations.note(self.cluster.table, node, extender_result, now)
+                if extender_result is not None:
+                    nominated = self._nominator.node_of(member.uid)
+                    extender_result.note_refusal(member, nominated, self._clock.now)
                 return Infeasible(evaluation, self._diagnose(evaluation, masks, extender_result))
         except UnfinishedError:
             raise
@@ -302,7 +303,7 @@ class SchedulingCycle:
         domain = self._domains.row_mask(member)
         masks += [] if domain is None else [domain]
         if self._is_dry_run:
-            closed = member.refused_nominations.mask(self.cluster.table, self._clock.now)
+            closed = rows_to_clear(self.cluster.table, member, self._clock.now)
             masks += [] if closed is None else [closed]
         reservation = self._reservations.current
         if reservation is not None and reservation.excludes(member, self._clock.now):
@@ -331,7 +332,7 @@ class SchedulingCycle:
 
     def _run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> Unschedulable:
         diagnosis = infeasible.diagnosis
-        closed = member.refused_nominations.mask(self.cluster.table, self._clock.now)
+        closed = rows_to_clear(self.cluster.table, member, self._clock.now)
         if closed is not None:
             diagnosis.restrict_to(closed.rows)
         about_others = infeasible.filters_about_others(member.profile)

@@ -8,7 +8,7 @@ import pytest
 
 from arranger.api.effects import Bind, DeletePod, Effect, ExtenderDecision, QueryExtenders
 from arranger.api.extenders import Extender
-from arranger.engine.pod.refused_nominations import FIRST_WAIT, MAX_WAIT
+from arranger.engine.refused_nominations import FIRST_WAIT, MAX_WAIT
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness
