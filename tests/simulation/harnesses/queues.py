@@ -213,6 +213,8 @@ class QueueHarness(PreemptionHarness):
         told: set[str] = set()
         for write in self.faults.applied(EVENTS):
             event = write.request.json
+            if event.get("reason") == "MaximumExecutionTimeExceeded":
+                told.add(event["regarding"]["uid"])
             if event.get("reason") != "Preempted":
                 continue
             victim, by = pods[event["regarding"]["uid"]], pods[event["related"]["uid"]]
