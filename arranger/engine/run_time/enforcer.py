@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from arranger.api.effects import Ambiguous, Applied, DeletePod, Effect, Eviction, Outcome
 from arranger.cluster.pod_info import PodInfo
@@ -17,13 +17,22 @@ from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.deadlines import DeadlineSet
 from arranger.engine.pending_effects import PendingEffects
-from arranger.engine.pod.preemption_executor import EvictionListener
 from arranger.engine.run_time.limits import RunTimeLimit, RunTimeLimits
 
 #: Seconds until a pod is ended again that could not be ended.
 RETRY_AFTER: Final = 10.0
 #: Pods whose end is worked out anew in one step, when queues have changed.
 _PODS_IN_A_STEP: Final = 2000
+
+
+class EndListener(Protocol):
+    """Follows whom we end."""
+
+    def on_evicted(self, victim: PodInfo) -> None:
+        """A pod has to leave."""
+
+    def on_eviction_failed(self, uid: str) -> None:
+        """A pod could not be made to leave."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +50,7 @@ class RunTimeEnforcer:
     _limits: RunTimeLimits
     _effects: PendingEffects
     _leaving: set[str]
-    _gangs: EvictionListener
+    _gangs: EndListener
     #: Pods by uid, with the time at which they are looked at, in seconds since 1970.
     _ends: DeadlineSet = field(default_factory=DeadlineSet, init=False)
     #: Pods that we are ending.
