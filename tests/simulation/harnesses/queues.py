@@ -264,7 +264,7 @@ def _number(pod: Object) -> int:
 
 def _is_victim(pod: Object) -> bool:
     return any(
-        (c["type"], c["status"], c.get("reason"))
-        == ("DisruptionTarget", "True", "PreemptionByScheduler")
+        (c["type"], c["status"]) == ("DisruptionTarget", "True")
+        and c.get("reason") in ("PreemptionByScheduler", "MaximumExecutionTimeExceeded")
         for c in pod["status"].get("conditions", [])
     )
