@@ -55,11 +55,6 @@ class UnstructuredObject(Struct):
         return {name: part for name, part in parts.items() if part is not None}
 
 
-def metadata_of(obj: UnstructuredObject) -> UnstructuredObject:
-    """An object without what it says."""
-    return UnstructuredObject(obj.metadata, obj.api_version, obj.kind)
-
-
 def copy_of(part: Object) -> Object:
     """A copy of a part of an object that shares nothing with it.
 
