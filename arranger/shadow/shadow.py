@@ -18,7 +18,7 @@ from arranger.engine.engine import Engine
 from arranger.shadow.branch import MAX_SECONDS, Branch
 from arranger.shadow.event_feed import EventFeed, build_engine
 from arranger.shadow.forecast import Driver
-from arranger.shadow.objects import ClusterObjects
+from arranger.shadow.objects import ClusterObjects, owner_kinds
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -119,7 +119,7 @@ class Shadow:
             ObjectError: a field has the wrong type.
             ConfigError: the configured plugins cannot be used.
         """
-        objects = ClusterObjects.from_manifests(manifests, config.workload_kinds())
+        objects = ClusterObjects.from_manifests(manifests, owner_kinds(config))
         return cls.of(objects, config, calendar=calendar)
 
     @property
