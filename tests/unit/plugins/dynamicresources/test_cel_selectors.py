@@ -112,7 +112,7 @@ UNREADABLE: dict[str, tuple[str, str]] = {
     "an optional is no number": (f'{ATTRIBUTES}[?"model"] == 1', "no matching overload"),
     "a number is no truth": ("1 && true", "no matching overload"),
     "no truth at all": ("device.driver.size()", "must evaluate to bool or any, not int"),
-    "addresses": ('isIP("1.2.3.4")', "undeclared reference to 'isIP'"),
+    "addresses": ('isMAC("1.2.3.4")', "undeclared reference to 'isMAC'"),
 }
 
 
