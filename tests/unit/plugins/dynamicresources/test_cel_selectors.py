@@ -90,7 +90,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "a list": (f'{ATTRIBUTES}.modes == "a"', "attribute modes: unsupported attribute value"),
     "a value that is not there": (f"{ATTRIBUTES}.?color.value() == 1", "optional.none()"),
     "no truth": (f"{ATTRIBUTES}.index", "could not be converted to bool"),
-    "no quantity": (f'{CAPACITY} == quantity("much")', "'much' quantities must match"),
+    "no quantity": (f'{CAPACITY} == quantity("much")', "quantities must match"),
     "two errors": (f"{ATTRIBUTES}.color == 1 || {ATTRIBUTES}.size == 1", "no such key: color"),
 }
 
