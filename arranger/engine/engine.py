@@ -72,12 +72,14 @@ from arranger.engine.run_time.enforcer import RunTimeEnforcer
 from arranger.engine.run_time.limits import RunTimeLimits
 from arranger.engine.satisfiability import Satisfiability
 from arranger.engine.schedule_one import EntityScheduler
+from arranger.engine.usage_keeper import UsageKeeper
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.profile import Profile
 from arranger.gangs.registry import GangRegistry
 from arranger.gangs.workloads.index import WorkloadIndex
 from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.quota.admission import Admission
+from arranger.quota.decayed_usage import decayed_usage
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.min_resources_admission import MinResourcesAdmission
 from arranger.quota.pod_owners import PodOwners
@@ -94,10 +96,9 @@ class Engine:
         barrier: keeps what an object makes our code raise from all others.
         handlers: takes in the events of the watches.
         owner_handlers, workload_handlers: take in those of owners of pods, and of gangs.
-        cluster: nodes and placed pods.
-        queue: what is not placed.
-        registry: the gangs.
-        ledger: what queues use.
+        cluster, queue: nodes and placed pods, and what is not placed.
+        registry, ledger: the gangs, and what queues use.
+        usage: keeps what they have used.
         policy: who may be evicted for whom.
     """
 
@@ -164,8 +165,10 @@ class Engine:
         )
         min_resources = MinResourcesAdmission(cluster, ledger, policy, registry)
         quota = QuotaGate(context, admission, min_resources)
+        usage = decayed_usage(ledger, quotas.usage_half_life, quotas.usage_period)
+        self.usage = UsageKeeper(context, effects, usage)
         gate = GangGate(holds, gang_objects)
-        backoffs, order = queue_config or SchedulingQueueConfig(), FairShareOrder(ledger)
+        backoffs, order = queue_config or SchedulingQueueConfig(), FairShareOrder(ledger, usage)
         queue = self.queue = SchedulingQueue(backoffs, gate, order, JobShares(cluster), nominator)
         # Pods.
         domains = MemberDomains(cluster, registry)
@@ -236,7 +239,8 @@ class Engine:
             context, frozenset(schedulers), limits, effects, leaving, gangs
         )
         #: What waits for a time or an event, in the order in which it is looked at.
-        self._timed_parts = queue, self._quota_timers, scheduler, binding_cycle, waiting, run_times
+        parts = queue, self._quota_timers, scheduler, binding_cycle, waiting
+        self._timed_parts = *parts, run_times, self.usage
         # What the watches deliver.
         initial = InitialObjects()
         priorities = EffectivePriorities(context, nominator, registry, ledger)
@@ -380,9 +384,7 @@ class Engine:
     def summary(self) -> dict[str, int]:
         """How much of everything the core holds."""
         parts = len(self.registry.gangs), len(self.ledger.queues), len(self._nominator)
-        return summarize(self._context, *parts) | {
-            part.value: count for part, count in self.queue.count().items()
-        }
+        return summarize(self._context, *parts, self.queue.count())
 
     def check_consistent(self) -> None:
         """Check every invariant of the core.
@@ -396,5 +398,5 @@ class Engine:
         for part in (*parts, self._workload_index):
             part.check_consistent()
         senders = self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects
-        self._effects.check_consistent((*senders, self._run_times))
+        self._effects.check_consistent((*senders, self._run_times, self.usage))
         check_pods(self._context, self.queue, self._nominator, self._gangs.is_held)
