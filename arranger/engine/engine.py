@@ -8,7 +8,7 @@ of them with :meth:`Engine.on_outcome`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from functools import partial
 
 from arranger.api.effects import Effect, Outcome, ReleaseClaim, ReserveClaim
@@ -94,11 +94,9 @@ class Engine:
 
     Attributes:
         barrier: keeps what an object makes our code raise from all others.
-        handlers: takes in the events of the watches.
-        owner_handlers, workload_handlers: take in those of owners of pods, and of gangs.
+        handlers, owner_handlers, workload_handlers: take in events, those of owners and of gangs.
         cluster, queue: nodes and placed pods, and what is not placed.
-        registry, ledger: the gangs, and what queues use.
-        usage: keeps what they have used.
+        registry, ledger, usage: the gangs, what queues use, and what they have used.
         policy: who may be evicted for whom.
     """
 
@@ -121,10 +119,10 @@ class Engine:
         """Build the parts, each from those above it.
 
         ``workload_kinds``: kinds whose pods are gangs by their owner. ``to_unix_time`` turns the
-        engine's clock into seconds since 1970. ``perf_counter``: see
-        :class:`~arranger.engine.schedule_one.EntityScheduler`. ``parallel_extender_calls``: see
-        :class:`~arranger.engine.extenders.coordinator.ExtenderCoordinator`. ``quarantine`` and
-        ``left_out``: see :class:`~arranger.engine.faults.barrier.Barrier`.
+        engine's clock into seconds since 1970. The others: see
+        :class:`~arranger.engine.schedule_one.EntityScheduler`,
+        :class:`~arranger.engine.extenders.coordinator.ExtenderCoordinator` and
+        :class:`~arranger.engine.faults.barrier.Barrier`.
         """
         gang_config, quotas = gang_policy or GangPolicy(), quota_config or QuotaConfig()
         self._perf_counter = perf_counter or (lambda: 0.0)
@@ -234,13 +232,11 @@ class Engine:
             ledger.queue_name,
             perf_counter,
         )
-        leaving, limits = nominator.terminating_victims, RunTimeLimits(ledger)
-        run_times = self._run_times = RunTimeEnforcer(
-            context, frozenset(schedulers), limits, effects, leaving, gangs
-        )
+        to_end = RunTimeLimits(ledger), effects, nominator.terminating_victims, gangs
+        run_times = self._run_times = RunTimeEnforcer(context, frozenset(schedulers), *to_end)
         #: What waits for a time or an event, in the order in which it is looked at.
-        parts = queue, self._quota_timers, scheduler, binding_cycle, waiting
-        self._timed_parts = *parts, run_times, self.usage
+        parts = queue, self._quota_timers, scheduler, binding_cycle, waiting, run_times
+        self._timed_parts = *parts, self.usage
         # What the watches deliver.
         initial = InitialObjects()
         priorities = EffectivePriorities(context, nominator, registry, ledger)
@@ -327,6 +323,7 @@ class Engine:
                 break
         barrier.run(now, partial(self._gang_scheduler.bind_ready, now))
         barrier.run(now, partial(self._extender_calls.start_waiting, now))
+        barrier.run(now, partial(self.usage.look, now))
         self._context.outbox.extend(self.cluster.devices.claim_tracker.take_effects())
         return self._context.take_outbox()
 
@@ -383,8 +380,9 @@ class Engine:
 
     def summary(self) -> dict[str, int]:
         """How much of everything the core holds."""
-        parts = len(self.registry.gangs), len(self.ledger.queues), len(self._nominator)
-        return summarize(self._context, *parts, self.queue.count())
+        named: dict[str, Sized] = {"gangs": self.registry.gangs, "queues": self.ledger.queues}
+        named["nominations"] = self._nominator
+        return summarize(self._context, named, self.queue.count())
 
     def check_consistent(self) -> None:
         """Check every invariant of the core.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from arranger.api import event_reasons
 from arranger.api.effects import (
     Ambiguous,
     Effect,
@@ -19,7 +20,6 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
-from arranger.api.event_reasons import INVALID_USAGE
 from arranger.api.parsing.errors import ParseError
 from arranger.api.usage_record import USAGE_KEY, UsageRecord, format_usage, parse_usage
 from arranger.engine.context import EngineContext
@@ -44,8 +44,8 @@ class UsageKeeper:
     _record: ObjectKey | None = field(default=None, init=False)
     _next_write: float | None = field(default=None, init=False)
     _in_flight: bool = field(default=False, init=False)
-    #: Whether anything has been done since the last look.
-    _ran: bool = field(default=False, init=False)
+    #: Whether something may have changed since the last look.
+    _looks_later: bool = field(default=False, init=False)
 
     def restore(self, record: ObjectKey, data: str, now: float) -> None:
         """The ConfigMap is there, with this text or "": go on from it, and write to it.
@@ -61,35 +61,47 @@ class UsageKeeper:
         except ParseError as error:
             about = ObjectReference("v1", "ConfigMap", record.namespace, record.name, record.uid)
             note = f"What queues have used is forgotten: {USAGE_KEY}: {error}"
-            event = PublishEvent(about, INVALID_USAGE, "Reading", note, "Warning")
+            event = PublishEvent(about, event_reasons.INVALID_USAGE, "Reading", note, "Warning")
             self._context.outbox.append(event)
             return
         if known is not None:
-            self._usage.restore(known.sums, self._context.unix_now - known.at)
+            age = self._context.unix_now - known.at
+            self._usage.restore(known.scaled_to(self._usage.half_life), age)
+
+    def look(self, now: float) -> None:
+        """A run ends: look at what is used now, unless that was a moment ago."""
+        if self._usage is not None:
+            self._looks_later = not self._usage.advance(now)
 
     def advance(self, now: float) -> None:
-        """Look at what is used, and write what is due."""
+        """Write what is due."""
         usage = self._usage
         if usage is None:
             return
-        self._ran = not usage.advance(now)
         if self._next_write is None:
             self._next_write = now + WRITE_INTERVAL
+            self.look(now)  # at what ran before us
         if self._record is None or self._in_flight or now < self._next_write:
             return
         self._next_write = now + WRITE_INTERVAL
-        text = format_usage(UsageRecord(self._context.unix_now, usage.sums))
+        self.look(now)
+        text = format_usage(UsageRecord(self._context.unix_now, usage.half_life, usage.sums))
         key = self._record
         change = {"metadata": {"uid": key.uid}, "data": {USAGE_KEY: text}}
         path = f"/api/v1/namespaces/{key.namespace}/configmaps/{key.name}"
         self._in_flight = True
         self._effects.send(PatchObject(path, change), self, key)
 
+    def means(self) -> dict[str, dict[str, float]]:
+        """Queue → what it has used on average; nothing where that does not count."""
+        usage = self._usage
+        return {} if usage is None else {queue: usage.mean(queue) for queue in usage.sums}
+
     def next_timer(self) -> float | None:
         """When there is something to do."""
         if self._usage is None:
             return None
-        times = [self._usage.next_look()] if self._ran else []
+        times = [self._usage.next_look()] if self._looks_later else []
         if self._record is not None and self._next_write is not None and not self._in_flight:
             times.append(self._next_write)
         return min(times, default=None)
