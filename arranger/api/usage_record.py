@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from heapq import nlargest
 from operator import itemgetter
 from typing import Final, TypeGuard
@@ -25,6 +25,7 @@ _MAX_ELEMENTS: Final = 2 * MAX_QUEUES * (MAX_AMOUNTS + 2)
 _LARGEST: Final = 1e30
 _MAX_TEXT: Final = 900_000
 _MAX_LENGTH: Final = 2**20
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class UsageRecord:
 def format_usage(record: UsageRecord) -> str:
     """The text of a record, of a bounded length: of too many queues those that used the least are
     left out."""
-    at = datetime.fromtimestamp(record.at, UTC).isoformat(timespec="milliseconds")
+    at = (_EPOCH + timedelta(seconds=record.at)).isoformat(timespec="milliseconds")
     most = {queue: max(amounts.values(), default=0) for queue, amounts in record.sums.items()}
     queues = nlargest(MAX_QUEUES, most, key=lambda queue: most[queue])
     amounts = {
