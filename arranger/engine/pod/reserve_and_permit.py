@@ -1,17 +1,38 @@
-"""Runs Reserve, Permit and Unreserve for a pod that has a node."""
+"""Runs Reserve, Permit and Unreserve for a pod that has a node, and what undoes them later."""
 
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from arranger.api.tracing import Tracer
 from arranger.engine.entity import QueuedPod
-from arranger.engine.pod.schedule_result import PermitWait
+from arranger.engine.pod.schedule_result import Infeasible, PermitWait
 from arranger.framework.interface import Wait
 from arranger.framework.runtime.plugin_errors import plugin_errors
-from arranger.framework.status import Status
+from arranger.framework.status import CycleState, Status
 
 log = logging.getLogger(__name__)
+
+#: Plugins that reserve nothing but claims and volumes.
+_RESERVE_NOTHING_ELSE: Final = frozenset({"DynamicResources", "VolumeBinding"})
+
+
+def reserves_more(member: QueuedPod) -> bool:
+    """Whether plugins may reserve something for a pod beside its node, or wait with it."""
+    pod, profile = member.pod, member.profile
+    if pod.volumes or pod.pvc_keys or pod.pod.spec.resource_claims:
+        return True
+    others = {plugin.name for plugin in profile.plugins_at("reserve")} - _RESERVE_NOTHING_ELSE
+    return bool(others or profile.plugins_at("permit"))
+
+
+def forget_node(member: QueuedPod) -> None:
+    """A pod has no node any more."""
+    member.node = ""
+    member.cycle_state = CycleState()
+    member.pending_writes.clear()
+    member.binding = None
 
 
 def run_unreserve_plugins(member: QueuedPod) -> None:
@@ -54,3 +75,16 @@ def run_permit(member: QueuedPod) -> Status | PermitWait | None:
             elif answer is not None and answer.rejected:
                 return Status(answer.code, answer.reasons, plugin.name)
     return held
+
+
+def run_pod_group_post_filter(member: QueuedPod, infeasible: Infeasible) -> None:
+    """Let plugins undo what an earlier placement of a pod has left, now that none fits it."""
+    state, diagnosis = infeasible.evaluation.state, infeasible.diagnosis
+    for plugin in member.profile.plugins_at("pod_group_post_filter"):
+        try:
+            plugin.pod_group_post_filter(state, member.pod, diagnosis)
+        except Exception:
+            # The others must not suffer; it will be asked again.
+            log.exception(
+                "pod %s: running PodGroupPostFilter plugin %r", member.pod.key, plugin.name
+            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -22,7 +21,12 @@ from arranger.engine.phases import Phase
 from arranger.engine.pod.attempt_limits import looks_at_pods, most_work
 from arranger.engine.pod.extender_result import ExtenderResult
 from arranger.engine.pod.node_reservation import NodeReservations
-from arranger.engine.pod.reserve_and_permit import run_reserve_and_permit, run_unreserve_plugins
+from arranger.engine.pod.reserve_and_permit import (
+    forget_node,
+    reserves_more,
+    run_reserve_and_permit,
+    run_unreserve_plugins,
+)
 from arranger.engine.pod.schedule_result import (
     CycleError,
     Infeasible,
@@ -43,8 +47,6 @@ from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.framework.runtime.post_filter import run_post_filter
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import Code, CycleState, Status
-
-log = logging.getLogger(__name__)
 
 #: Evaluations kept; each holds a few arrays as long as the node table.
 _MAX_CACHED_EVALUATIONS = 64
@@ -265,10 +267,17 @@ class SchedulingCycle:
         """Give the pod's reservation up, plugins first, in reverse order."""
         run_unreserve_plugins(member)
         self.cluster.remove_pod(member.uid)
-        member.node = ""
-        member.cycle_state = CycleState()
-        member.pending_writes.clear()
-        member.binding = None
+        forget_node(member)
+
+    def unreserve_all(self, members: Sequence[QueuedPod]) -> None:
+        """The same of several pods, the last first; no time passes between them."""
+        if any(map(reserves_more, members)):
+            for member in reversed(members):
+                self.unreserve(member)
+            return
+        self.cluster.lift([member.uid for member in members])
+        for member in members:
+            forget_node(member)
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -371,18 +380,6 @@ class SchedulingCycle:
             and (other is member or other.uid not in self._nominator)
         )
         return sum(1 for _ in islice(alike, most))
-
-    def run_pod_group_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> None:
-        """Let plugins undo what an earlier placement of a pod has left, now that none fits it."""
-        state, diagnosis = infeasible.evaluation.state, infeasible.diagnosis
-        for plugin in member.profile.plugins_at("pod_group_post_filter"):
-            try:
-                plugin.pod_group_post_filter(state, member.pod, diagnosis)
-            except Exception:
-                # The others must not suffer; it will be asked again.
-                log.exception(
-                    "pod %s: running PodGroupPostFilter plugin %r", member.pod.key, plugin.name
-                )
 
     def _reserve(self, member: QueuedPod, state: CycleState, node: str) -> ScheduleResult:
         self.cluster.assume_pod(member.pod, node)
