@@ -19,14 +19,16 @@ from arranger.api.parsing.duration import MAX_DURATION, parse_duration
 from arranger.api.parsing.errors import ParseError, shown
 from arranger.api.parsing.json_text import parse_json
 from arranger.api.parsing.scalars import parse_bool, parse_int
-from arranger.api.quantity import QuantityError
+from arranger.api.quantity import LARGEST, QuantityError
 from arranger.api.resource_requests import parse_resource_list
-from arranger.api.types.pod_groups import AnyPodGroup, NativePodGroup
+from arranger.api.types.pod_groups import AnyPodGroup, CommunityPodGroup, NativePodGroup
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
 _MAX_PODS: Final = 999_999_999
+_INT32: Final = 2**31 - 1
+_MAX_NAME: Final = 253
 #: Gangs that can be placed together; as long a list costs all of their pods.
 _MAX_GROUPS: Final = 1000
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -164,16 +166,21 @@ def pod_group_settings(group: AnyPodGroup, problems: list[str]) -> GangSettings:
         )
         return from_annotations.with_fallback(from_spec)
     spec = group.spec
-    wait = _non_negative("scheduleTimeoutSeconds", spec.schedule_timeout_seconds, problems)
+    wait = _whole("scheduleTimeoutSeconds", spec.schedule_timeout_seconds, problems)
     # In the upstream Go types these fields have "omitempty": an absent field means zero.
-    minimum = _non_negative("minMember", spec.min_member, problems)
+    least = 1 if isinstance(group, CommunityPodGroup) else 0
+    minimum = _whole("minMember", spec.min_member, problems, least=least)
     try:
         for name, amount in parse_resource_list(spec.min_resources).items():
-            _non_negative(f"minResources[{shown(name)}]", amount, problems)
+            # The reader has capped it: what is that large may be larger.
+            _whole(f"minResources[{shown(name)}]", amount, problems, most=LARGEST - 1)
     except QuantityError as error:
         problems.append(f"spec.minResources: {error}")
     tasks = spec.min_task_member.items()
-    minimums = ((task, _non_negative("minTaskMember", n, problems)) for task, n in sorted(tasks))
+    minimums = ((task, _whole("minTaskMember", n, problems)) for task, n in sorted(tasks))
+    if len(spec.priority_class_name) > _MAX_NAME:
+        name = shown(spec.priority_class_name)
+        problems.append(f"spec.priorityClassName: {name} has more than {_MAX_NAME} characters")
     wait_time = min(float(wait), MAX_DURATION) or None
     from_spec = GangSettings(minimum, wait_time=wait_time, bundle_minimums=tuple(minimums))
     return from_annotations.with_fallback(from_spec)
@@ -231,9 +238,17 @@ def _check_total(
         problems.append(f"{key}: {total} members cannot reach the minimum of {minimum}")
 
 
-def _non_negative(field: str, number: int | None, problems: list[str]) -> int:
-    if number is not None and number < 0:
-        problems.append(f"spec.{field}: {number} is less than zero")
+def _whole(
+    field: str, number: int | None, problems: list[str], *, least: int = 0, most: int = _INT32
+) -> int:
+    """What a number counts as; one that its definition refuses is told, and counts as the nearest.
+
+    An older definition, or another's, may have let it in.
+    """
+    if number is not None and number < least:
+        problems.append(f"spec.{field}: {number} is less than {('zero', 'one')[least]}")
+    elif number is not None and number > most:
+        problems.append(f"spec.{field}: {shown(str(number))} is more than {most}")
     return max(0, min(number or 0, _MAX_PODS))
 
 

@@ -17,6 +17,7 @@ from arranger.api.annotations import (
     GANG_TIMEOUT,
     JOB_PRIORITY,
     JOB_QUEUE_POLICY,
+    MAX_RUN_TIME,
     PLACEMENT,
     PREEMPTABLE,
     QUEUE_NAME,
@@ -28,6 +29,7 @@ from arranger.api.parsing.errors import ParseError, shown
 from arranger.api.parsing.json_text import parse_json
 from arranger.api.parsing.scalars import MAX_INT64, parse_int
 from arranger.api.resource_requests import Amounts
+from arranger.api.run_time import parse_run_time
 from arranger.api.types.core import ObjectMeta, Pod
 from arranger.api.types.queue import Queue
 from arranger.api.types.tyjob import API_VERSION, DEFAULT_PRIORITY
@@ -163,6 +165,11 @@ def invalid_values(pod: Pod, policies: Container[str], *, in_gang: bool = False)
         problems.append(f"{SERVICE_TYPE}: {shown(service)} is neither 'inference' nor 'training'")
     if annotations.get(CARD_NAME) and not requested_cards(annotations[CARD_NAME]):
         problems.append(f"{CARD_NAME}: {shown(annotations[CARD_NAME])} names no card")
+    if limit := annotations.get(MAX_RUN_TIME):
+        try:
+            parse_run_time(limit)
+        except ParseError as error:
+            problems.append(f"{MAX_RUN_TIME}: {error}")
     preemptable = annotations.get(PREEMPTABLE, "")
     if preemptable and preemptable.lower() not in ("true", "1", "t", "false", "0", "f"):
         text = f"{shown(preemptable)} is neither 'true' nor 'false', and counts as no"

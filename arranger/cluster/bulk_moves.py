@@ -23,19 +23,18 @@ def add_pods(table: NodeTable, placed: Placed) -> None:
     Raises:
         ValueError: one is already there.
     """
-    column_of, on_rows, namespaces = table.resource_column, table.pods, table.pods_by_namespace
+    column_of, on_rows, index = table.resource_column, table.pods, table.placed
     alike: dict[SumsKey, list[int]] = {}
     for pod, row in placed:
         key = pod.sums_key(column_of)
         if key is None:
             table.add_pod(pod, row)
             continue
-        meta, on_row = pod.pod.metadata, on_rows[row]
-        uid = meta.uid
+        uid, on_row = pod.pod.metadata.uid, on_rows[row]
         if uid in on_row:
             raise ValueError(f"{pod.key} is already on {table.name(row)}")
         on_row[uid] = pod
-        namespaces.setdefault(meta.namespace, {})[uid] = row
+        index.add(pod.pod, row)
         alike.setdefault(key, []).append(row)
     _sum_up(table, alike, 1)
 
@@ -46,20 +45,15 @@ def remove_pods(table: NodeTable, placed: Placed) -> None:
     Raises:
         KeyError: one is not there.
     """
-    column_of, on_rows, namespaces = table.resource_column, table.pods, table.pods_by_namespace
+    column_of, on_rows, index = table.resource_column, table.pods, table.placed
     alike: dict[SumsKey, list[int]] = {}
     for pod, row in placed:
         key = pod.sums_key(column_of)
         if key is None:
             table.remove_pod(pod, row)
             continue
-        meta = pod.pod.metadata
-        uid, namespace = meta.uid, meta.namespace
-        del on_rows[row][uid]
-        mates = namespaces[namespace]
-        del mates[uid]
-        if not mates:
-            del namespaces[namespace]
+        del on_rows[row][pod.pod.metadata.uid]
+        index.remove(pod.pod)
         alike.setdefault(key, []).append(row)
     _sum_up(table, alike, -1)
 

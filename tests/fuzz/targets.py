@@ -26,6 +26,7 @@ from arranger.api.parsing.timestamps import parse_time
 from arranger.api.quantity import milli_value, parse_quantity, value
 from arranger.api.queue_annotations import invalid_values, job_priority, parse_cards
 from arranger.api.resource_requests import pod_requests
+from arranger.api.run_time import run_time_limit
 from arranger.api.selectors import Selector, parse_int64
 from arranger.api.types.core import LabelSelector, Node, Pod
 from arranger.api.types.pod_groups import POD_GROUPS
@@ -97,6 +98,7 @@ def _pod_says(text: str) -> None:
     pod = a_pod().annotated(notes).labelled(dict.fromkeys(notes, text)).build()
     gang_membership(pod)
     invalid_values(pod, ())
+    run_time_limit(pod)
     job_priority(pod.metadata)
     for kind in POD_GROUPS:
         problems: list[str] = []
@@ -139,6 +141,7 @@ def _status(data: bytes) -> None:
 _QUEUE_NOTES: Final = (
     *("scheduling.volcano.sh/queue-name", "volcano.sh/card.name", "volcano.sh/preemptable"),
     *("arranger.io/job-priority", "arranger.io/placement", "volcano.sh/service.type", CARD_QUOTA),
+    "arranger.io/max-run-time",
 )
 _EXTENDER: Final = {"nodenames": ["a"], "FailedNodes": {"b": "full"}, "Error": ""}
 

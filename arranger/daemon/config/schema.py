@@ -116,8 +116,8 @@ class GangConfig(ConfigSection):
     """
     starvation_after_seconds: Annotated[float, Field(gt=0)] = 600.0
     """After waiting so long for room the first such gang that would fit on them gets nodes kept
-    free for it; pods of its priority go there only if their `activeDeadlineSeconds` ends before
-    the nodes are free.
+    free for it; pods of its priority go there only if they will have ended before the nodes are
+    free, by `activeDeadlineSeconds` or `arranger.io/max-run-time`.
     """
     reservation_seconds: Annotated[float, Field(gt=0)] = 600.0
     """Nodes are kept for such gangs for so long at a stretch; if none of them has started by then,

@@ -20,7 +20,6 @@ from arranger.engine.gang.placement.search import PlacementSearcher
 from arranger.engine.gang.placement.topology import RowMasks, placement_order, topology_row_masks
 from arranger.engine.gang.steps import PLACING, ROWS_PER_UNIT, Steps, at_once
 from arranger.engine.pod.node_reservation import select_nodes
-from arranger.engine.pod.reserve_and_permit import run_pod_group_post_filter
 from arranger.engine.pod.schedule_result import (
     CycleError,
     Infeasible,
@@ -30,6 +29,7 @@ from arranger.engine.pod.schedule_result import (
 )
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
+from arranger.framework.runtime.post_filter import run_pod_group_post_filter
 from arranger.gangs.group import GangGroup
 
 #: Members that are nominated to a node, and the node's name.
@@ -108,7 +108,8 @@ class GangSchedulingCycle:
 
     def run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> None:
         """Let plugins undo what an earlier placement of a member has left."""
-        run_pod_group_post_filter(member, infeasible)
+        state, diagnosis = infeasible.evaluation.state, infeasible.diagnosis
+        run_pod_group_post_filter(member.profile, state, member.pod, diagnosis)
 
     def nodes_needed(self, entity: QueuedEntity) -> frozenset[str]:
         """The nodes that would hold what the group needs if they were empty.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from arranger.api.run_time import run_time_limit
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.engine.entity import RESERVATION, QueuedPod
@@ -45,7 +46,7 @@ class NodeReservation:
         entity = member.entity
         if entity is not None and entity.key == self.key:
             return False
-        lasts = member.pod.pod.spec.active_deadline_seconds
+        lasts = run_time_limit(member.pod.pod)
         if self.free_at is not None and lasts is not None and now + lasts <= self.free_at:
             return False  # it will have ended before the group could start
         return member.pod.priority == self.priority
@@ -85,12 +86,12 @@ class NodeReservations:
 def last_pod_end(cluster: Cluster, nodes: Iterable[str]) -> float | None:
     """When the last of the pods on these nodes will have ended, in seconds since 1970.
 
-    By ``activeDeadlineSeconds``; None if one of them has none, or has not started.
+    By their maximum run times; None if one of them has none, or has not started.
     """
     ends = [0.0]
     for row in cluster.table.rows(nodes):
         for pod in cluster.table.pods[row].values():
-            started, lasts = pod.pod.status.start_time, pod.pod.spec.active_deadline_seconds
+            started, lasts = pod.pod.status.start_time, run_time_limit(pod.pod)
             if started is None or lasts is None:
                 return None
             ends.append(started.timestamp() + lasts)

@@ -1,13 +1,15 @@
-"""Runs Reserve, Permit and Unreserve for a pod that has a node, and what undoes them later."""
+"""Runs Reserve, Permit and Unreserve for a pod that has a node."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from arranger.api.tracing import Tracer
+from arranger.cluster.cluster import Cluster
 from arranger.engine.entity import QueuedPod
-from arranger.engine.pod.schedule_result import Infeasible, PermitWait
+from arranger.engine.pod.schedule_result import PermitWait
 from arranger.framework.interface import Wait
 from arranger.framework.runtime.plugin_errors import plugin_errors
 from arranger.framework.status import CycleState, Status
@@ -27,8 +29,25 @@ def reserves_more(member: QueuedPod) -> bool:
     return bool(others or profile.plugins_at("permit"))
 
 
-def forget_node(member: QueuedPod) -> None:
-    """A pod has no node any more."""
+def unreserve(cluster: Cluster, member: QueuedPod) -> None:
+    """Give a pod's reservation up, plugins first, in reverse order."""
+    run_unreserve_plugins(member)
+    cluster.remove_pod(member.uid)
+    _forget_node(member)
+
+
+def unreserve_all(cluster: Cluster, members: Sequence[QueuedPod]) -> None:
+    """Give the reservations of several pods up, the last first."""
+    if any(map(reserves_more, members)):
+        for member in reversed(members):
+            unreserve(cluster, member)
+        return
+    cluster.lift([member.uid for member in members])
+    for member in members:
+        _forget_node(member)
+
+
+def _forget_node(member: QueuedPod) -> None:
     member.node = ""
     member.cycle_state = CycleState()
     member.pending_writes.clear()
@@ -75,16 +94,3 @@ def run_permit(member: QueuedPod) -> Status | PermitWait | None:
             elif answer is not None and answer.rejected:
                 return Status(answer.code, answer.reasons, plugin.name)
     return held
-
-
-def run_pod_group_post_filter(member: QueuedPod, infeasible: Infeasible) -> None:
-    """Let plugins undo what an earlier placement of a pod has left, now that none fits it."""
-    state, diagnosis = infeasible.evaluation.state, infeasible.diagnosis
-    for plugin in member.profile.plugins_at("pod_group_post_filter"):
-        try:
-            plugin.pod_group_post_filter(state, member.pod, diagnosis)
-        except Exception:
-            # The others must not suffer; it will be asked again.
-            log.exception(
-                "pod %s: running PodGroupPostFilter plugin %r", member.pod.key, plugin.name
-            )

@@ -19,13 +19,12 @@ from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
 from arranger.engine.pod.attempt_limits import looks_at_pods, most_work
-from arranger.engine.pod.extender_result import ExtenderResult
+from arranger.engine.pod.extender_result import ExtenderResult, rows_to_clear
 from arranger.engine.pod.node_reservation import NodeReservations
 from arranger.engine.pod.reserve_and_permit import (
-    forget_node,
-    reserves_more,
     run_reserve_and_permit,
-    run_unreserve_plugins,
+    unreserve,
+    unreserve_all,
 )
 from arranger.engine.pod.schedule_result import (
     CycleError,
@@ -208,6 +207,9 @@ class SchedulingCycle:
                 extender_result = self._extender_results.get(member.equivalence_key)
             row = self._select_node(member, evaluation, masks, extender_result)
             if row < 0:
+                if extender_result is not None:
+                    nominated = self._nominator.node_of(member.uid)
+                    extender_result.note_refusal(member, nominated, self._clock.now)
                 return Infeasible(evaluation, self._diagnose(evaluation, masks, extender_result))
         except UnfinishedError:
             raise
@@ -265,19 +267,11 @@ class SchedulingCycle:
 
     def unreserve(self, member: QueuedPod) -> None:
         """Give the pod's reservation up, plugins first, in reverse order."""
-        run_unreserve_plugins(member)
-        self.cluster.remove_pod(member.uid)
-        forget_node(member)
+        unreserve(self.cluster, member)
 
     def unreserve_all(self, members: Sequence[QueuedPod]) -> None:
         """The same of several pods, the last first; no time passes between them."""
-        if any(map(reserves_more, members)):
-            for member in reversed(members):
-                self.unreserve(member)
-            return
-        self.cluster.lift([member.uid for member in members])
-        for member in members:
-            forget_node(member)
+        unreserve_all(self.cluster, members)
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -311,6 +305,9 @@ class SchedulingCycle:
         masks += [] if second_pass is None else [RowMask(*second_pass)]
         domain = self._domains.row_mask(member)
         masks += [] if domain is None else [domain]
+        if self._is_dry_run:
+            closed = rows_to_clear(self.cluster.table, member, self._clock.now)
+            masks += [] if closed is None else [closed]
         reservation = self._reservations.current
         if reservation is not None and reservation.excludes(member, self._clock.now):
             rejection = reservation.rejection_for(member)
@@ -338,6 +335,9 @@ class SchedulingCycle:
 
     def _run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> Unschedulable:
         diagnosis = infeasible.diagnosis
+        closed = rows_to_clear(self.cluster.table, member, self._clock.now)
+        if closed is not None:
+            diagnosis.restrict_to(closed.rows)
         about_others = infeasible.filters_about_others(member.profile)
         context = DryRun(
             member.profile,

@@ -169,6 +169,11 @@ DEADLINES: Final = Edits(
     ),
 )
 
+MAX_RUN_TIME: Final = Edits(
+    replace(DEADLINES.waiting, edit=note(keys.MAX_RUN_TIME, "60s", "p")),
+    replace(DEADLINES.running, edit=note(keys.MAX_RUN_TIME, "50m", "runs")),
+)
+
 # --- queues --------------------------------------------------------------------------------------
 
 
@@ -332,6 +337,7 @@ ROWS: Final[dict[Field, Edits]] = {
     ("pod", "metadata.finalizers"): Edits.both(NoMeaning("they only keep the object")),
     ("pod", "metadata.ownerReferences"): OWNERS,
     ("pod", keys.PLACEMENT): Edits(PLACEMENT, PLACED),
+    ("pod", keys.MAX_RUN_TIME): MAX_RUN_TIME,
     ("pod", keys.ROLE): Edits(ROLE, PLACED),
     ("pod", keys.QUEUE_NAME): QUEUE,
     ("pod", keys.CARD_NAME): Edits(CARDS, NoMeaning("it is charged for the card that it has")),

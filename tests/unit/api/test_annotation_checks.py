@@ -19,6 +19,7 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
             "volcano.sh/preemptable": "False",
             "arranger.io/job-priority": "9",
             "arranger.io/job-queue-policy": "DRF",
+            "arranger.io/max-run-time": "1h30m",
         },
         (),
     ),
@@ -45,6 +46,14 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "an order of jobs that there is not": (
         {"arranger.io/job-queue-policy": "drf"},
         ("arranger.io/job-queue-policy: 'drf' is neither 'Priority' nor 'DRF'",),
+    ),
+    "a maximum run time that is no duration": (
+        {"arranger.io/max-run-time": "1 day"},
+        ("arranger.io/max-run-time: '1 day' is not a duration such as 90s or 1h30m",),
+    ),
+    "no run time at all": (
+        {"arranger.io/max-run-time": "0s"},
+        ("arranger.io/max-run-time: '0s' is shorter than a second",),
     ),
     "settings of a gang that is not named": (
         {KOORDINATOR + "min-available": "3", KOORDINATOR + "nam": "g"},

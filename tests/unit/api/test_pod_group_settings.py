@@ -73,6 +73,40 @@ GROUPS: dict[str, tuple[AnyPodGroup, GangSettings, list[str]]] = {
         GangSettings(minimum=1, bundle_minimums=(("ps", 0),)),
         ["spec.minTaskMember: -1 is less than zero"],
     ),
+    "a minimum of none where there must be one": (
+        group(CommunityPodGroup, minMember=0),
+        GangSettings(minimum=0),
+        ["spec.minMember: 0 is less than one"],
+    ),
+    "none where none is right": (group(VolcanoPodGroup, minMember=0), GangSettings(minimum=0), []),
+    "numbers of more than 32 bits": (
+        group(VolcanoPodGroup, minMember=2**31, minTaskMember={"ps": 2**63}),
+        GangSettings(minimum=999_999_999, bundle_minimums=(("ps", 999_999_999),)),
+        [
+            "spec.minMember: '2147483648' is more than 2147483647",
+            "spec.minTaskMember: '9223372036854775808' is more than 2147483647",
+        ],
+    ),
+    "the largest number of 32 bits": (
+        group(VolcanoPodGroup, minMember=2**31 - 1),
+        GangSettings(minimum=999_999_999),
+        [],
+    ),
+    "a time of more than 32 bits": (
+        group(SigsPodGroup, minMember=1, scheduleTimeoutSeconds=2**31),
+        GangSettings(minimum=1, wait_time=999_999_999.0),
+        ["spec.scheduleTimeoutSeconds: '2147483648' is more than 2147483647"],
+    ),
+    "amounts beyond all": (
+        group(VolcanoPodGroup, minMember=1, minResources={"a.io/x": "1e308", "a.io/y": "8E"}),
+        GangSettings(minimum=1),
+        ["spec.minResources['a.io/x']: '9223372036854775807' is more than 9223372036854775806"],
+    ),
+    "a class of a name that none has": (
+        group(VolcanoPodGroup, minMember=1, priorityClassName="9" * 254),
+        GangSettings(minimum=1),
+        [f"spec.priorityClassName: '{'9' * 60}'... has more than 253 characters"],
+    ),
     "annotations go before the spec": (
         group(
             SigsPodGroup,

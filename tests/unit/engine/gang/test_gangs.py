@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from arranger.api.annotations import MAX_RUN_TIME
 from arranger.api.effects import (
     AnnotatePod,
     Bind,
@@ -317,19 +318,59 @@ def test_a_big_gang_is_not_starved_by_small_pods(harness: EngineHarness) -> None
     assert "after" in bound(harness.effects), "nothing is kept for a gang that has its nodes"
 
 
-@pytest.mark.parametrize(("lasts", "placed"), [(100, True), (600, False), (None, False)])
-def test_around_a_starving_gang_only_those_are_placed_who_end_in_time(
-    lasts: int | None, placed: bool, harness: EngineHarness
+def _deadline(seconds: int) -> Callable[[PodBuilder], PodBuilder]:
+    return lambda pod: pod.with_spec(activeDeadlineSeconds=seconds)
+
+
+def _run_time(text: str) -> Callable[[PodBuilder], PodBuilder]:
+    return lambda pod: pod.annotated({MAX_RUN_TIME: text})
+
+
+LASTS: dict[str, tuple[Callable[[PodBuilder], PodBuilder], Callable[[PodBuilder], PodBuilder]]] = {
+    "deadlines": (_deadline(1500), _deadline(100)),
+    "maximum run times": (_run_time("25m"), _run_time("100s")),
+    "the smaller of both": (
+        lambda pod: _run_time("25m")(_deadline(9000)(pod)),
+        lambda pod: _run_time("100h")(_deadline(100)(pod)),
+    ),
+}
+LASTS_TOO_LONG: dict[str, Callable[[PodBuilder], PodBuilder]] = {
+    "nothing is said": lambda pod: pod,
+    "a long deadline": _deadline(600),
+    "a long run time": _run_time("10m"),
+    "a run time that cannot be read": _run_time("100 s"),
+}
+
+
+@pytest.mark.parametrize(("old_lasts", "lasts"), LASTS.values(), ids=LASTS.keys())
+def test_around_a_starving_gang_those_are_placed_who_end_in_time(
+    old_lasts: Callable[[PodBuilder], PodBuilder],
+    lasts: Callable[[PodBuilder], PodBuilder],
+    harness: EngineHarness,
 ) -> None:
+    assert _placed_around_a_starving_gang(harness, old_lasts, lasts)
+
+
+@pytest.mark.parametrize("lasts", LASTS_TOO_LONG.values(), ids=LASTS_TOO_LONG.keys())
+def test_around_a_starving_gang_nobody_is_placed_who_ends_late(
+    lasts: Callable[[PodBuilder], PodBuilder], harness: EngineHarness
+) -> None:
+    assert not _placed_around_a_starving_gang(harness, _deadline(1500), lasts)
+
+
+def _placed_around_a_starving_gang(
+    harness: EngineHarness,
+    old_lasts: Callable[[PodBuilder], PodBuilder],
+    lasts: Callable[[PodBuilder], PodBuilder],
+) -> bool:
     started = {"phase": "Running", "startTime": "1970-01-01T00:00:00Z"}
     old = a_pod("old").needs(cpu=1).on("n0").with_status(**started)
-    harness.observe(*nodes(2), old.with_spec(activeDeadlineSeconds=1500), *gang("big", 2))
+    harness.observe(*nodes(2), old_lasts(old), *gang("big", 2))
     harness.run()
     harness.advance_to(700)
     harness.now = 1000.0
-    small = a_pod("small").needs(cpu=1)
-    harness.observe(small.with_spec(activeDeadlineSeconds=lasts) if lasts else small)
-    assert bound(harness.run()) == ({"small"} if placed else set())
+    harness.observe(lasts(a_pod("small").needs(cpu=1)))
+    return bound(harness.run()) == {"small"}
 
 
 def test_every_member_is_told_who_blocks_the_gang(harness: EngineHarness) -> None:
