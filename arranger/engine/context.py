@@ -33,6 +33,7 @@ class Stats:
             found the best there are, has ended early, or has shown that nobody can leave for it.
         bounded_gang_attempts: how often a gang was not placed and there were too many ways to try
             them all.
+        broken_promises: reason → how many starts that follow from known ends did not come.
     """
 
     attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -42,6 +43,7 @@ class Stats:
     attempt_seconds: list[float] = field(default_factory=list)
     gang_plans: Counter[str] = field(default_factory=Counter)
     bounded_gang_attempts: int = 0
+    broken_promises: Counter[str] = field(default_factory=Counter)
 
     def record_bound(self, pod: str, seconds: float, attempts: int) -> None:
         """A pod is bound, so many seconds after it was queued."""

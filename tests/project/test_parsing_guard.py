@@ -81,7 +81,7 @@ ALLOWED_CALLS: Final[dict[str, dict[str, str]]] = {
     "arranger/engine/gang/gang_objects.py": {"fromtimestamp": "a time that was a datetime"},
     "arranger/engine/gang/holds.py": {"int": "the clock of this machine"},
     "arranger/engine/gang/placement/topology.py": {"int": _COLUMN},
-    "arranger/engine/pod/node_reservation.py": {"int": _COLUMN},
+    "arranger/engine/pod/planned_room.py": {"int": _COLUMN},
     "arranger/engine/pod/reserve_and_permit.py": {"float": "what a plugin answers"},
     "arranger/engine/pod/second_filter_pass.py": {"int": _COLUMN},
     "arranger/engine/queue/backoff.py": {"int": "of a truth value"},
