@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from arranger.backfill.run_times import Basis
 from arranger.backfill.timeline import FloatArray, Timeline
 from arranger.cluster.columns import BoolArray, IntArray
 
@@ -53,7 +54,7 @@ class Planner:
     Args:
         timeline: brought up to date for ``now``.
         claims: what is planned already.
-        known_only: whether only those ends count that are known.
+        least: only ends of which at least that tells are counted on.
     """
 
     def __init__(
@@ -62,17 +63,16 @@ class Planner:
         now: float,
         claims: Iterable[Claim] = (),
         *,
-        known_only: bool = False,
+        least: Basis = Basis.ESTIMATE,
     ) -> None:
         self._timeline, self._now = timeline, now
         self.claims = list(claims)
-        end, known = timeline.ends(now)
-        if known_only:
-            end = np.where(known, end, np.inf)
+        end, basis = timeline.ends(now)
+        end = np.where(basis >= least, end, np.inf)
         present = timeline.rows_of_slots() >= 0
         self._order = np.argsort(end, kind="stable")
         self._order = self._order[present[self._order] & np.isfinite(end[self._order])]
-        self._ends, self._known = end[self._order], known[self._order]
+        self._ends, self._basis = end[self._order], basis[self._order]
         self._present = timeline.free_now()
 
     def earliest(
@@ -182,22 +182,33 @@ class Planner:
                 capacity = np.where(within[: len(capacity)], capacity, 0)
             if int(capacity.sum()) < demand.count:
                 return None
-            order = np.argsort(-capacity, kind="stable")
-            filled = np.cumsum(capacity[order])
-            last = int(np.searchsorted(filled, demand.count)) + 1
-            chosen, counts = order[:last], capacity[order[:last]]
-            counts[-1] -= int(filled[last - 1]) - demand.count
+            counts = _spread(capacity, _capacity(self._present, demand), demand.count)
             for column, amount in zip(demand.columns, demand.amounts, strict=True):
-                taken[column, chosen] += counts * amount
+                taken[column] += counts * amount
         rows = np.flatnonzero(taken.any(axis=0))
         return Claim(at, at + lasts, rows, taken[:, rows], self._is_known(rows, at))
 
     def _is_known(self, rows: IntArray, at: float) -> bool:
         """Whether all that ends on these rows until then does so at a known time."""
         count = int(np.searchsorted(self._ends, at, side="right"))
-        guessed = self._order[:count][~self._known[:count]]
+        guessed = self._order[:count][self._basis[:count] < Basis.KNOWN]
         where = self._timeline.rows_of_slots()[guessed]
         return not bool(np.isin(where, rows).any())
+
+
+def _spread(capacity: IntArray, present: IntArray, count: int) -> IntArray:
+    """Row → how many of ``count`` pods it gets, on as few nodes as will do.
+
+    Room that is only to come goes first: what is there now is left to those who go before.
+    """
+    counts = np.zeros_like(capacity)
+    to_come = np.maximum(capacity - present, 0)
+    for room in (to_come, capacity - to_come):
+        order = np.argsort(-room, kind="stable")
+        filled = np.minimum(np.cumsum(room[order]), count)
+        counts[order] += np.diff(filled, prepend=0)
+        count -= int(filled[-1]) if filled.size else 0
+    return counts
 
 
 def _capacity(room: IntArray, demand: Demand) -> IntArray:

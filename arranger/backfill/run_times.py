@@ -5,11 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 
 from arranger.api.run_time import run_time_limit
 from arranger.api.types.core import Pod
 from arranger.backfill.history import HistoryKey, RunTimeHistory
 from arranger.cluster.pod_info import PodInfo
+
+
+class Basis(IntEnum):
+    """What tells when a pod ends, the surest last."""
+
+    ESTIMATE = 0  # how long others have run, or nothing
+    LIMIT = (
+        1  # a limit, and when we saw it on its node: its status does not say yet when it started
+    )
+    KNOWN = 2  # a limit, and its start
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +29,13 @@ class RunTime:
 
     Attributes:
         end: infinite where nothing tells of it.
-        known: whether ``end`` follows from a limit that is enforced, and not from other pods.
+        basis: what tells of the end.
         kind: by which its end is estimated once the history tells of it, None otherwise.
     """
 
     start: float
     end: float
-    known: bool
+    basis: Basis
     kind: HistoryKey | None = None
 
 
@@ -43,19 +54,19 @@ class RunTimes:
     def of(self, pod: PodInfo, seen: float) -> RunTime:
         """The time of a pod that was first seen on its node at ``seen``.
 
-        A limit counts from ``status.startTime``. Until a kubelet has written that, the end is an
-        estimate.
+        A limit counts from ``status.startTime``.
         """
         started = pod.pod.status.start_time
         start = seen if started is None else started.timestamp()
         limit = self.limit_of(pod.pod)
         if limit is not None:
-            return RunTime(start, start + limit, known=started is not None)
+            basis = Basis.LIMIT if started is None else Basis.KNOWN
+            return RunTime(start, start + limit, basis)
         kind = self.history.key_of(pod)
         lasts = self.history.estimate(kind)
         if lasts is None:
-            return RunTime(start, math.inf, known=False, kind=kind)
-        return RunTime(start, start + lasts, known=False)
+            return RunTime(start, math.inf, Basis.ESTIMATE, kind)
+        return RunTime(start, start + lasts, Basis.ESTIMATE)
 
     def end_if_started(self, pod: PodInfo, now: float) -> float:
         """When a pod will have ended that starts now; infinite without a limit."""

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from arranger.backfill.history import HistoryKey
-from arranger.backfill.run_times import RunTime, RunTimes
-from arranger.cluster.columns import BoolArray, IntArray, resized
-from arranger.cluster.node_table import NodeTable
+from arranger.backfill.run_times import Basis, RunTime, RunTimes
+from arranger.cluster.columns import IntArray, resized
+from arranger.cluster.node_table import NodeTable, RowChange
 from arranger.cluster.pod_info import PodInfo
 
 FloatArray = npt.NDArray[np.float64]
@@ -32,12 +32,12 @@ class Timeline:
     Attributes:
         table: the nodes.
         run_times: says when pods end.
-        changes: how often anything has changed that ends are worked out from.
+        freed: how often pods have gone, or nodes have changed.
     """
 
     def __init__(self, table: NodeTable, run_times: RunTimes) -> None:
         self.table, self.run_times = table, run_times
-        self.changes = 0
+        self.freed = 0
         self._version = -1
         #: Row → uid → slot and the pod as it was when its end was worked out.
         self._slots: list[dict[str, tuple[int, PodInfo]]] = []
@@ -45,7 +45,7 @@ class Timeline:
         self._size = 0
         self._start: FloatArray = np.zeros(_FIRST_CAPACITY)
         self._end: FloatArray = np.full(_FIRST_CAPACITY, np.inf)
-        self._known: BoolArray = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
+        self._basis: IntArray = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
         self._row: IntArray = np.full(_FIRST_CAPACITY, -1, dtype=np.int64)
         self._amounts: IntArray = np.zeros((len(table.requested), _FIRST_CAPACITY), dtype=np.int64)
         #: Pods that have not started as far as their status says → when they were first seen.
@@ -68,10 +68,7 @@ class Timeline:
         self._version = table.version
         if not rows and not anew:
             return rows
-        self.changes += 1
-        if len(self._seen) > 2 * len(self) + _FIRST_CAPACITY:
-            there = {uid for slots in self._slots for uid in slots}
-            self._seen = {uid: at for uid, at in self._seen.items() if uid in there}
+        self.freed += changed is None or any(kind is RowChange.NODE for kind, _ in changed)
         while len(self._slots) < table.size:
             self._slots.append({})
         if len(self._amounts) < len(table.requested):
@@ -85,16 +82,16 @@ class Timeline:
 
     # --- answers ---------------------------------------------------------------------------
 
-    def ends(self, now: float) -> tuple[FloatArray, BoolArray]:
-        """Slot → when its pod is expected to have ended, and whether that is known."""
+    def ends(self, now: float) -> tuple[FloatArray, IntArray]:
+        """Slot → when its pod is expected to have ended, and what tells of it (``Basis``)."""
         start, end = self._start[: self._size], self._end[: self._size]
-        known = self._known[: self._size]
+        basis = self._basis[: self._size]
         late = end <= now
         if late.any():
-            again = np.where(known, now - end, now - start)
+            again = np.where(basis == Basis.ESTIMATE, now - start, now - end)
             end = np.where(late, now + np.maximum(again, _LEAST_DELAY), end)
-            known = known & ~late
-        return end, known
+            basis = np.where(late, Basis.ESTIMATE, basis)
+        return end, basis
 
     def rows_of_slots(self) -> IntArray:
         """Slot → row; -1 for one without a pod."""
@@ -158,6 +155,9 @@ class Timeline:
         pods, slots = self.table.pods[row], self._slots[row]
         for uid in [u for u, (_, pod) in slots.items() if anew or pods.get(u) is not pod]:
             slot, _ = slots.pop(uid)
+            if uid not in pods:
+                self.freed += 1
+                self._seen.pop(uid, None)  # an attempt may have been taken back
             self._row[slot], self._end[slot] = -1, np.inf
             self._free_slots.append(slot)
         for uid, pod in pods.items():
@@ -172,7 +172,7 @@ class Timeline:
                 self._unknown.clear()
         slot = self._free_slots.pop() if self._free_slots else self._grow()
         self._start[slot], self._end[slot] = time.start, time.end
-        self._known[slot], self._row[slot] = time.known, row
+        self._basis[slot], self._row[slot] = time.basis, row
         self._amounts[:, slot] = 0
         columns, amounts = pod.request_vector(self.table.resource_column)
         for column, amount in zip(columns, amounts, strict=True):
@@ -191,7 +191,7 @@ class Timeline:
         if self._size > len(self._row):
             capacity = 2 * len(self._row)
             self._start, self._end = resized(self._start, capacity, 0), _wider(self._end, capacity)
-            self._known = resized(self._known, capacity, 0)
+            self._basis = resized(self._basis, capacity, 0)
             self._row = resized(self._row, capacity, -1)
             self._amounts = resized(self._amounts, capacity, 0)
         return slot

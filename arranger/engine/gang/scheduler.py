@@ -139,6 +139,7 @@ class GangScheduler:
         """Do what follows for gangs of which pods are being evicted, or could not be."""
         self._manager.process_changes(now)
         self.bind_ready(now)
+        self._start_planner.follow(now)
 
     def on_permitted(self, member: QueuedPod, now: float) -> bool:
         """A Permit plugin lets a member go; True if its group keeps it until it is complete."""

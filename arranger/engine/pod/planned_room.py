@@ -107,6 +107,14 @@ class PlannedRoom:
             self._spare = SpareRoom(self.timeline, claims, names_of(table, claims.values()))
             self._spare.start(now)
 
+    def follow(self) -> float:
+        """Bring all up to date; returns the present time, in seconds since 1970."""
+        now = self._clock.unix_now
+        changed = self.timeline.refresh(now)
+        if self._spare is not None and changed:
+            self._spare.follow(changed, now)
+        return now
+
     def row_masks(self, member: QueuedPod) -> list[RowMask]:
         """What is left to a pod of all rows, by each plan that it would be in the way of."""
         if not self.plans:
@@ -120,8 +128,7 @@ class PlannedRoom:
             if plan.claim is None and key != own and key not in unbound
         ]
         if self._spare is not None:
-            now = self._clock.unix_now
-            self._spare.follow(self.timeline.refresh(now), now)
+            now = self.follow()
             ends = self.timeline.run_times.end_if_started(pod, now)
             vector = pod.request_vector(self.timeline.table.resource_column)
             for key, rows in self._spare.rows_in_the_way(*vector, ends, unbound, own).items():
@@ -138,10 +145,8 @@ class PlannedRoom:
         """
         if not self.plans:
             return
-        now = self._clock.unix_now
-        changed = self.timeline.refresh(now)
+        now = self.follow()
         if self._spare is not None:
-            self._spare.follow(changed, now)
             self._spare.check_consistent(now)
         self.timeline.check_consistent()
 

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from arranger.backfill.planner import Planner
+from arranger.backfill.run_times import Basis
 from arranger.backfill.spare import SpareRoom, names_of
 from arranger.cluster.columns import CPU, MEMORY, PODS
 from tests.unit.backfill.worlds import NOW, Both, random_worlds, running
@@ -108,11 +109,11 @@ def test_what_is_spare_follows_the_pods_that_come_and_go() -> None:
             spare.check_consistent(NOW)
 
 
-@pytest.mark.parametrize("known_only", [True, False])
-def test_a_pod_without_a_limit_never_ends(known_only: bool) -> None:
+@pytest.mark.parametrize("least", Basis)
+def test_a_pod_without_a_limit_never_ends(least: Basis) -> None:
     both = random_worlds(0)
     row = 0
     both.table.add_pod(running("for-ever", 9, NOW, None), row)
     both.timeline.refresh(NOW)
     demand = both.demand(8, 1, 1, [row])
-    assert Planner(both.timeline, NOW, known_only=known_only).earliest([demand]) is None
+    assert Planner(both.timeline, NOW, least=least).earliest([demand]) is None

@@ -9,7 +9,7 @@ import pytest
 
 from arranger.api.annotations import MAX_RUN_TIME
 from arranger.backfill.history import MAX_KINDS, MAX_RUNS, RunTimeHistory, name_stem
-from arranger.backfill.run_times import RunTimes
+from arranger.backfill.run_times import Basis, RunTimes
 from arranger.backfill.timeline import Timeline
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
@@ -78,16 +78,17 @@ def test_a_pod_that_never_started_or_ended_before_its_start_tells_nothing() -> N
     assert len(history) == 0
 
 
-def ends(timeline: Timeline, now: float) -> list[tuple[float, bool]]:
+def ends(timeline: Timeline, now: float) -> list[tuple[float, int]]:
     timeline.refresh(now)
-    end, known = timeline.ends(now)
+    end, basis = timeline.ends(now)
     there = timeline.rows_of_slots() >= 0
-    return list(zip(end[there].tolist(), known[there].tolist(), strict=True))
+    return list(zip(end[there].tolist(), basis[there].tolist(), strict=True))
 
 
-ENDS: dict[str, tuple[PodInfo, float, bool]] = {
-    "a deadline": (running("p", 1, NOW - 10, 60), NOW + 50, True),
-    "no limit": (running("p", 1, NOW, None), math.inf, False),
+GUESS = Basis.ESTIMATE
+ENDS: dict[str, tuple[PodInfo, float, Basis]] = {
+    "a deadline": (running("p", 1, NOW - 10, 60), NOW + 50, Basis.KNOWN),
+    "no limit": (running("p", 1, NOW, None), math.inf, GUESS),
     "the smaller of two limits": (
         a_pod("p")
         .annotated({MAX_RUN_TIME: "20s"})
@@ -95,33 +96,41 @@ ENDS: dict[str, tuple[PodInfo, float, bool]] = {
         .with_status(startTime=at(NOW))
         .info(),
         NOW + 20,
-        True,
+        Basis.KNOWN,
     ),
     "a deadline that runs from a start not known yet": (
         a_pod("p").with_spec(activeDeadlineSeconds=60).info(),
         NOW + 60,
-        False,
+        Basis.LIMIT,
     ),
-    "one of its kind has run before": (running("train-9", 1, NOW - 3, None), NOW + 4, False),
-    "it is later than it may be": (running("p", 1, NOW - 40, 30), NOW + 10, False),
-    "it has run for longer than others": (running("train-9", 1, NOW - 9, None), NOW + 9, False),
+    "one of its kind has run before": (
+        running("train-9", 1, NOW - 3, None),
+        NOW + 4,
+        Basis.ESTIMATE,
+    ),
+    "it is later than it may be": (running("p", 1, NOW - 40, 30), NOW + 10, GUESS),
+    "it has run for longer than others": (
+        running("train-9", 1, NOW - 9, None),
+        NOW + 9,
+        Basis.ESTIMATE,
+    ),
 }
 
 
-@pytest.mark.parametrize(("pod", "end", "known"), ENDS.values(), ids=ENDS.keys())
-def test_when_a_pod_ends_with(pod: PodInfo, end: float, known: bool) -> None:
+@pytest.mark.parametrize(("pod", "end", "basis"), ENDS.values(), ids=ENDS.keys())
+def test_when_a_pod_ends_with(pod: PodInfo, end: float, basis: Basis) -> None:
     table = NodeTable()
     table.add_pod(pod, table.set_node(a_node("n0").build()))
-    assert ends(Timeline(table, RunTimes(history_of(7))), NOW) == [(end, known)]
+    assert ends(Timeline(table, RunTimes(history_of(7))), NOW) == [(end, basis)]
 
 
 def test_the_first_of_a_kind_that_ends_tells_of_those_that_run() -> None:
     table, history = NodeTable(), RunTimeHistory(lambda pod: "")
     table.add_pod(running("train-1", 1, NOW, None), table.set_node(a_node("n0").build()))
     timeline = Timeline(table, RunTimes(history))
-    assert ends(timeline, NOW) == [(math.inf, False)]
+    assert ends(timeline, NOW) == [(math.inf, Basis.ESTIMATE)]
     history.record(running("train-0", 1, NOW, None), NOW + 30)
-    assert ends(timeline, NOW + 1) == [(NOW + 30, False)]
+    assert ends(timeline, NOW + 1) == [(NOW + 30, Basis.ESTIMATE)]
 
 
 def test_an_edited_limit_and_a_start_that_is_known_now_count() -> None:
@@ -130,10 +139,10 @@ def test_an_edited_limit_and_a_start_that_is_known_now_count() -> None:
     pod = a_pod("p").with_spec(activeDeadlineSeconds=60)
     table.add_pod(pod.info(), row)
     timeline = timeline_of(table)
-    assert ends(timeline, NOW) == [(NOW + 60, False)]
-    assert ends(timeline, NOW + 5) == [(NOW + 60, False)], "it counts from when it was seen first"
+    assert ends(timeline, NOW) == [(NOW + 60, Basis.LIMIT)]
+    assert ends(timeline, NOW + 5) == [(NOW + 60, Basis.LIMIT)], "from when it was seen first"
     table.replace_pod(pod.with_status(startTime=at(NOW + 2)).info(), row)
-    assert ends(timeline, NOW + 5) == [(NOW + 62, True)]
+    assert ends(timeline, NOW + 5) == [(NOW + 62, Basis.KNOWN)]
 
 
 def test_no_request_makes_room_that_is_not_there() -> None:

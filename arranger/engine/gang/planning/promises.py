@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from arranger.backfill.run_times import Basis
 from arranger.backfill.timeline import Timeline
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity
@@ -108,7 +109,11 @@ class Promises:
         if any(pod.priority > plan.priority for pod in there):
             return "HigherPriority"
         late = (self._timeline.run_times.of(pod, at) for pod in there)
-        return "PodOverran" if any(time.known and time.end <= at for time in late) else "Other"
+        return (
+            "PodOverran"
+            if any(time.end <= at and time.basis is Basis.KNOWN for time in late)
+            else "Other"
+        )
 
     def _waits_for(self, plan: PlannedGang | None) -> str:
         """The pods that end last on the nodes of a plan, by name in its own namespaces."""

@@ -8,11 +8,13 @@ them fits, beside those planned before. What that keeps others from is told in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from arranger.backfill.planner import Claim, Planner
+from arranger.backfill.run_times import Basis
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import RESERVATION, QueuedEntity, QueueState
 from arranger.engine.gang.entities import GangEntityIndex
@@ -26,9 +28,11 @@ from arranger.framework.cluster_event import ActionType, ClusterEvent
 
 #: Seconds until nodes are looked for again for a group that would not have fitted on empty ones.
 RETRY_INTERVAL: Final = 60.0
+#: Seconds between two plans for what has become free.
+REPLAN_INTERVAL: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class StartPlanner:
     """Plans the starts of the first groups that have not fitted for so long.
 
@@ -43,6 +47,21 @@ class StartPlanner:
     _policy: GangPolicy
     _budget: ReservationBudget
     _promises: Promises
+    #: What had become free when it was planned last, and when it may be planned again for that.
+    _freed: int = field(default=0, init=False)
+    _next: float = field(default=-math.inf, init=False)
+
+    def follow(self, now: float) -> None:
+        """Plan anew when pods have ended: gangs may start earlier, before others take the room.
+
+        A group that lacks room on all nodes together is not tried meanwhile.
+        """
+        if not self._room.plans or now < self._next:
+            return
+        timeline = self._room.timeline
+        self._room.follow()
+        if timeline.freed != self._freed:
+            self._replan(None, now)
 
     def on_unschedulable(self, entity: QueuedEntity, now: float) -> None:
         """A complete group does not fit; nothing is kept if it would not fit on empty nodes."""
@@ -130,17 +149,17 @@ class StartPlanner:
         if any(key not in after or not plan.is_alike(after[key]) for key, plan in before.items()):
             self._queue.wake(ClusterEvent(ActionType.OTHER, resource=RESERVATION), now)
 
-    def _replan(self, failed: QueuedEntity, now: float) -> None:
+    def _replan(self, failed: QueuedEntity | None, now: float) -> None:
         """Plan anew: as if nothing were planned, or around promises that would not be kept."""
         before, budget = self._room.plans, self._budget
         known = (self._entities.by_key(key) for key in before)
-        others = [entity for entity in known if entity is not None and entity is not failed]
-        waiting = sorted((*others, failed), key=self._queue.sort_key)
+        found = {entity.key: entity for entity in (*known, failed) if entity is not None}
+        waiting = sorted(found.values(), key=self._queue.sort_key)
         self._room.keep(())  # it is looked for as if none were kept
         plans = self._plan_all(waiting, failed, {}, now)
         if self._promises.are_broken_by(plans):
             plans = self._plan_all(waiting, failed, self._kept(before, waiting), now)
-        if failed.key not in plans:
+        if failed is not None and failed.key not in plans:
             failed.reserve_retry_at = now + RETRY_INTERVAL
         if before and not plans:
             namespaces = frozenset[str]().union(*(plan.namespaces for plan in before.values()))
@@ -149,7 +168,19 @@ class StartPlanner:
         until = self._until(now)
         for entity in waiting:
             plan = plans.get(entity.key)
+            told = self.told_to(entity)
             self._promises.on_planned(entity, plan, before.get(entity.key), until)
+            if entity is not failed:  # whose reason is being put together
+                entity.reason = entity.reason.removesuffix(told) + self.told_to(entity)
+                self._try_if_due(entity, plan)
+        self._freed, self._next = self._room.timeline.freed, now + REPLAN_INTERVAL
+
+    def _try_if_due(self, entity: QueuedEntity, plan: PlannedGang | None) -> None:
+        """Have a group tried that can start now by the plan: no event may tell that it can."""
+        claim = None if plan is None else plan.claim
+        due = claim is not None and claim.start <= self._context.unix_now
+        if due and entity.state is QueueState.UNSCHEDULABLE:
+            self._queue.activate(entity)
 
     def _until(self, now: float) -> float:
         """Until when room is kept at most, in seconds since 1970."""
@@ -160,7 +191,7 @@ class StartPlanner:
     def _plan_all(
         self,
         waiting: Sequence[QueuedEntity],
-        failed: QueuedEntity,
+        failed: QueuedEntity | None,
         kept: Mapping[str, PlannedGang],
         now: float,
     ) -> dict[str, PlannedGang]:
@@ -187,8 +218,8 @@ class StartPlanner:
         search, timeline, at = self._search, self._room.timeline, self._context.unix_now
         timeline.refresh(at)
         claim: Claim | None = None
-        for known_only in (True, False):
-            planner = Planner(timeline, at, claims, known_only=known_only)
+        for least in (Basis.LIMIT, Basis.ESTIMATE):
+            planner = Planner(timeline, at, claims, least=least)
             claim = search.earliest_start(entity, planner, now_too=now_too)
             if claim is not None and claim.start <= until:
                 break  # rather a promise than an earlier start that is a guess
