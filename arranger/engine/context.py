@@ -74,6 +74,10 @@ class EngineClock:
         """The present run's time, in seconds since 1970."""
         return self._to_unix_time(self.now)
 
+    def to_unix_time(self, at: float) -> float:
+        """A moment of the driver's clock, in seconds since 1970."""
+        return self._to_unix_time(at)
+
     def from_unix_time(self, at: float, now: float) -> float:
         """A moment in seconds since 1970, in the driver's clock, which shows ``now``."""
         return at - self._to_unix_time(now) + now

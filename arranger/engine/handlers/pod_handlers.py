@@ -106,7 +106,7 @@ class PodHandlers:
         info.priority = self._priorities.of(info)
         if pod.terminal:
             if meta.uid in self._context.cluster:
-                self._history.record(info, self._context.unix_now)
+                self._history.record(info, self._context.clock.to_unix_time(now))
             self._remove_pod(meta.uid, now)
         elif pod.spec.node_name:
             self._on_assigned_pod(info, now)
