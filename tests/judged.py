@@ -8,8 +8,11 @@ from typing import Protocol
 
 from arranger.daemon.config.schema import Config
 from arranger.embedded.storage.store import Change, Store
+from tests.faults.injector import RequestListener
+from tests.faults.matchers import ClientRequest
 from tests.specification.legal import Specification
 from tests.specification.premises import Premises
+from tests.specification.requests import Asked, RequestBook
 from tests.specification.trace import SOMEBODY, Step
 
 #: Seconds within which a scheduler hears of everything in a world in which things go wrong. How
@@ -29,9 +32,12 @@ class Writers(Protocol):
     def is_quiet(self) -> bool:
         """Whether nothing goes wrong any more."""
 
+    def listen(self, listener: RequestListener) -> None:
+        """Tell of each write from now on."""
+
 
 class JudgedTrace:
-    """Hands every write of a store to a :class:`Specification`.
+    """Hands every write of a store to a :class:`Specification`, and the requests for them.
 
     Args:
         faults: say who writes, and whether single writes may fail; without any, nobody knows who.
@@ -41,6 +47,7 @@ class JudgedTrace:
         premises: what holds in this world; a test may say so at any time.
         may_be_unreadable: whether objects are such as no API server lets in.
         specification: of the store that is followed now.
+        requests: what was asked for, since this store has been followed.
     """
 
     def __init__(
@@ -49,10 +56,14 @@ class JudgedTrace:
         self.faults = faults
         self.premises = premises or Premises()
         self.specification = Specification(self.premises)
+        self.requests = RequestBook(self.premises)
         self.may_be_unreadable = False
         self._now = now
         self._before: list[Specification] = []
+        self._requested_before: list[tuple[str, str]] = []
         self._at_rest: list[str] = []
+        for each in faults:
+            each.listen(self)
 
     def expect_scheduler(self, name: str, config: Config) -> None:
         """A process of this name schedules, with this configuration."""
@@ -72,6 +83,8 @@ class JudgedTrace:
         if self.specification.world.objects:
             self._before.append(self.specification)
             self.specification = Specification(self.premises)
+            self._requested_before += self.requests.violations
+            self.requests = RequestBook(self.premises)
         for resource in store.resources():
             for obj in store.items(resource):
                 version = int(obj["metadata"]["resourceVersion"])
@@ -105,11 +118,29 @@ class JudgedTrace:
 
     def _take(self, step: Step) -> None:
         self.specification.take(step)
+        self.requests.take(step)
+
+    def on_sent(self, request: ClientRequest) -> None:
+        """A process asks for a write."""
+        if (asked := _read(request)) is not None:
+            self.requests.sent(asked, request.at)
+
+    def on_received(self, request: ClientRequest, status: int) -> None:
+        """The server has done it, or refused it."""
+        if status < 300 and (asked := _read(request)) is not None:
+            self.requests.done(asked)
+
+    def on_answered(self, request: ClientRequest, status: int) -> None:
+        """The process has heard of it."""
+        if status < 300 and (asked := _read(request)) is not None:
+            self.requests.told(asked)
 
     def violations(self) -> Sequence[str]:
         """What was wrong so far."""
         self.specification.settle(self.specification.world.now)
-        return [str(v) for spec in (*self._before, self.specification) for v in spec.violations]
+        found = [str(v) for spec in (*self._before, self.specification) for v in spec.violations]
+        asked = (*self._requested_before, *self.requests.violations)
+        return [*found, *(f"{text} [{rule}]" for rule, text in asked)]
 
     def judge_rest(self) -> None:
         """A scheduler is at work: if all has been quiet for long, what should be so must be."""
@@ -124,6 +155,10 @@ class JudgedTrace:
         assert not found, "\n".join(found[:20])
         unreadable = [text for s in (*self._before, self.specification) for text in s.unreadable]
         assert self.may_be_unreadable or not unreadable, unreadable[:20]
+
+
+def _read(request: ClientRequest) -> Asked | None:
+    return Asked.read(request.user, request.method, request.path, lambda: request.json)
 
 
 def loop_time() -> float:

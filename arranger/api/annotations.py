@@ -75,8 +75,9 @@ TOPOLOGY: Final = "arranger.io/topology"
 #: On a pod: ``false`` keeps it from being in a gang because of what owns it; on the owner, all of
 #: its pods.
 GANG_BY_OWNER: Final = "arranger.io/gang-by-owner"
-#: On a pod: how long it may run once it has started, such as ``90s`` or ``1h30m``, as
-#: ``activeDeadlineSeconds``; the smaller of the two counts.
+#: On a pod: how long it may run once it has started, such as ``90s`` or ``1h30m``; then the
+#: scheduler deletes it. On a TYJob or a Volcano Job it holds for all pods whose template does not
+#: have it, and their pods are made with ``activeDeadlineSeconds``.
 MAX_RUN_TIME: Final = "arranger.io/max-run-time"
 #: On a pod: placement policies by which its node is chosen, separated by commas.
 PLACEMENT: Final = "arranger.io/placement"
@@ -114,6 +115,8 @@ CARD_NAME: Final = _VOLCANO + "card.name"
 SERVICE_TYPE: Final = _VOLCANO + "service.type"
 #: On a Queue: ``Open`` or ``Closed``, what its owner wants it to be.
 QUEUE_STATE: Final = "arranger.io/queue-state"
+#: On a Queue: how long the pods of it, and of the queues that are part of it, may run at most.
+QUEUE_MAX_RUN_TIME: Final = "arranger.io/max-run-time"
 #: On a Queue: ``true`` while it is closed only because a queue that it is part of is.
 CLOSED_BY_PARENT: Final = _VOLCANO + "closed-by-parent"
 #: On a node (label): the group that queues name in ``spec.affinity``.
@@ -145,6 +148,7 @@ INHERITED_ANNOTATIONS: Final = (
     PREEMPTABLE,
     SERVICE_TYPE,
     CARD_NAME,
+    MAX_RUN_TIME,
     _VOLCANO + "cooldown-time",
     _VOLCANO + "revocable-zone",
 )

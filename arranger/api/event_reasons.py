@@ -21,11 +21,15 @@ FAILED_SCHEDULING: Final = "FailedScheduling"
 PREEMPTED: Final = "Preempted"
 #: The pod, or its gang, makes others leave; the text names them.
 PREEMPTING: Final = "Preempting"
+#: The pod has run for its maximum run time and is deleted: the annotation
+#: ``arranger.io/max-run-time``, or that of its queue. Also the reason in its condition
+#: DisruptionTarget.
+MAX_RUN_TIME: Final = "MaximumExecutionTimeExceeded"
 #: The pod's gang held nodes for longer than its wait time; they are given back.
 GANG_TIMED_OUT: Final = "GangTimedOut"
-#: A placement policy, service type, job priority or order of jobs in the pod's annotations is
-#: unknown and ignored, or its card annotation names none, or there are settings of a gang and no
-#: name of one.
+#: A placement policy, service type, job priority, order of jobs or maximum run time in the pod's
+#: annotations is unknown and ignored, or its card annotation names none, or there are settings of a
+#: gang and no name of one.
 INVALID_ANNOTATION: Final = "InvalidAnnotation"
 #: The pod claims a higher priority, or another service type, than its queue believes; the text says
 #: as what it counts.

@@ -5,6 +5,8 @@ The smaller of the two counts.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Final
 
 from arranger.api.annotations import MAX_RUN_TIME
@@ -14,6 +16,8 @@ from arranger.api.types.core import Pod
 
 #: The least that a limit may be, in seconds, as of ``activeDeadlineSeconds``.
 MIN_RUN_TIME: Final = 1.0
+#: The most that ``activeDeadlineSeconds`` may be.
+_MAX_DEADLINE: Final = 2**31 - 1
 
 
 def parse_run_time(text: str) -> float:
@@ -33,7 +37,24 @@ def annotated_run_time(pod: Pod) -> float | None:
 
     None where it says nothing, or nothing that can be read.
     """
-    text = pod.metadata.annotations.get(MAX_RUN_TIME)
+    return _read(pod.metadata.annotations)
+
+
+def deadline_for(annotations: Mapping[str, str], stated: int | None) -> int | None:
+    """``activeDeadlineSeconds`` of a pod that is made with such annotations.
+
+    Args:
+        stated: what its template says.
+    """
+    seconds = _read(annotations)
+    if seconds is None:
+        return stated
+    limit = min(math.ceil(seconds), _MAX_DEADLINE)
+    return limit if stated is None else min(limit, stated)
+
+
+def _read(annotations: Mapping[str, str]) -> float | None:
+    text = annotations.get(MAX_RUN_TIME)
     if not text:
         return None
     try:

@@ -21,9 +21,11 @@ from arranger.controllers.runtime.controller import ControllerOptions, Tasks
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import MultiNamespaceInformer, unstructured_informer
 from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.trimming import identity_of
 from arranger.controllers.tyjob.controller import TYJobController
 from arranger.controllers.vcjob.controller import JobController
 from arranger.kube.client.transport import Transport
+from arranger.kube.watch.trimming import trim
 
 
 class Controllers:
@@ -54,10 +56,10 @@ class Controllers:
             self._on_definition.append(queues.on_definition_event)
         make = partial(MultiNamespaceInformer[Any], transport, options)
         watch = partial(unstructured_informer, transport, options)
-        pods = make("/api/v1", "pods", Pod, *pod_handlers)
+        pods = make("/api/v1", "pods", Pod, *pod_handlers, trim=trim, keep=identity_of)
         self._shared: list[MultiNamespaceInformer[Any]] = [
             pods,
-            make(f"/apis/{COMMAND_API}", "commands", Command, *command_handlers),
+            make(f"/apis/{COMMAND_API}", "commands", Command, *command_handlers, trim=trim),
             watch(JOB_API, "jobs", jobs.jobs),
             watch(TYJOB_API, "tyjobs", tyjobs.jobs),
         ]

@@ -5,6 +5,10 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, field
+from typing import Final
+
+#: Entries of keys that were cancelled which may stay in any case.
+_SPARE: Final = 64
 
 
 @dataclass(slots=True, eq=False)
@@ -22,6 +26,14 @@ class DeadlineSet:
         if due < self._deadline_of.get(key, math.inf):
             self._deadline_of[key] = due
             heapq.heappush(self._heap, (due, key))
+
+    def cancel(self, key: str) -> None:
+        """Nothing is due for a key any more."""
+        if self._deadline_of.pop(key, None) is None:
+            return
+        if len(self._heap) > 2 * len(self._deadline_of) + _SPARE:
+            self._heap = [(due, each) for each, due in self._deadline_of.items()]
+            heapq.heapify(self._heap)
 
     def is_scheduled(self, key: str, due: float) -> bool:
         """Whether a notice is due by then already."""

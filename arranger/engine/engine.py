@@ -52,7 +52,7 @@ from arranger.engine.handlers.tenant_handlers import TenantHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKinds
 from arranger.engine.handlers.workload_gangs import WorkloadGangs
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
-from arranger.engine.invariants import check_pods
+from arranger.engine.invariants import check_pods, summarize
 from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
@@ -68,6 +68,8 @@ from arranger.engine.queue.queue_order import FairShareOrder
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
 from arranger.engine.quota_timers import QuotaTimers
+from arranger.engine.run_time.enforcer import RunTimeEnforcer
+from arranger.engine.run_time.limits import RunTimeLimits
 from arranger.engine.satisfiability import Satisfiability
 from arranger.engine.schedule_one import EntityScheduler
 from arranger.framework.cluster_event import ActionType, ClusterEvent
@@ -228,8 +230,12 @@ class Engine:
             ledger.queue_name,
             perf_counter,
         )
+        leaving, limits = nominator.terminating_victims, RunTimeLimits(ledger)
+        run_times = self._run_times = RunTimeEnforcer(
+            context, frozenset(schedulers), limits, effects, leaving, gangs
+        )
         #: What waits for a time or an event, in the order in which it is looked at.
-        self._timed_parts = queue, self._quota_timers, scheduler, binding_cycle, waiting
+        self._timed_parts = queue, self._quota_timers, scheduler, binding_cycle, waiting, run_times
         # What the watches deliver.
         initial = InitialObjects()
         priorities = EffectivePriorities(context, nominator, registry, ledger)
@@ -258,6 +264,7 @@ class Engine:
             priorities,
             tenants,
             planned_room.timeline.run_times.history,
+            run_times,
         )
         self.workload_handlers = WorkloadHandlers(workloads, gang_handlers, pod_handlers)
         rollback = Rollback(context, queue, cycle, release, nominator, requeuer, gangs)
@@ -372,15 +379,9 @@ class Engine:
 
     def summary(self) -> dict[str, int]:
         """How much of everything the core holds."""
-        return {
-            "nodes": self.cluster.table.count,
-            "placed": len(self.cluster),
-            "assumed": len(self.cluster.assumed),
-            "gangs": len(self.registry.gangs),
-            "queues": len(self.ledger.queues),
-            "nominations": len(self._nominator),
-            "waiting": len(self._context.waiting_pods),
-            **{part.value: count for part, count in self.queue.count().items()},
+        parts = len(self.registry.gangs), len(self.ledger.queues), len(self._nominator)
+        return summarize(self._context, *parts) | {
+            part.value: count for part, count in self.queue.count().items()
         }
 
     def check_consistent(self) -> None:
@@ -394,7 +395,6 @@ class Engine:
         parts = self.queue, self._binding_cycle, self._extender_calls, self._gangs, self._nominator
         for part in (*parts, self._workload_index, self._planned_room):
             part.check_consistent()
-        self._effects.check_consistent(
-            (self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects)
-        )
+        senders = self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects
+        self._effects.check_consistent((*senders, self._run_times))
         check_pods(self._context, self.queue, self._nominator, self._gangs.is_held)

@@ -18,6 +18,7 @@ from typing import Any, Final
 from arranger.api.effects import Bind, Effect
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.phases import TRANSITIONS, InvalidTransitionError, Phase
+from arranger.engine.refused_nominations import RefusedNominations
 from arranger.framework.interface import QueueSortInput
 from arranger.framework.preemption import Limit
 from arranger.framework.runtime.profile import Profile
@@ -74,6 +75,7 @@ class QueuedPod:
         nodes_written: all nodes that we have ever written there, "" for none among them.
         pending_update: what the pod was edited to while a decision about it was being carried out.
         told: what its queue does not believe of it, as it was told last.
+        refused_nominations: where it makes nobody leave for some time.
     """
 
     pod: PodInfo
@@ -96,6 +98,7 @@ class QueuedPod:
     nodes_written: set[str] = field(default_factory=set)
     pending_update: PodInfo | None = None
     told: str = ""
+    refused_nominations: RefusedNominations = field(default_factory=RefusedNominations)
 
     def __post_init__(self) -> None:
         self.signature = _signature_of(self.profile, self.pod)

@@ -38,3 +38,16 @@ def check_pods(
         assert (member.phase is Phase.WAITING) == held, f"{member}: waiting"
     queued = {uid for entity in queue.entities() for uid in entity.members}
     assert queued <= context.pods.keys(), "the queue holds pods that are not ours"
+
+
+def summarize(context: EngineContext, gangs: int, queues: int, nominations: int) -> dict[str, int]:
+    """How much of everything there is, beside what the queue holds."""
+    return {
+        "nodes": context.cluster.table.count,
+        "placed": len(context.cluster),
+        "assumed": len(context.cluster.assumed),
+        "gangs": gangs,
+        "queues": queues,
+        "nominations": nominations,
+        "waiting": len(context.waiting_pods),
+    }

@@ -161,6 +161,32 @@ def disruption_condition(controller: str, *, group: bool) -> PodCondition:
     )
 
 
+def run_time_condition(pod: Pod, seconds: float, queue: str) -> PodCondition:
+    """What is written to a pod before it is deleted for its maximum run time.
+
+    ``queue``: whose limit it is; "" for the pod's own.
+    """
+    text = f"{pod.spec.scheduler_name}: {_ran(seconds, queue)}"
+    return PodCondition("DisruptionTarget", "True", event_reasons.MAX_RUN_TIME, text)
+
+
+def ran_too_long(pod: Pod, seconds: float, queue: str) -> PublishEvent:
+    """A pod is deleted since it has run for its maximum run time."""
+    return PublishEvent(
+        regarding=object_ref(pod),
+        reason=event_reasons.MAX_RUN_TIME,
+        action="Deleting",
+        note=f"It {_ran(seconds, queue)}",
+        type="Warning",
+        controller=pod.spec.scheduler_name,
+    )
+
+
+def _ran(seconds: float, queue: str) -> str:
+    whose = f"of queue {queue}" if queue else "of its annotation"
+    return f"has run for the maximum of {seconds:g}s {whose}"
+
+
 def is_being_evicted(pod: Pod) -> bool:
     """Whether a scheduler has written to a pod that it is a victim, and it has begun to leave."""
     return pod.metadata.deletion_timestamp is not None and any(

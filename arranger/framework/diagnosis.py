@@ -77,6 +77,10 @@ class Diagnosis:
         kind = int(self.rejection_index[row])
         return None if kind < 0 else self.rejections[kind]
 
+    def restrict_to(self, rows: BoolArray) -> None:
+        """Only these rows may be chosen, of those that might have been before."""
+        self.within = rows if self.within is None else rows & self.within
+
     def resolvable_rows(self) -> IntArray:
         """The rows where evicting pods might help."""
         kinds = enumerate(self.rejections)

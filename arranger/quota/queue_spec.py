@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from arranger.api.annotations import CARD_QUOTA, QUEUE_STATE
+from arranger.api.annotations import CARD_QUOTA, QUEUE_MAX_RUN_TIME, QUEUE_STATE
 from arranger.api.parsing.errors import shown
 from arranger.api.quantity import LARGEST, QuantityError
 from arranger.api.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE, is_closed, parse_cards
 from arranger.api.resource_requests import Amounts, parse_resource_list
+from arranger.api.run_time import parse_run_time
 from arranger.api.types.queue import Queue
 from arranger.quota.cards import Cards
 from arranger.quota.queue_rights import SILENT, QueueRights, read_rights
@@ -34,6 +35,7 @@ class QueueQuota:
         guarantee: what is kept free for it, and what evictions must leave it.
         due: what it may take back from others, and keeps: what it deserves, or is guaranteed.
         rights: who may use it, and what is believed there.
+        max_run_time: how long its pods may run, in seconds; None for ever.
         node_groups, excluded_node_groups: its pods run on nodes of the first, if it names any, and
             not on those of the second.
         problems: what could not be read of it.
@@ -53,6 +55,7 @@ class QueueQuota:
     guarantee: Amounts = field(default_factory=dict)
     due: Amounts = field(default_factory=dict)
     rights: QueueRights = SILENT
+    max_run_time: float | None = None
     node_groups: frozenset[str] = frozenset()
     excluded_node_groups: frozenset[str] = frozenset()
     problems: list[str] = field(default_factory=list)
@@ -116,6 +119,11 @@ def read_queue(queue: Queue) -> QueueQuota:
             # A quota that cannot be read admits nothing, rather than everything.
             state.card_quota = {}
             state.problems.append(f"{CARD_QUOTA}: {error}")
+    if text := queue.metadata.annotations.get(QUEUE_MAX_RUN_TIME):
+        try:
+            state.max_run_time = parse_run_time(text)
+        except ValueError as error:
+            state.problems.append(f"{QUEUE_MAX_RUN_TIME}: {error}")
     try:
         # The requested state counts at once, whether or not a controller keeps the status.
         state.is_open = not is_closed(queue)

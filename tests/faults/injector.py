@@ -22,7 +22,7 @@ from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -191,6 +191,19 @@ class ReceivedWrite:
         return self.status < 300
 
 
+class RequestListener(Protocol):
+    """Hears of each write: when it is sent, when the server has answered, what the client hears."""
+
+    def on_sent(self, request: ClientRequest) -> None:
+        """It is on its way."""
+
+    def on_received(self, request: ClientRequest, status: int) -> None:
+        """The server has acted, and this is its answer."""
+
+    def on_answered(self, request: ClientRequest, status: int) -> None:
+        """The client has an answer, whoever gave it."""
+
+
 class FaultInjector:
     """Faults to come, and what the server was told to write.
 
@@ -211,6 +224,11 @@ class FaultInjector:
         self.log: list[ReceivedWrite] = []
         #: Who has asked for what, by method and path, and whether it was a watch.
         self.asked: set[tuple[str, str, str, bool]] = set()
+        self._listeners: list[RequestListener] = []
+
+    def listen(self, listener: RequestListener) -> None:
+        """Tell of each write from now on."""
+        self._listeners.append(listener)
 
     def inject(
         self,
@@ -270,6 +288,16 @@ class FaultInjector:
         """
         sent = _sent_now(request, user)
         self.asked.add((user, request.method, request.path, "watch" in request.query))
+        listeners = self._listeners if WRITES(sent) else ()
+        for listener in listeners:
+            listener.on_sent(sent)
+        result = await self._around(sent, respond)
+        if isinstance(result, ApiResponse):
+            for listener in listeners:
+                listener.on_answered(sent, result.status)
+        return result
+
+    async def _around(self, sent: ClientRequest, respond: Callable[[], T]) -> T | ApiResponse:
         faults = self._faults(self._request_rules, sent)
         delay_before = sum(f.seconds for f in faults if isinstance(f, Delay) and not f.after)
         delay_after = sum(f.seconds for f in faults if isinstance(f, Delay) and f.after)
@@ -344,6 +372,8 @@ class FaultInjector:
             self.log.append(
                 ReceivedWrite(request, asyncio.get_running_loop().time(), result.status)
             )
+            for listener in self._listeners:
+                listener.on_received(request, result.status)
         for fault in faults:
             if isinstance(fault, ConcurrentAction) and fault.after:
                 fault.action()

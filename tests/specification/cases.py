@@ -111,6 +111,14 @@ def evicting(taker: Object, *, told: bool = True, **victim: Any) -> Trace:
     return trace.evicts("victim", told=told)
 
 
+def ending(ran: int, *, limit: str = "", of_queue: str = "") -> Trace:
+    """A pod of a queue is ended after so many seconds."""
+    key = "arranger.io/max-run-time"
+    queue = a_queue("q", annotations={key: of_queue} if of_queue else {})
+    pod = a_pod("p", annotations={**in_queue("q"), **({key: limit} if limit else {})})
+    return one_node(queue, pod).binds("p", "n1").passes(ran).ends("p", ran)
+
+
 def between_queues(priority: int, *, reclaimable: bool = True, note: str = "true") -> Trace:
     """Inference of a queue takes from training of another."""
     trace = one_node(
@@ -338,6 +346,21 @@ CASES: dict[str, tuple[str, Trace, Trace]] = {
         "it_may_be_evicted",
         between_queues(priority=4, note="false"),
         between_queues(priority=4),
+    ),
+    "a pod is ended before its time is over": (
+        "its_time_is_over",
+        ending(88, limit="90s"),
+        ending(90, limit="90s"),
+    ),
+    "a pod is ended before the time of its queue is over": (
+        "its_time_is_over",
+        ending(50, limit="2m", of_queue="1m"),
+        ending(60, limit="2m", of_queue="1m"),
+    ),
+    "a pod is ended that may run for ever": (
+        "its_time_is_over",
+        ending(3000, limit="a day"),
+        ending(3000, limit="50m"),
     ),
     "an Event names a taker that may not have the place": (
         "the_event_is_true",

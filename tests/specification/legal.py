@@ -23,13 +23,15 @@ from tests.specification.gangs import GangBook
 from tests.specification.liveness import wrong_at_rest
 from tests.specification.manifests import (
     Object,
+    is_told_its_time_is_over,
     is_told_to_make_room,
     name_of,
     node_of,
     priority_of,
+    seconds_run,
 )
 from tests.specification.premises import Premises
-from tests.specification.queues import IN_QUEUES, may_evict
+from tests.specification.queues import IN_QUEUES, may_evict, run_time_limit
 from tests.specification.trace import LEASES, NODES, PODS, SOMEBODY, Step, World
 
 EVENTS = "events.k8s.io/events"
@@ -121,9 +123,12 @@ class Specification:
         if step.is_bind and ours and self._is_for_us(step.after):
             self._judge_binding(step)
         if step.begins_to_leave and ours:
-            self._ask(step, self.it_may_be_evicted)
             self._forget_evictions(step.at)
-            self.evictions[step.after["metadata"]["uid"]] = Eviction(step.at, step.after)
+            if is_told_its_time_is_over(step.after):
+                self._ask(step, self.its_time_is_over)
+            else:
+                self._ask(step, self.it_may_be_evicted)
+                self.evictions[step.after["metadata"]["uid"]] = Eviction(step.at, step.after)
         if step.resource == EVENTS and step.kind == "ADDED":
             self._ask(step, self.the_event_is_true)
         self._note(step, ours=ours)
@@ -198,6 +203,15 @@ class Specification:
         mine = (pod for pod in waiting if self._is_for_us(pod))
         if not any(may_evict(self.world, pod, victim, self.premises) for pod in mine):
             yield f"{name_of(victim)} left, but nobody waits who may have its place"
+
+    def its_time_is_over(self, step: Step) -> Iterator[str]:
+        """Whom we end has run as long as its annotation allows, or one of its queues."""
+        pod, limit = step.after, run_time_limit(self.world, step.after)
+        ran = seconds_run(pod)
+        if ran is None or limit is None:
+            yield f"{name_of(pod)} was ended for its run time, and has no limit or has not started"
+        elif ran < limit - 1:  # times of the API are whole seconds
+            yield f"{name_of(pod)} was ended after {ran:g} s, and has {limit:g} s"
 
     def the_event_is_true(self, step: Step) -> Iterator[str]:
         """Whom an Event names as the reason of an eviction may have the victim's place."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 Object = dict[str, Any]
 Amounts = dict[str, int]
 
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ns|us|µs|ms|s|m|h|$)")
 _SUFFIXES = {"n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": 1}
 _SUFFIXES |= {letter: 1000**n for n, letter in enumerate("kMGTPE", 1)}
 _SUFFIXES |= {f"{letter}i": 1024**n for n, letter in enumerate("KMGTPE", 1)}
@@ -131,9 +134,37 @@ def priority_of(pod: Object) -> int:
 
 def is_told_to_make_room(pod: Object) -> bool:
     """Whether its conditions say that a scheduler evicts it."""
+    return _is_told(pod, "PreemptionByScheduler")
+
+
+def is_told_its_time_is_over(pod: Object) -> bool:
+    """Whether its conditions say that a scheduler ends it, as it has run so long."""
+    return _is_told(pod, "MaximumExecutionTimeExceeded")
+
+
+def seconds_run(pod: Object) -> float | None:
+    """How long a pod had run when its deletion began; None for one that had not started."""
+    started = (pod.get("status") or {}).get("startTime")
+    if not started:
+        return None
+    meta = pod["metadata"]
+    ends = datetime.fromisoformat(meta["deletionTimestamp"]) - datetime.fromisoformat(started)
+    return ends.total_seconds() - int(meta.get("deletionGracePeriodSeconds") or 0)
+
+
+def seconds_in(text: str) -> float | None:
+    """Seconds of a duration such as ``1h30m``; None where it is none, or shorter than a second."""
+    parts = _DURATION.findall(text)
+    if not text or _DURATION.sub("", text):
+        return None
+    seconds = sum(float(n) * _UNITS[unit or "s"] for n, unit in parts)
+    return seconds if seconds >= 1 else None
+
+
+def _is_told(pod: Object, reason: str) -> bool:
     return any(
         (each.get("type"), each.get("status"), each.get("reason"))
-        == ("DisruptionTarget", "True", "PreemptionByScheduler")
+        == ("DisruptionTarget", "True", reason)
         for each in (pod.get("status") or {}).get("conditions") or ()
     )
 

@@ -19,6 +19,7 @@ from tests.specification.manifests import (
     notes_of,
     offers,
     priority_of,
+    seconds_in,
     selects,
 )
 from tests.specification.premises import Premises
@@ -59,6 +60,14 @@ def _is_for(world: World, name: str, pod: Object) -> bool:
     said = [queue["spec"].get("namespaceSelector") for queue in path(world, name)]
     labels = {"kubernetes.io/metadata.name": space, **world.namespaces().get(space, {})}
     return all(selects(each, labels) for each in said if each is not None)
+
+
+def run_time_limit(world: World, pod: Object) -> float | None:
+    """How long a pod may run by its annotation and its queues, in seconds; None for ever."""
+    above = path(world, queue_of(world, pod)) if world.of(QUEUES) else ()
+    texts = (notes_of(each).get("arranger.io/max-run-time") for each in (pod, *above))
+    limits = (seconds_in(text) for text in texts if text)
+    return min((each for each in limits if each is not None), default=None)
 
 
 def is_closed(queue: Object) -> bool:

@@ -22,6 +22,7 @@ RESOURCES = {
     "PersistentVolume": "/persistentvolumes",
 }
 EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+TIME_IS_OVER = {**EVICTED, "reason": "MaximumExecutionTimeExceeded"}
 
 
 @dataclass
@@ -50,6 +51,13 @@ class Trace:
     def nominates(self, name: str, node: str) -> Trace:
         """A pod is promised room."""
         return self.edits("Pod", name, {"status": {"nominatedNodeName": node}}, by="one")
+
+    def ends(self, name: str, ran: int, *, by: str | None = "one") -> Trace:
+        """A pod that has run for so many seconds is told that its time is over, and deleted."""
+        told = {"conditions": [TIME_IS_OVER], "startTime": "1970-01-01T00:00:00Z"}
+        self.edits("Pod", name, {"status": told}, by=by)
+        gone = f"1970-01-01T00:{ran // 60:02}:{ran % 60:02}Z"
+        return self.edits("Pod", name, {"metadata": {"deletionTimestamp": gone}}, by=by)
 
     def evicts(self, *names: str, by: str | None = "one", told: bool = True) -> Trace:
         """Pods are told to make room, and their deletion begins."""

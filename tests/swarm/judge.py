@@ -33,6 +33,7 @@ async def judge(player: Player) -> None:
         found += map(_of_rest, specification.at_rest(now))
     specification.settle(specification.world.now)
     found += (Violation(each.rule, str(each)) for each in specification.violations)
+    found += (Violation(rule, text) for rule, text in player.sim.trace.requests.violations)
     found += (Violation("end of a process", text) for text in player.processes.failures)
     if player.processes.leader() is None:
         found.append(Violation("leader", "nobody leads at rest"))

@@ -47,6 +47,7 @@ from arranger.controllers.runtime.objects import (
     merge_patch,
 )
 from arranger.controllers.runtime.tombstones import Tombstones
+from arranger.controllers.runtime.trimming import trimmed
 from arranger.gangs.gang import Gang
 from arranger.gangs.gang_object import GANG_API_VERSION, MANAGED_BY, gang_object_spec
 from arranger.gangs.registry import GangRegistry
@@ -200,6 +201,7 @@ class GangCache:
         Raises:
             ParseError: it is none.
         """
+        obj = trimmed(obj)
         gang: GangObject | None = None
         definition: AnyPodGroup | None = None
         if group == GANG_GROUP:

@@ -25,9 +25,11 @@ from arranger.controllers.runtime.controller import (
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
 from arranger.controllers.runtime.objects import LISTED, Object
+from arranger.controllers.runtime.trimming import identity_of
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.kube.client.transport import Transport
+from arranger.kube.watch.trimming import trim
 
 _DEFINITION: Final = "queues.scheduling.volcano.sh"
 
@@ -73,8 +75,19 @@ class QueueController:
         self.informers: list[MultiNamespaceInformer[Any]] = [
             MultiNamespaceInformer(transport, options, api, "queues", ObservedQueue, queues),
             MultiNamespaceInformer(transport, options, core, "nodes", Node, nodes),
-            MultiNamespaceInformer(transport, options, core, "namespaces", Namespace, namespaces),
-            MultiNamespaceInformer(transport, options, api, "podgroups", VolcanoPodGroup, groups),
+            MultiNamespaceInformer(
+                transport, options, core, "namespaces", Namespace, namespaces, trim=trim
+            ),
+            MultiNamespaceInformer(
+                transport,
+                options,
+                api,
+                "podgroups",
+                VolcanoPodGroup,
+                groups,
+                trim=trim,
+                keep=identity_of,
+            ),
         ]
         pending = PendingCommands(
             partial(commanded_queue, namespaces=tuple(options.command_namespaces))

@@ -9,7 +9,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from arranger.controllers.runtime.barrier import InformerFaults
 from arranger.controllers.runtime.controller import ControllerOptions, Tasks
-from arranger.controllers.runtime.objects import UnstructuredObject, metadata_of
+from arranger.controllers.runtime.objects import UnstructuredObject
+from arranger.controllers.runtime.trimming import identity_of
 from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder, T
 from arranger.kube.watch.informer import Informer, uid_of
@@ -65,6 +66,7 @@ class MultiNamespaceInformer(Generic[T]):
         handlers: hear of every change.
         selector: a label that the objects must have; empty for none.
         other_versions: of the API, for a server that does not serve that one.
+        trim: takes out of an object just decoded what nobody looks at.
         keep: what of an object the handlers are told when its deletion was missed.
 
     Attributes:
@@ -81,6 +83,7 @@ class MultiNamespaceInformer(Generic[T]):
         *handlers: CacheHandler[T],
         selector: str = "",
         other_versions: Sequence[str] = (),
+        trim: Callable[[T], None] | None = None,
         keep: Callable[[T], T] = lambda obj: obj,
     ) -> None:
         group, _, _ = api.removeprefix("/apis/").partition("/")
@@ -104,7 +107,7 @@ class MultiNamespaceInformer(Generic[T]):
             Reflector(
                 transport,
                 first,
-                Decoder(kind),
+                Decoder(kind, trim),
                 informer,
                 rng=options.rng,
                 other_paths=others,
@@ -148,7 +151,7 @@ def unstructured_informer(
     *handlers: CacheHandler[UnstructuredObject],
     other_versions: Sequence[str] = (),
 ) -> MultiNamespaceInformer[UnstructuredObject]:
-    """An informer that believes nothing of its objects but their metadata, and keeps no more."""
+    """An informer that believes nothing of its objects but their metadata, and keeps the names."""
     return MultiNamespaceInformer(
         transport,
         options,
@@ -157,7 +160,7 @@ def unstructured_informer(
         UnstructuredObject,
         *handlers,
         other_versions=other_versions,
-        keep=metadata_of,
+        keep=identity_of,
     )
 
 

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
+from arranger.api.annotations import MAX_RUN_TIME
 from arranger.api.parsing.objects import decode_object
+from arranger.api.run_time import deadline_for
 from arranger.api.types.core import ObjectMeta, Struct
 from arranger.kube.watch.decoder import KubeObject
 from arranger.kube.watch.sink import is_newer
@@ -53,11 +55,6 @@ class UnstructuredObject(Struct):
         return {name: part for name, part in parts.items() if part is not None}
 
 
-def metadata_of(obj: UnstructuredObject) -> UnstructuredObject:
-    """An object without what it says."""
-    return UnstructuredObject(obj.metadata, obj.api_version, obj.kind)
-
-
 def copy_of(part: Object) -> Object:
     """A copy of a part of an object that shares nothing with it.
 
@@ -65,6 +62,20 @@ def copy_of(part: Object) -> Object:
     """
     copied: Object = decode_object(msgspec.json.encode(part))
     return copied
+
+
+def limit_run_time(spec: Object, annotations: Mapping[str, Any]) -> None:
+    """Have a pod that is made end when its annotation ``max-run-time`` says, by its kubelet.
+
+    Args:
+        spec: of the pod; changed.
+        annotations: those that it is made with.
+    """
+    text, stated = annotations.get(MAX_RUN_TIME), spec.get("activeDeadlineSeconds")
+    if isinstance(text, str) and (stated is None or isinstance(stated, int)):
+        deadline = deadline_for({MAX_RUN_TIME: text}, stated)
+        if deadline is not None:
+            spec["activeDeadlineSeconds"] = deadline
 
 
 def owner_reference(api_version: str, kind: str, owner: ObjectMeta) -> Object:

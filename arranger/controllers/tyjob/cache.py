@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from arranger.api.effects import ObjectReference
-from arranger.api.parsing.objects import decode_object
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.tyjob import (
     API_VERSION,
@@ -19,6 +18,7 @@ from arranger.api.types.tyjob import (
 )
 from arranger.controllers.runtime.objects import LISTED, UnstructuredObject, is_stale
 from arranger.controllers.runtime.tombstones import Tombstones
+from arranger.controllers.runtime.trimming import decode_owned_object, trimmed
 from arranger.controllers.tyjob.observed_state import ObservedState, Refusal
 
 OwnedObject = TYJobPod | LeaderService | LeaderConfigMap
@@ -52,7 +52,7 @@ class TYJobCache:
 
     def on_job_updated(self, obj: UnstructuredObject, *, asked_at: str = "") -> set[str]:
         """A job was added or edited, or is the answer to a write of ours (``is_stale``)."""
-        job = parse_tyjob(obj.body())
+        job = parse_tyjob(trimmed(obj).body())
         known = self._jobs.get(job.key)
         gone = self.tombstones.has(job.key, job.metadata.uid, asked_at=asked_at)
         if gone or is_stale(job, known, asked_at=asked_at):
@@ -162,7 +162,7 @@ def decode_owned(plural: str, body: bytes) -> OwnedObject:
     Raises:
         ParseError: it is none.
     """
-    return decode_object(body, OWNED_KINDS[plural])
+    return decode_owned_object(body, OWNED_KINDS[plural])
 
 
 def is_owned_by(owned: OwnedObject, job: TYJob) -> bool:

@@ -15,6 +15,7 @@ from arranger.controllers.runtime.controller import ControllerOptions, Tasks
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
 from arranger.controllers.runtime.objects import LISTED, UnstructuredObject
+from arranger.controllers.runtime.trimming import trim_owned
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.controllers.tyjob.cache import OWNED_KINDS, OwnedObject, TYJobCache
@@ -56,6 +57,7 @@ class TYJobController:
                     partial(cache.on_owned_updated, plural, asked_at=LISTED),
                 ),
                 selector=TYJOB,
+                trim=trim_owned,
             )
             for plural, kind in OWNED_KINDS.items()
         }

@@ -31,7 +31,7 @@ from arranger.api.types.tyjob import (
     TYJob,
     TYJobPod,
 )
-from arranger.controllers.runtime.objects import Object, copy_of, owner_reference
+from arranger.controllers.runtime.objects import Object, copy_of, limit_run_time, owner_reference
 
 #: PyTorch's own default, as the training operator uses it too.
 MASTER_PORT: Final = 23456
@@ -138,6 +138,9 @@ def following_annotations(job: TYJob, replica: Replica) -> dict[str, str | None]
 def annotations_of(job: TYJob, replica: Replica) -> dict[str, str]:
     """The annotations that a pod has by its template and by the job."""
     template: Mapping[str, str] = (replica.template.get("metadata") or {}).get("annotations") or {}
+    limit = job.metadata.annotations.get(keys.MAX_RUN_TIME)
+    if limit is not None:
+        template = {keys.MAX_RUN_TIME: limit, **template}
     return {**template, **_gang_annotations(job, replica), **_scheduling_annotations(job)}
 
 
@@ -178,6 +181,7 @@ def pod(
     spec.setdefault("schedulerName", scheduler)
     # The job restarts what fails, and a leader that ends must stay ended.
     spec.setdefault("restartPolicy", "Never")
+    limit_run_time(spec, annotations)
     spec["hostname"], spec["subdomain"] = replica.pod, job.metadata.name
     _add_job_volumes(job, spec)
     for container in [*(spec.get("initContainers") or []), *spec["containers"]]:

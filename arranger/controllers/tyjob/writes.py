@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from arranger.api.types.tyjob import Replica, TYJob, TYJobPod
 from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.trimming import shortened
 from arranger.controllers.tyjob import manifests
 from arranger.controllers.tyjob.observed_state import Attempt, ObservedState
 
@@ -98,7 +99,8 @@ class ReplicaPods:
     def follow(self, pod: TYJobPod, replica: Replica) -> list[Write]:
         """Gives a pod the annotations that follow the job."""
         desired, known = manifests.following_annotations(self._job, replica), pod.metadata
-        change = {k: v for k, v in desired.items() if known.annotations.get(k) != v}
+        kept = {key: None if text is None else shortened(text) for key, text in desired.items()}
+        change = {k: v for k, v in desired.items() if known.annotations.get(k) != kept[k]}
         if not change or pod.terminal or pod.deletion_deadline is not None:
             return []
         return [Patch("pods", known.name, {"metadata": {"uid": known.uid, "annotations": change}})]

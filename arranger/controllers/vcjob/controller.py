@@ -16,6 +16,7 @@ from arranger.controllers.runtime.controller import ControllerOptions, Tasks
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
 from arranger.controllers.runtime.objects import LISTED, UnstructuredObject
+from arranger.controllers.runtime.trimming import trim_owned
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.controllers.vcjob.cache import JobCache
@@ -46,7 +47,14 @@ class JobController:
             partial(cache.on_pod_updated, asked_at=LISTED),
         )
         self._pods = MultiNamespaceInformer(
-            transport, options, "/api/v1", "pods", JobPod, pods, selector=JOB_NAME
+            transport,
+            options,
+            "/api/v1",
+            "pods",
+            JobPod,
+            pods,
+            selector=JOB_NAME,
+            trim=trim_owned,
         )
         # Queues belong to no namespace: who looks at some only leaves them to the scheduler.
         queues = CacheHandler[Queue](

@@ -11,7 +11,7 @@ from typing import Final
 from arranger.api import annotations as keys
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JobVolume, VolcanoJob
-from arranger.controllers.runtime.objects import Object, copy_of
+from arranger.controllers.runtime.objects import Object, copy_of, limit_run_time
 from arranger.controllers.vcjob import svc_plugin
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.min_resources import min_resources
@@ -66,11 +66,13 @@ def pod_of(snapshot: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object
         inject_env(containers, ({"name": name, "value": str(index[1])} for name in names))
     if "svc" in spec.plugins:
         svc_plugin.adapt_pod(job, name, pod_spec, containers)
+    said = {**inherited, **meta.get("annotations", {})}
+    limit_run_time(pod_spec, said)
     pod = owned_object(job, "Pod", name) | {"spec": pod_spec}
     pod["metadata"] |= {
         **{k: v for k, v in meta.items() if k == "finalizers"},
         "labels": {**meta.get("labels", {}), **labels},
-        "annotations": {**inherited, **meta.get("annotations", {}), **annotations},
+        "annotations": {**said, **annotations},
     }
     return pod
 

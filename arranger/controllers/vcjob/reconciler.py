@@ -21,6 +21,7 @@ from arranger.api.types.volcano_job import JOB_API, JobPod, VolcanoJob
 from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.objects import Object, UnstructuredObject
+from arranger.controllers.runtime.trimming import decode_owned_object
 from arranger.controllers.runtime.work_queue import Result
 from arranger.controllers.runtime.worker_thread import RunAside
 from arranger.controllers.runtime.writer import MAX_CREATED, StatusError, Writer, slow_start
@@ -198,7 +199,7 @@ class JobReconciler:
         for index in indices:
             path = f"{_pods_path(snapshot.job)}/{pod_name(snapshot.job.metadata.name, index)}"
             try:
-                pod = decode_object(await self.writer.get(path), JobPod)
+                pod = decode_owned_object(await self.writer.get(path), JobPod)
             except StatusError as error:
                 if not error.not_found:
                     continue
@@ -216,7 +217,7 @@ class JobReconciler:
             if error.not_found or error.conflict:
                 return False
             return self._refuse(snapshot.job, manifest["metadata"]["name"], error)
-        pod = decode_object(body, JobPod)
+        pod = decode_owned_object(body, JobPod)
         if not _is_ours(pod.metadata, snapshot.job):
             return self._refuse_foreign(snapshot.job, f"pod {pod.metadata.name}")
         self._observe_pod(snapshot.job, pod)

@@ -27,6 +27,7 @@ from arranger.engine.pod.schedule_result import (
 )
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
+from arranger.framework.runtime.post_filter import run_pod_group_post_filter
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
 
@@ -181,7 +182,8 @@ class GangSchedulingCycle:
 
     def run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> None:
         """Let plugins undo what an earlier placement of a member has left."""
-        self._cycle.run_pod_group_post_filter(member, infeasible)
+        state, diagnosis = infeasible.evaluation.state, infeasible.diagnosis
+        run_pod_group_post_filter(member.profile, state, member.pod, diagnosis)
 
     # --- placing ---------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ from arranger.engine.queue.cluster_events import (
 )
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.engine.run_time.enforcer import RunTimeEnforcer
 from arranger.framework.runtime.profile import Profile
 from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger
@@ -67,6 +68,7 @@ class PodHandlers:
     _priorities: EffectivePriorities
     _tenants: TenantHandlers
     _history: RunTimeHistory
+    _run_times: RunTimeEnforcer
     uids: dict[str, str] = field(default_factory=dict, init=False)
     #: Pods of the initial lists, until all objects of these are known.
     _unqueued: list[QueuedPod] = field(default_factory=list, init=False)
@@ -176,6 +178,7 @@ class PodHandlers:
         if new_rules:
             self._ledger.mark_stale()
         cluster.observe_pod(info)
+        self._run_times.observe(info)
         if new_rules:
             self._queue.wake(quota_change("Pod"), now)
         if self._initial.being_handed_on and pod_events.is_being_evicted(info.pod):
@@ -277,6 +280,7 @@ class PodHandlers:
         cluster = self._context.cluster
         freed, node = cluster.pod(uid), cluster.node_of(uid)  # on it, or nominated for it
         self._preemption.forget_pod(uid)
+        self._run_times.forget(uid)
         if (member := self._context.pods.get(uid)) is not None:
             self._stop_tracking(member, now)
         cluster.remove_pod(uid)

@@ -10,6 +10,8 @@ import numpy as np
 from arranger.api.effects import ExtenderDecision
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
+from arranger.engine.entity import QueuedPod
+from arranger.engine.pod.schedule_result import RowMask
 from arranger.framework.diagnosis import Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.status import Code
@@ -22,6 +24,9 @@ _LEFT_OUT: Final = PluginRejection(EXTENDER, Rejection((), Code.UNRESOLVABLE))
 _UNASKED: Final = PluginRejection(
     EXTENDER,
     Rejection(("node(s) became feasible after the extenders were asked",), Code.UNRESOLVABLE),
+)
+_IN_VAIN: Final = PluginRejection(
+    EXTENDER, Rejection(("extender(s) refused the node after evictions",), Code.UNRESOLVABLE)
 )
 _MIN_SCORE: Final = np.iinfo(np.int64).min
 
@@ -40,6 +45,7 @@ class ExtenderResult:
     def __init__(
         self, table: NodeTable, asked: Collection[str], decision: ExtenderDecision
     ) -> None:
+        self._table = table
         self.allowed: BoolArray = np.zeros(table.size, dtype=np.bool_)
         self.allowed[table.rows(decision.nodes)] = True
         self.refused: BoolArray = np.zeros(table.size, dtype=np.bool_)
@@ -58,6 +64,12 @@ class ExtenderResult:
             for node, reason in reasons.items()
             if node in table.index
         }
+
+    def note_refusal(self, member: QueuedPod, node: str, now: float) -> None:
+        """Have a pod remember that the node is refused which others have left for it."""
+        row = self._table.index.get(node)
+        if row is not None and self.refused[row]:
+            member.refused_nominations.note(node, now)
 
     def best(self, feasible: BoolArray, ranked: IntArray) -> int:
         """The best of the feasible rows, the lowest of equals; -1 if none is allowed."""
@@ -84,3 +96,13 @@ class ExtenderResult:
 def empty_extender_result(table: NodeTable) -> ExtenderResult:
     """For pods that extenders have not been asked about, since no node would do anyway."""
     return ExtenderResult(table, (), ExtenderDecision(()))
+
+
+def rows_to_clear(table: NodeTable, member: QueuedPod, now: float) -> RowMask | None:
+    """The rows on which pods may be evicted for a pod; None if these are all."""
+    closed = member.refused_nominations.closed(now)
+    if not closed:
+        return None
+    rows = np.ones(table.size, dtype=np.bool_)
+    rows[table.rows(closed)] = False
+    return RowMask(rows, _IN_VAIN)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -20,7 +19,7 @@ from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
 from arranger.engine.pod.attempt_limits import looks_at_pods, most_work
-from arranger.engine.pod.extender_result import ExtenderResult
+from arranger.engine.pod.extender_result import ExtenderResult, rows_to_clear
 from arranger.engine.pod.planned_room import PlannedRoom
 from arranger.engine.pod.reserve_and_permit import run_reserve_and_permit, run_unreserve_plugins
 from arranger.engine.pod.schedule_result import (
@@ -43,8 +42,6 @@ from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.framework.runtime.post_filter import run_post_filter
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import Code, CycleState, Status
-
-log = logging.getLogger(__name__)
 
 #: Evaluations kept; each holds a few arrays as long as the node table.
 _MAX_CACHED_EVALUATIONS = 64
@@ -206,6 +203,9 @@ class SchedulingCycle:
                 extender_result = self._extender_results.get(member.equivalence_key)
             row = self._select_node(member, evaluation, masks, extender_result)
             if row < 0:
+                if extender_result is not None:
+                    nominated = self._nominator.node_of(member.uid)
+                    extender_result.note_refusal(member, nominated, self._clock.now)
                 return Infeasible(evaluation, self._diagnose(evaluation, masks, extender_result))
         except UnfinishedError:
             raise
@@ -302,6 +302,9 @@ class SchedulingCycle:
         masks += [] if second_pass is None else [RowMask(*second_pass)]
         domain = self._domains.row_mask(member)
         masks += [] if domain is None else [domain]
+        if self._is_dry_run:
+            closed = rows_to_clear(self.cluster.table, member, self._clock.now)
+            masks += [] if closed is None else [closed]
         return masks + self._planned_room.row_masks(member)
 
     def _diagnose(
@@ -325,6 +328,9 @@ class SchedulingCycle:
 
     def _run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> Unschedulable:
         diagnosis = infeasible.diagnosis
+        closed = rows_to_clear(self.cluster.table, member, self._clock.now)
+        if closed is not None:
+            diagnosis.restrict_to(closed.rows)
         about_others = infeasible.filters_about_others(member.profile)
         context = DryRun(
             member.profile,
@@ -367,18 +373,6 @@ class SchedulingCycle:
             and (other is member or other.uid not in self._nominator)
         )
         return sum(1 for _ in islice(alike, most))
-
-    def run_pod_group_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> None:
-        """Let plugins undo what an earlier placement of a pod has left, now that none fits it."""
-        state, diagnosis = infeasible.evaluation.state, infeasible.diagnosis
-        for plugin in member.profile.plugins_at("pod_group_post_filter"):
-            try:
-                plugin.pod_group_post_filter(state, member.pod, diagnosis)
-            except Exception:
-                # The others must not suffer; it will be asked again.
-                log.exception(
-                    "pod %s: running PodGroupPostFilter plugin %r", member.pod.key, plugin.name
-                )
 
     def _reserve(self, member: QueuedPod, state: CycleState, node: str) -> ScheduleResult:
         self.cluster.assume_pod(member.pod, node)

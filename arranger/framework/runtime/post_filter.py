@@ -5,6 +5,7 @@ An error ends it as well, and is then the whole message (``RunPostFilterPlugins`
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Container
 from dataclasses import dataclass, field
 
@@ -13,7 +14,10 @@ from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.interface import PostFilterResult, PreemptionCandidate
 from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.plugin_errors import plugin_errors
-from arranger.framework.status import Code
+from arranger.framework.runtime.profile import Profile
+from arranger.framework.status import Code, CycleState
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -62,3 +66,15 @@ def run_post_filter(context: DryRun, diagnosis: Diagnosis) -> PostFilterOutcome:
         elif answer is not None:
             outcome.reasons += [(plugin.name, reason) for reason in answer.reasons]
     return outcome
+
+
+def run_pod_group_post_filter(
+    profile: Profile, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
+) -> None:
+    """Let plugins undo what an earlier placement of a pod has left, now that none fits it."""
+    for plugin in profile.plugins_at("pod_group_post_filter"):
+        try:
+            plugin.pod_group_post_filter(state, pod, diagnosis)
+        except Exception:
+            # The others must not suffer; it will be asked again.
+            log.exception("pod %s: running PodGroupPostFilter plugin %r", pod.key, plugin.name)

@@ -331,6 +331,17 @@ _AFFINITY: Final = (
 )
 STATE: Final = annotate(f"{QUEUES}q", **{keys.QUEUE_STATE: "Open"})
 CLOSED: Final = {keys.QUEUE_STATE: "Closed"}
+_STARTED: Final = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+_MAX_RUN_TIME: Final = TakesEffect(
+    given=steps(
+        create(a_queue_manifest("q", notes={keys.QUEUE_MAX_RUN_TIME: "1h"}), a_node("n1")),
+        create(a_pod("p").needs(cpu=1).in_queue("q").on("n1").with_status(**_STARTED)),
+    ),
+    edit=annotate(f"{QUEUES}q", **{keys.QUEUE_MAX_RUN_TIME: "20s"}),
+    look=evicted,
+    without=set(),
+    seen={"p"},
+)
 ROWS: Final[dict[Field, Edits]] = {
     ("Queue", "spec.capability"): both_ways(
         spec("q", capability={"cpu": 4}), capability={"cpu": 1}
@@ -401,6 +412,7 @@ ROWS: Final[dict[Field, Edits]] = {
         opens(_cards(_card_pod("p", 6)), MORE),
         opens(_cards(_card_pod("old", 2)), MORE, create(_card_pod("p", 3))),
     ),
+    ("Queue", keys.QUEUE_MAX_RUN_TIME): Edits(_MAX_RUN_TIME, _MAX_RUN_TIME),
     ("Queue", keys.QUEUE_STATE): both_ways(STATE, notes=CLOSED),
     ("PodGroup of scheduling.volcano.sh", "spec.queue"): GROUP_QUEUE,
     ("PodGroup of scheduling.volcano.sh", "spec.minTaskMember"): GROUP_TASKS,

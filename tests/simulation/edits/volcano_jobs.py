@@ -374,4 +374,10 @@ ROWS: Final[dict[Field, Edits]] = {
         story(a_job(room=True), ACTION, phase, "Running", "Terminated"),
     ),
     **{("Volcano Job", key): _notes(key) for key in keys.INHERITED_ANNOTATIONS},
+    ("Volcano Job", keys.MAX_RUN_TIME): remade(
+        job_edit({"metadata": {"annotations": {keys.MAX_RUN_TIME: "90s"}}}),
+        pod_spec("spec", "activeDeadlineSeconds"),
+        {},
+        90,
+    ),
 }

@@ -213,6 +213,8 @@ class QueueHarness(PreemptionHarness):
         told: set[str] = set()
         for write in self.faults.applied(EVENTS):
             event = write.request.json
+            if event.get("reason") == "MaximumExecutionTimeExceeded":
+                told.add(event["regarding"]["uid"])
             if event.get("reason") != "Preempted":
                 continue
             victim, by = pods[event["regarding"]["uid"]], pods[event["related"]["uid"]]
@@ -262,7 +264,7 @@ def _number(pod: Object) -> int:
 
 def _is_victim(pod: Object) -> bool:
     return any(
-        (c["type"], c["status"], c.get("reason"))
-        == ("DisruptionTarget", "True", "PreemptionByScheduler")
+        (c["type"], c["status"]) == ("DisruptionTarget", "True")
+        and c.get("reason") in ("PreemptionByScheduler", "MaximumExecutionTimeExceeded")
         for c in pod["status"].get("conditions", [])
     )

@@ -11,6 +11,7 @@ from arranger.api.annotations import (
     JOB_PRIORITY,
     JOB_QUEUE_POLICY,
     LEADER_UID,
+    MAX_RUN_TIME,
     PLACEMENT,
     RESTARTS,
     ROLE,
@@ -274,3 +275,23 @@ def test_the_ends_of_names_do_not_clash() -> None:
     job = a_job(workerSets=sets)
     names = [place.pod for place in job.replicas]
     assert len(set(names)) == len(names) == 7
+
+
+RUN_TIMES: dict[str, tuple[str | None, str | None, int | None]] = {
+    "nothing is said": (None, None, None),
+    "by the job": ("90s", None, 90),
+    "by the template": (None, "1m", 60),
+    "the template goes before the job": ("90s", "2m", 120),
+    "no duration": ("soon", None, None),
+}
+
+
+@pytest.mark.parametrize("case", RUN_TIMES.values(), ids=RUN_TIMES.keys())
+def test_a_maximum_run_time_is_a_deadline(case: tuple[str | None, str | None, int | None]) -> None:
+    of_job, of_template, expected = case
+    template = a_template() if of_template is None else a_template(max_run_time=of_template)
+    notes = {} if of_job is None else {MAX_RUN_TIME: of_job}
+    pod = made(SECOND, worker=template, annotations=notes)
+    assert pod["spec"].get("activeDeadlineSeconds") == expected
+    if expected is not None:
+        assert pod["metadata"]["annotations"][MAX_RUN_TIME] == (of_template or of_job)

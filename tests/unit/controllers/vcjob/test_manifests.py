@@ -428,3 +428,31 @@ def _settled(view: JobSnapshot) -> JobSnapshot:
     """The same view, of a server that has the status already."""
     status = build_status(view, next_status(view))
     return replace(view, raw_status=status)
+
+
+RUN_TIMES: dict[str, tuple[str | None, str | None, int | None, int | None]] = {
+    "nothing is said": (None, None, None, None),
+    "by the job": ("90s", None, None, 90),
+    "by the template": (None, "1m", None, 60),
+    "the template goes before the job": ("90s", "2m", None, 120),
+    "the deadline is the smaller": ("90s", None, 30, 30),
+    "the annotation is the smaller": ("90s", None, 100, 90),
+    "no duration": ("soon", None, 100, 100),
+    "a part of a second": ("1500ms", None, None, 2),
+    "longer than a deadline may be": ("1000000h", None, None, 2**31 - 1),
+}
+
+
+@pytest.mark.parametrize("case", RUN_TIMES.values(), ids=RUN_TIMES.keys())
+def test_a_maximum_run_time_is_a_deadline(
+    case: tuple[str | None, str | None, int | None, int | None],
+) -> None:
+    of_job, of_template, stated, expected = case
+    template: dict[str, Any] = {"spec": {"containers": [CONTAINER]}}
+    if of_template is not None:
+        template["metadata"] = {"annotations": {"arranger.io/max-run-time": of_template}}
+    if stated is not None:
+        template["spec"]["activeDeadlineSeconds"] = stated
+    notes = {} if of_job is None else {"arranger.io/max-run-time": of_job}
+    pod = _pod(tasks=[a_task() | {"template": template}], annotations=notes)
+    assert pod["spec"].get("activeDeadlineSeconds") == expected

@@ -1,0 +1,1 @@
+"""How long pods may run, and who ends those that run longer."""

@@ -1,0 +1,147 @@
+"""Ends pods that have run for their maximum run time, where no kubelet does.
+
+A pod's ``activeDeadlineSeconds`` is its kubelet's affair; the annotation and the limits of queues
+are ours. Everything is worked out from objects, so nothing is lost with the process.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from arranger.api.effects import Ambiguous, Applied, DeletePod, Effect, Eviction, Outcome
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine import pod_events
+from arranger.engine.context import EngineContext
+from arranger.engine.deadlines import DeadlineSet
+from arranger.engine.pending_effects import PendingEffects
+from arranger.engine.run_time.limits import RunTimeLimit, RunTimeLimits
+
+#: Seconds until a pod is ended again that could not be ended.
+RETRY_AFTER: Final = 10.0
+#: Pods whose end is worked out anew in one step, when queues have changed.
+_PODS_IN_A_STEP: Final = 2000
+
+
+class EndListener(Protocol):
+    """Follows whom we end."""
+
+    def on_evicted(self, victim: PodInfo) -> None:
+        """A pod has to leave."""
+
+    def on_eviction_failed(self, uid: str) -> None:
+        """A pod could not be made to leave."""
+
+
+@dataclass(slots=True, eq=False)
+class RunTimeEnforcer:
+    """Knows when the pods that run must end, and sends the deletes.
+
+    Args:
+        schedulers: whose pods are ours; others' are left alone.
+        leaving: uids of pods that are being evicted, until they are gone.
+        gangs: follows the evictions of members.
+    """
+
+    _context: EngineContext
+    _schedulers: Collection[str]
+    _limits: RunTimeLimits
+    _effects: PendingEffects
+    _leaving: set[str]
+    _gangs: EndListener
+    #: Pods by uid, with the time at which they are looked at, in seconds since 1970.
+    _ends: DeadlineSet = field(default_factory=DeadlineSet, init=False)
+    #: Pods that we are ending.
+    _ending: set[str] = field(default_factory=set, init=False)
+    #: Pods whose end is to be worked out anew.
+    _unseen: deque[str] = field(default_factory=deque, init=False)
+    _version: int = field(default=-1, init=False)
+    _by_queue: bool = field(default=False, init=False)
+
+    def observe(self, pod: PodInfo) -> None:
+        """A pod is on a node, or was edited there."""
+        self._schedule(pod)
+
+    def forget(self, uid: str) -> None:
+        """A pod has ended, or is gone."""
+        self._ends.cancel(uid)
+        self._ending.discard(uid)
+
+    def advance(self, now: float) -> None:
+        """End what has run so long."""
+        self._follow_queues()
+        cluster, unix_now = self._context.cluster, self._context.unix_now
+        for _ in range(min(len(self._unseen), _PODS_IN_A_STEP)):
+            if (pod := cluster.pod(self._unseen.popleft())) is not None:
+                self._schedule(pod)
+        for uid in self._ends.pop_due(unix_now):
+            if (pod := cluster.pod(uid)) is not None:
+                self._end_if_over(pod, unix_now)
+
+    def next_timer(self) -> float | None:
+        """When something will be due, in the engine's clock."""
+        clock, ends = self._context.clock, self._ends.next_deadline()
+        if self._unseen:
+            return clock.now
+        return None if ends is None else clock.from_unix_time(ends, clock.now)
+
+    def on_outcome(self, effect: Effect, outcome: Outcome, subject: PodInfo, now: float) -> None:
+        """The outcome of a delete: a pod that stays is ended again after a while."""
+        assert isinstance(effect, DeletePod), f"{effect} ends no pod"
+        if isinstance(outcome, Ambiguous | Applied):
+            return
+        uid = subject.uid
+        if uid in self._ending:
+            self._ending.discard(uid)
+            self._leaving.discard(uid)
+            self._gangs.on_eviction_failed(uid)
+            self._ends.schedule(uid, self._context.unix_now + RETRY_AFTER)
+
+    def _follow_queues(self) -> None:
+        """Queues say otherwise, or pods are of other queues: all ends are worked out anew."""
+        limited, version = self._limits.by_queue, self._limits.version
+        if version == self._version:
+            return
+        if limited or self._by_queue:
+            self._unseen = deque(pod.uid for pod, _ in self._context.cluster.placed_pods())
+        self._version, self._by_queue = version, limited
+
+    def _schedule(self, pod: PodInfo) -> None:
+        if pod.uid in self._ending or (due := self._due(pod)) is None:
+            return
+        self._ends.schedule(pod.uid, due[0])
+
+    def _due(self, pod: PodInfo) -> tuple[float, RunTimeLimit] | None:
+        """When we have to end a pod, in seconds since 1970, and by whose limit."""
+        said = pod.pod
+        started = said.status.start_time
+        if started is None or said.metadata.deletion_timestamp is not None:
+            return None
+        limit = self._limits.enforced(pod)
+        if limit is None or said.spec.scheduler_name not in self._schedulers:
+            return None
+        deadline = said.spec.active_deadline_seconds
+        if deadline is not None and deadline <= limit.seconds:
+            return None  # its kubelet is not later
+        return started.timestamp() + limit.seconds, limit
+
+    def _end_if_over(self, pod: PodInfo, unix_now: float) -> None:
+        due = self._due(pod)
+        if due is None or pod.uid in self._ending:
+            return
+        end, limit = due
+        if pod.uid in self._leaving:
+            end = max(end, unix_now + RETRY_AFTER)  # evicted already, unless that fails
+        if end > unix_now:
+            self._ends.schedule(pod.uid, end)
+            return
+        self._ending.add(pod.uid)
+        self._leaving.add(pod.uid)
+        condition = pod_events.run_time_condition(pod.pod, limit.seconds, limit.queue)
+        eviction = Eviction(pod.pod.spec.node_name, "maximum run time")
+        delete = DeletePod(pod_events.pod_key(pod.pod), condition, eviction=eviction)
+        self._context.outbox.append(pod_events.ran_too_long(pod.pod, limit.seconds, limit.queue))
+        self._effects.send(delete, self, pod)
+        self._gangs.on_evicted(pod)

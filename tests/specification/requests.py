@@ -1,0 +1,117 @@
+"""What a scheduler may ask of an API server, whether or not that does it: as an audit log shows it.
+
+The server refuses many a wrong request, so that no object ever shows it. A pod for which a second
+node is asked keeps its first one, and its scheduler has counted it twice meanwhile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from tests.specification.manifests import Object, node_of
+from tests.specification.premises import Premises
+from tests.specification.trace import PODS, Step
+
+_POD: Final = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)(/binding|/eviction)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request to bind or to evict one pod.
+
+    Attributes:
+        by: the process that asks.
+        pod: ``namespace/name``.
+        uid: which pod of this name is meant; "" where the request leaves that open.
+        node: where it is to be bound.
+    """
+
+    by: str
+    verb: Literal["bind", "evict"]
+    pod: str
+    uid: str
+    node: str = ""
+
+    @staticmethod
+    def read(by: str, method: str, path: str, body: Callable[[], Object | None]) -> Asked | None:
+        """A request, if it is one of these; ``body`` is called for these only."""
+        found = _POD.fullmatch(path) if method in ("POST", "DELETE") else None
+        if found is None:
+            return None
+        pod, part, said = f"{found[1]}/{found[2]}", found[3], body() or {}
+        if part == "/binding":
+            uid = (said.get("metadata") or {}).get("uid", "")
+            return Asked(by, "bind", pod, uid, (said.get("target") or {}).get("name", ""))
+        options = said.get("deleteOptions") or {} if part else said
+        return Asked(by, "evict", pod, (options.get("preconditions") or {}).get("uid", ""))
+
+
+@dataclass(slots=True)
+class RequestBook:
+    """Judges what schedulers ask for by what they must know then.
+
+    Attributes:
+        violations: (rule, what was wrong).
+    """
+
+    premises: Premises
+    violations: list[tuple[str, str]] = field(default_factory=list)
+    #: uid → its node, and since when.
+    _bound: dict[str, tuple[str, float]] = field(default_factory=dict)
+    #: (process, uid) → the node for which the server has done what the process asked.
+    _done: dict[tuple[str, str], str] = field(default_factory=dict)
+    #: (process, uid, verb) of requests that were answered with success.
+    _told: set[tuple[str, str, str]] = field(default_factory=set)
+
+    def take(self, step: Step) -> None:
+        """The server has changed an object."""
+        if step.resource != PODS:
+            return
+        uid = step.after["metadata"].get("uid", "")
+        if step.kind == "DELETED":
+            self._bound.pop(uid, None)
+        elif step.is_bind or (step.before is None and node_of(step.after)):
+            self._bound[uid] = node_of(step.after), step.at
+
+    def sent(self, asked: Asked, now: float) -> None:
+        """A process asks; its request may be refused, late or lost."""
+        if asked.by not in self.premises.schedulers:
+            return
+        for rule in (self.a_pod_is_meant_by_its_uid, self.a_pod_is_asked_for_once):
+            if rule.__name__ not in self.premises.unjudged:
+                self.violations += ((rule.__name__, text) for text in rule(asked, now))
+
+    def done(self, asked: Asked) -> None:
+        """The server has done what was asked."""
+        if asked.verb == "bind":
+            self._done[asked.by, asked.uid] = asked.node
+
+    def told(self, asked: Asked) -> None:
+        """The process hears that it was done."""
+        self._told.add((asked.by, asked.uid, asked.verb))
+
+    # --- rules -------------------------------------------------------------------------------
+
+    def a_pod_is_meant_by_its_uid(self, asked: Asked, now: float) -> Iterator[str]:
+        """Who is bound or evicted is the pod that was decided about, not another of its name."""
+        if not asked.uid:
+            yield f"at {now:g} s: {asked.by} asks to {asked.verb} {asked.pod} without its uid"
+
+    def a_pod_is_asked_for_once(self, asked: Asked, now: float) -> Iterator[str]:
+        """No second node is asked for a pod, and nothing again that was done."""
+        about = f"at {now:g} s: {asked.by} asks to {asked.verb} {asked.pod}"
+        if (asked.by, asked.uid, asked.verb) in self._told:
+            yield f"{about}, which it has been told is done"
+        elif asked.verb == "bind":
+            done = self._done.get((asked.by, asked.uid), asked.node)
+            node, since = self._bound.get(asked.uid, ("", now))
+            if done != asked.node:
+                yield f"{about} to {asked.node}, and has bound it to {done}"
+            elif node and now - since >= self.premises.notice:
+                yield f"{about} to {asked.node}, which is on {node} for {now - since:g} s"
+
+
+__all__ = ["Asked", "RequestBook"]

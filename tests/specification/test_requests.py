@@ -1,0 +1,132 @@
+"""The specification objects to requests that are wrong, done or not, and to nothing near them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from tests.paths import REPO
+from tests.specification.premises import Premises
+from tests.specification.requests import Asked, RequestBook
+from tests.specification.traces import Trace, a_node, a_pod
+
+A, B = (
+    Asked("one", "bind", "default/p", "Pod-p", "n1"),
+    Asked("one", "bind", "default/p", "Pod-p", "n2"),
+)
+GONE = Asked("one", "evict", "default/p", "Pod-p")
+
+
+def book(*happened: tuple[str, Asked | float]) -> RequestBook:
+    """What is asked, done by the server, heard; and ``passes`` so many seconds."""
+    found = RequestBook(Premises(schedulers={"one", "two"}))
+    trace = Trace().has(a_node("n1"), a_node("n2"), a_pod("p"))
+    for what, which in happened:
+        if isinstance(which, float):
+            trace.passes(which)
+            continue
+        match what:
+            case "sends":
+                found.sent(which, trace.now)
+            case "does":
+                found.done(which)
+                if which.verb == "bind":
+                    trace.binds("p", which.node, by=which.by)
+                    found.take(trace.steps[-1])
+            case "hears":
+                found.told(which)
+    return found
+
+
+SENT_AND_DONE = (("sends", A), ("does", A))
+CASES: dict[str, tuple[Sequence[tuple[str, Asked | float]], str]] = {
+    "a pod is bound": ((*SENT_AND_DONE, ("hears", A)), ""),
+    "the same is asked again where the answer is lost": ((*SENT_AND_DONE, ("sends", A)), ""),
+    "the same is asked again after its answer": (
+        (*SENT_AND_DONE, ("hears", A), ("sends", A)),
+        "a_pod_is_asked_for_once",
+    ),
+    "another node is asked where the answer is lost": (
+        (*SENT_AND_DONE, ("sends", B)),
+        "a_pod_is_asked_for_once",
+    ),
+    "another node is asked while the first request is still on its way": (
+        (("sends", A), ("sends", B), ("does", B)),
+        "",
+    ),
+    "another replica asks before it can know": (
+        (*SENT_AND_DONE, ("sends", Asked("two", "bind", "default/p", "Pod-p", "n2"))),
+        "",
+    ),
+    "another replica asks when it must know": (
+        (
+            *SENT_AND_DONE,
+            ("passes", 60.0),
+            ("sends", Asked("two", "bind", "default/p", "Pod-p", "n2")),
+        ),
+        "a_pod_is_asked_for_once",
+    ),
+    "somebody else asks, whoever that is": (
+        (*SENT_AND_DONE, ("passes", 60.0), ("sends", Asked("x", "bind", "default/p", "", "n2"))),
+        "",
+    ),
+    "a pod is bound by its name alone": (
+        (("sends", Asked("one", "bind", "default/p", "", "n1")),),
+        "a_pod_is_meant_by_its_uid",
+    ),
+    "a pod is evicted": ((("sends", GONE), ("does", GONE), ("hears", GONE)), ""),
+    "a pod is evicted by its name alone": (
+        (("sends", Asked("one", "evict", "default/p", "")),),
+        "a_pod_is_meant_by_its_uid",
+    ),
+    "a pod is evicted a second time": (
+        (("sends", GONE), ("does", GONE), ("hears", GONE), ("sends", GONE)),
+        "a_pod_is_asked_for_once",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_what_is_asked_wrongly_is_found(what: str) -> None:
+    happened, rule = CASES[what]
+    assert [found for found, _ in book(*happened).violations] == ([rule] if rule else [])
+
+
+def test_every_rule_has_a_case() -> None:
+    source = (REPO / "tests/specification/requests.py").read_text()
+    rules = set(re.findall(r"def (\w+)\(self, asked: Asked, now: float\) -> Iter", source))
+    assert rules == {rule for _, rule in CASES.values()} - {""}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "expected"),
+    [
+        (
+            "POST",
+            "/api/v1/namespaces/a/pods/p/binding",
+            {"metadata": {"uid": "u"}, "target": {"name": "n"}},
+            Asked("one", "bind", "a/p", "u", "n"),
+        ),
+        (
+            "DELETE",
+            "/api/v1/namespaces/a/pods/p",
+            {"preconditions": {"uid": "u"}},
+            Asked("one", "evict", "a/p", "u"),
+        ),
+        (
+            "POST",
+            "/api/v1/namespaces/a/pods/p/eviction",
+            {"deleteOptions": {"preconditions": {"uid": "u"}}},
+            Asked("one", "evict", "a/p", "u"),
+        ),
+        ("DELETE", "/api/v1/namespaces/a/pods/p", None, Asked("one", "evict", "a/p", "")),
+        ("PATCH", "/api/v1/namespaces/a/pods/p", {}, None),
+        ("POST", "/api/v1/namespaces/a/pods", {}, None),
+    ],
+)
+def test_how_a_request_is_read(
+    method: str, path: str, body: dict[str, object] | None, expected: Asked | None
+) -> None:
+    assert Asked.read("one", method, path, lambda: body) == expected

@@ -1,0 +1,96 @@
+"""An extender that refuses a node that others have left does not have them evicted without end."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from arranger.api.effects import Bind, DeletePod, Effect, ExtenderDecision, QueryExtenders
+from arranger.api.extenders import Extender
+from arranger.engine.refused_nominations import FIRST_WAIT, MAX_WAIT
+from arranger.plugins import default_profile
+from tests.builders import PodBuilder, a_node, a_pod
+from tests.unit.engine.harness import EngineHarness
+
+MINDED = "example.com/gpu"
+GPU = Extender("http://gpu", filter_verb="filter", managed_resources=frozenset({MINDED}))
+
+
+def taker(name: str = "high", cpu: int = 4) -> PodBuilder:
+    """Minded by the extender, and more important than who comes again and again."""
+    return a_pod(name).needs({MINDED: 1}, cpu=cpu).with_priority(10)
+
+
+class PingPong:
+    """A node that is full of one low pod, another of which comes whenever that is evicted.
+
+    Attributes:
+        evicted_at: when one was.
+        placed: who has got a node, of those that the extender minds.
+        agrees: whether the extender lets them have it.
+    """
+
+    def __init__(self, *takers: PodBuilder) -> None:
+        self.harness = EngineHarness(default_profile(), extenders=(GPU,))
+        self.harness.observe(a_node("n0").offers({MINDED: 8}, cpu=4))
+        self.evicted_at: list[float] = []
+        self.placed: set[str] = set()
+        self.agrees = False
+        self._come()
+        self._follow(self.harness.run())
+        self.harness.observe(*takers)
+
+    def _come(self) -> None:
+        self.harness.observe(a_pod(f"low{len(self.evicted_at)}").needs(cpu=4))
+
+    def until(self, end: int) -> None:
+        """Let time pass, second by second."""
+        while self.harness.now < end:
+            self._follow(self.harness.advance_to(self.harness.now + 1.0))
+
+    def _follow(self, effects: list[Effect]) -> None:
+        todo = [*effects]
+        while todo:
+            effect = todo.pop(0)
+            match effect:
+                case QueryExtenders():
+                    answer = ExtenderDecision(("n0",) if self.agrees else ())
+                    todo += self.harness.settle(effect, answer)
+                case Bind():
+                    self.placed |= {effect.pod.name} - {f"low{len(self.evicted_at)}"}
+                    todo += self.harness.settle(effect)
+                case DeletePod():
+                    self.evicted_at.append(self.harness.now)
+                    self.harness.observe_deleted(a_pod(effect.pod.name))
+                    todo += self.harness.run()
+                    self._come()
+                    todo += self.harness.run()
+
+
+TAKERS = {
+    "a lone pod": [taker()],
+    "a gang": [taker(f"w{n}", 2).in_gang("g", 2) for n in range(2)],
+}
+
+
+@pytest.mark.parametrize("takers", TAKERS.values(), ids=TAKERS.keys())
+def test_evictions_for_a_pod_that_extenders_refuse_become_rare(takers: list[PodBuilder]) -> None:
+    world = PingPong(*takers)
+    world.until(3600)
+    assert not world.placed
+    waits = [later - earlier for earlier, later in pairwise(world.evicted_at)]
+    assert 3 <= len(world.evicted_at) <= 8
+    assert waits == sorted(waits)
+    assert waits[0] >= FIRST_WAIT
+    assert waits[-1] >= 8 * FIRST_WAIT
+
+
+@pytest.mark.parametrize("takers", TAKERS.values(), ids=TAKERS.keys())
+def test_an_extender_that_changes_its_mind_is_heard(takers: list[PodBuilder]) -> None:
+    world = PingPong(*takers)
+    world.until(200)
+    assert not world.placed
+    world.agrees = True
+    world.until(200 + int(MAX_WAIT))
+    assert len(world.placed) == len(takers)
