@@ -7,7 +7,6 @@ same queue and namespace. Nobody's estimate follows from pods of another namespa
 from __future__ import annotations
 
 import math
-import re
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
@@ -22,13 +21,19 @@ MAX_RUNS: Final = 32
 MAX_KINDS: Final = 4096
 #: Of so many runs an estimate is longer than this part.
 QUANTILE: Final = 0.9
-#: Numbers, and what the API server appends to ``generateName`` (its letters have no vowels).
-_SUFFIX: Final = re.compile(r"(?:-(?:\d+|[bcdfghjklmnpqrstvwxz2456789]{5,10}))+$")
+_DIGITS: Final = frozenset("0123456789")
+#: What the API server appends to ``generateName``, and controllers as hashes, is of these.
+_GENERATED: Final = frozenset("bcdfghjklmnpqrstvwxz2456789")
 
 
 def name_stem(name: str) -> str:
     """A name without the generated suffixes, or all of it where nothing would be left."""
-    return _SUFFIX.sub("", name) or name
+    while True:
+        head, _, last = name.rpartition("-")
+        generated = 5 <= len(last) <= 10 and _GENERATED.issuperset(last)
+        if not head or not last or not (generated or _DIGITS.issuperset(last)):
+            return name
+        name = head
 
 
 class RunTimeHistory:

@@ -32,7 +32,9 @@ class SpareRoom:
     _timeline: Timeline
     claims: Mapping[str, Claim]
     #: The nodes that the claims are about, by row: another may take over the row.
-    _names: Mapping[int, str]
+    names: Mapping[int, str]
+    #: How often anything here has changed.
+    changes: int = field(default=0, init=False)
     _left: list[_Left] = field(default_factory=list, init=False)
     #: Row → whether its node is another one now.
     _gone: BoolArray = field(init=False)
@@ -40,6 +42,7 @@ class SpareRoom:
     def start(self, now: float) -> None:
         """Work all of it out anew."""
         table = self._timeline.table
+        self.changes += 1
         self._left = []
         for at in sorted({claim.start for claim in self.claims.values()}):
             room = self._timeline.free_at(at, now)
@@ -48,7 +51,7 @@ class SpareRoom:
                 if claim.is_active(at):
                     room[:, claim.rows] -= claim.amounts
         self._gone = np.zeros(table.size, dtype=np.bool_)
-        for row, name in self._names.items():
+        for row, name in self.names.items():
             self._gone[row] = _name(table, row) != name
 
     def follow(self, rows: set[int], now: float) -> None:
@@ -58,11 +61,12 @@ class SpareRoom:
         if any(left.room.shape != (wide, size) for left in self._left):
             self.start(now)
             return
-        changed = np.array(sorted(rows & self._names.keys()), dtype=np.int64)
+        changed = np.array(sorted(rows & self.names.keys()), dtype=np.int64)
         if not changed.size:
             return
         for row in changed.tolist():
-            self._gone[row] = _name(self._timeline.table, row) != self._names[row]
+            self._gone[row] = _name(self._timeline.table, row) != self.names[row]
+        self.changes += 1
         for left in self._left:
             left.room[:, changed] = self._timeline.free_at(left.at, now, changed)
             for claim in self.claims.values():
@@ -76,12 +80,16 @@ class SpareRoom:
         Raises:
             AssertionError: they differ.
         """
-        anew = SpareRoom(self._timeline, self.claims, self._names)
+        anew = SpareRoom(self._timeline, self.claims, self.names)
         anew.start(now)
-        rows = np.array(sorted(self._names), dtype=np.int64)
+        rows = np.array(sorted(self.names), dtype=np.int64)
         for mine, its in zip(self._left, anew._left, strict=True):
             assert mine.at == its.at, "planned starts"
             assert np.array_equal(mine.room[:, rows], its.room[:, rows]), f"spare room at {mine.at}"
+
+    def starts_before(self, ends: float) -> int:
+        """How many of the planned starts come before: pods between the same two are alike."""
+        return sum(left.at < ends for left in self._left)
 
     def rows_in_the_way(
         self,

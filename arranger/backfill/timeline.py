@@ -6,6 +6,7 @@ times are in seconds since 1970.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Final
 
 import numpy as np
@@ -52,23 +53,37 @@ class Timeline:
         self._seen: dict[str, float] = {}
         #: Kinds of pods without an estimate → rows where such pods are.
         self._unknown: dict[HistoryKey, set[int]] = {}
+        #: Rows that are still to be followed, and those whose pods are to be looked at anew.
+        self._pending: set[int] = set()
+        self._anew: set[int] = set()
 
     def __len__(self) -> int:
         return self._size - len(self._free_slots)
 
-    def refresh(self, now: float) -> set[int]:
-        """Follow what has changed since the last call; returns the rows."""
+    def refresh(self, now: float, only: Set[int] | None = None) -> set[int]:
+        """Follow what has changed since the last call; returns the rows.
+
+        With ``only`` other rows are left to a later call.
+        """
         table = self.table
-        changed = table.changed_since(self._version)
-        rows = set(range(table.size)) if changed is None else {row for _, row in changed}
-        rows |= table.take_replaced()
-        anew: set[int] = set()
-        for kind in self.run_times.history.take_new_kinds():
-            anew |= self._unknown.pop(kind, set())
+        replaced, kinds = table.take_replaced(), self.run_times.history.take_new_kinds()
+        changed = table.changed_since(self._version) if table.version != self._version else ()
+        if changed is None:
+            self._pending, self.freed = set(range(table.size)), self.freed + 1
+        elif changed:
+            self._pending.update(row for _, row in changed)
+            self.freed += any(kind is RowChange.NODE for kind, _ in changed)
+        self._pending |= replaced
+        for kind in kinds:
+            self._anew |= self._unknown.pop(kind, set())
         self._version = table.version
+        if only is not None and len(self._amounts) == len(table.requested):
+            rows, anew = self._pending & only, self._anew & only
+        else:
+            rows, anew = self._pending, self._anew
         if not rows and not anew:
             return rows
-        self.freed += changed is None or any(kind is RowChange.NODE for kind, _ in changed)
+        self._pending, self._anew = self._pending - rows, self._anew - anew
         while len(self._slots) < table.size:
             self._slots.append({})
         if len(self._amounts) < len(table.requested):
@@ -129,7 +144,7 @@ class Timeline:
         """The pods on some rows that end by then, the last one first."""
         end, _ = self.ends(now)
         pods = [
-            (float(end[slot]), pod)
+            (end[slot].item(), pod)
             for row in rows.tolist()
             for slot, pod in self._slots[row].values()
             if end[slot] <= until

@@ -198,7 +198,8 @@ class NodeTable:
 
     def take_replaced(self) -> set[int]:
         """The rows with pods that were replaced since the last call: the log says nothing of it."""
-        replaced, self._replaced = self._replaced, set()
+        if replaced := self._replaced:
+            self._replaced = set()
         return replaced
 
     def resource_column(self, resource: str) -> int:

@@ -7,9 +7,9 @@ need not heed the plan: they go first anyway.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.status import Code
+
+#: Kinds of pods for which it is remembered what is left to them.
+_MAX_ANSWERS: Final = 256
 
 
 class UnixClock(Protocol):
@@ -88,6 +91,9 @@ class PlannedRoom:
     _clock: UnixClock
     plans: Mapping[str, PlannedGang] = field(default_factory=dict, init=False)
     _spare: SpareRoom | None = field(default=None, init=False)
+    #: What was found for pods of a kind, and in which state of the spare room.
+    _answers: dict[Hashable, list[tuple[str, BoolArray]]] = field(default_factory=dict, init=False)
+    _answers_of: tuple[int, int] = field(default=(-1, -1), init=False)
 
     @staticmethod
     def empty(
@@ -101,7 +107,7 @@ class PlannedRoom:
         now, table = self._clock.unix_now, self.timeline.table
         self.plans = {plan.key: plan for plan in plans}
         claims = {key: plan.claim for key, plan in self.plans.items() if plan.claim is not None}
-        self._spare = None
+        self._spare, self._answers = None, {}
         if claims:
             self.timeline.refresh(now)
             self._spare = SpareRoom(self.timeline, claims, names_of(table, claims.values()))
@@ -121,21 +127,36 @@ class PlannedRoom:
             return []
         entity, pod = member.entity, member.pod
         own = "" if entity is None else entity.key
-        unbound = {key for key, plan in self.plans.items() if plan.priority < pod.priority}
+        unbound = frozenset(k for k, plan in self.plans.items() if plan.priority < pod.priority)
         masks = [
             RowMask(self._without(self._rows(plan)), plan.rejection_for(member))
             for key, plan in self.plans.items()
             if plan.claim is None and key != own and key not in unbound
         ]
         if self._spare is not None:
-            now = self.follow()
-            ends = self.timeline.run_times.end_if_started(pod, now)
-            vector = pod.request_vector(self.timeline.table.resource_column)
-            for key, rows in self._spare.rows_in_the_way(*vector, ends, unbound, own).items():
-                if rows.size:
-                    rejection = self.plans[key].rejection_for(member)
-                    masks.append(RowMask(self._without(rows), rejection))
+            for key, left in self._left_by_claims(self._spare, pod, unbound, own):
+                masks.append(RowMask(left, self.plans[key].rejection_for(member)))
         return masks
+
+    def _left_by_claims(
+        self, spare: SpareRoom, pod: PodInfo, unbound: frozenset[str], own: str
+    ) -> list[tuple[str, BoolArray]]:
+        """Each claim that a pod would be in the way of, and the rows that are left to it."""
+        table, now = self.timeline.table, self._clock.unix_now
+        spare.follow(self.timeline.refresh(now, spare.names.keys()), now)
+        ends = self.timeline.run_times.end_if_started(pod, now)
+        columns, amounts = pod.request_vector(table.resource_column)
+        own = own if own in spare.claims else ""
+        alike = tuple(columns), tuple(amounts), spare.starts_before(ends), unbound, own
+        state = spare.changes, table.size
+        if state != self._answers_of or len(self._answers) >= _MAX_ANSWERS:
+            self._answers, self._answers_of = {}, state
+        answer = self._answers.get(alike)
+        if answer is None:
+            found = spare.rows_in_the_way(columns, amounts, ends, unbound, own)
+            answer = [(key, self._without(rows)) for key, rows in found.items() if rows.size]
+            self._answers[alike] = answer
+        return answer
 
     def check_consistent(self) -> None:
         """Compare what is known of the future with the pods on the nodes.

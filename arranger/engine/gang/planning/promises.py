@@ -21,6 +21,8 @@ from arranger.gangs.planned_start import PlannedStart
 
 #: A start so many seconds late is in time: kubelets need a moment to end pods and to start them.
 TOLERANCE: Final = 60.0
+#: Starts later than that, in seconds, are not told: limits may be longer than calendars.
+_FAR: Final = 10 * 365 * 86_400.0
 #: How many pods are named that have to end before.
 _NAMED: Final = 3
 
@@ -63,7 +65,7 @@ class Promises:
             at = None
         if claim is not None and claim.known and claim.start <= until:
             self.promised[entity.key] = at = min(claim.start, at or claim.start)
-        if claim is None:
+        if claim is None or claim.start > self._context.unix_now + _FAR:
             self._tell(entity, None)
             return
         known = at is not None

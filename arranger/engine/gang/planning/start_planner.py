@@ -58,6 +58,7 @@ class StartPlanner:
         """
         if not self._room.plans or now < self._next:
             return
+        self._next = now + REPLAN_INTERVAL
         timeline = self._room.timeline
         self._room.follow()
         if timeline.freed != self._freed:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from arranger.api.annotations import MAX_RUN_TIME
 from arranger.api.effects import DeletePod, Effect
 from arranger.engine.gang.policy import GangPolicy
 from arranger.plugins import default_profile
@@ -200,3 +201,12 @@ def test_after_a_restart_what_was_planned_is_planned_at_once() -> None:
     harness.observe(*gang("big", 2))
     harness.run()
     assert starts(harness) == {"big": (600.0, "KnownEnds")}
+
+
+def test_a_start_beyond_all_calendars_is_planned_and_not_told() -> None:
+    harness = EngineHarness(default_profile(), gangs=policy())
+    lasts = running("a", "n0", 4, None).annotated({MAX_RUN_TIME: "2562047h"})
+    harness.observe(a_node("n0").offers(cpu=4), lasts, *gang("big", 2))
+    waiting(harness)
+    assert starts(harness) == {}
+    assert "kn" not in harness.entity("big-0").reason.partition("big-0")[2]
