@@ -26,7 +26,7 @@ from arranger.engine.gang.placement.topology import OUTSIDE_DOMAIN
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle, NominatedMembers
 from arranger.engine.gang.steps import Steps
 from arranger.engine.pod.attempt_limits import looks_at_pods
-from arranger.engine.pod.node_reservation import NodeReservations
+from arranger.engine.pod.planned_room import PlannedRoom
 from arranger.engine.pod.reserve_and_permit import reserves_more
 from arranger.engine.pod.schedule_result import PermitWait, RowMask, Scheduled
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
@@ -81,7 +81,7 @@ class GangAttempts:
     _cycle: GangSchedulingCycle
     _nominator: Nominator
     _holds: GangHolds
-    _reservations: NodeReservations
+    _planned_room: PlannedRoom
     _policy: EvictionPolicy
 
     def go_on(self, entity: QueuedEntity, *, in_steps: bool) -> GangScheduleResult | None:
@@ -127,7 +127,7 @@ class GangAttempts:
             cluster.table.nodes_version,
             objects.version,
             objects.storage_version,
-            self._reservations.current,
+            tuple((plan.key, plan.nodes) for plan in self._planned_room.plans.values()),
         )
 
     def _suspend(self, placed: Sequence[tuple[QueuedPod, PermitWait | None]]) -> list[_Placed]:
