@@ -35,14 +35,14 @@ from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.notifier import GangNotifier
 from arranger.engine.gang.placement.search import PlacementSearcher
 from arranger.engine.gang.placement.topology import MemberDomains
+from arranger.engine.gang.planning.assembly import start_planner
+from arranger.engine.gang.planning.room_search import RoomSearch
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.priority import EffectivePriorities
-from arranger.engine.gang.reservation_budget import ReservationBudget
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
-from arranger.engine.gang.starvation import StarvationGuard
 from arranger.engine.handlers.event_handlers import EventHandlers
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects
@@ -56,7 +56,7 @@ from arranger.engine.invariants import check_pods, summarize
 from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
-from arranger.engine.pod.node_reservation import NodeReservations
+from arranger.engine.pod.planned_room import PlannedRoom
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
@@ -142,7 +142,8 @@ class Engine:
         context = self._context = EngineContext(cluster, clock, extenders, tracer=tracer)
         effects = self._effects = PendingEffects(context)
         nominator = self._nominator = Nominator(cluster)
-        reservations, holds = NodeReservations(), GangHolds(registry, gang_config)
+        planned_room = self._planned_room = PlannedRoom.empty(table, ledger.queue_name, clock)
+        holds = GangHolds(registry, gang_config)
         schedulers = [profile.scheduler_name for profile in profiles]
         gang_objects = self._gang_objects = GangObjects(
             context, effects, registry, holds, gang_config, schedulers
@@ -170,7 +171,7 @@ class Engine:
         queue = self.queue = SchedulingQueue(backoffs, gate, order, JobShares(cluster), nominator)
         # Pods.
         domains = MemberDomains(cluster, registry)
-        cycle = SchedulingCycle(context, nominator, policy, reservations, domains)
+        cycle = SchedulingCycle(context, nominator, policy, planned_room, domains)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
         gangs = self._gangs = GangManager(
@@ -193,10 +194,8 @@ class Engine:
             cluster, cycle, nominator, holds, PlacementSearcher(cluster, cycle, nominator)
         )
         planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
-        budget = ReservationBudget(gang_config)
-        starvation_guard = StarvationGuard(
-            context, queue, reservations, entities, gang_cycle, gang_config.starvation_after, budget
-        )
+        search = RoomSearch(cluster, cycle, gang_cycle, nominator, holds)
+        planning = context, queue, planned_room, entities, search, gang_config, gang_objects
         scheduler = self._gang_scheduler = GangScheduler(
             context,
             queue,
@@ -206,7 +205,7 @@ class Engine:
             gangs,
             binding_cycle,
             GangPreemptionExecutor(context, nominator, planner, preemption, policy),
-            starvation_guard,
+            start_planner(*planning),
             gang_objects,
             GangNotifier(context, queue, gate, entities, holds, preemption),
             satisfiability,
@@ -264,6 +263,7 @@ class Engine:
             workloads,
             priorities,
             tenants,
+            planned_room.timeline.run_times.history,
             run_times,
         )
         self.workload_handlers = WorkloadHandlers(workloads, gang_handlers, pod_handlers)
@@ -393,7 +393,7 @@ class Engine:
         self.cluster.check_consistent()
         self.ledger.check_consistent(self.cluster)
         parts = self.queue, self._binding_cycle, self._extender_calls, self._gangs, self._nominator
-        for part in (*parts, self._workload_index):
+        for part in (*parts, self._workload_index, self._planned_room):
             part.check_consistent()
         senders = self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects
         self._effects.check_consistent((*senders, self._run_times, self.usage))

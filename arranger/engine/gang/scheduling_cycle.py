@@ -18,7 +18,6 @@ from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.placement.boards import Placements, SearchEffort
 from arranger.engine.gang.placement.search import PlacementSearcher
 from arranger.engine.gang.placement.topology import placement_order, topology_row_masks
-from arranger.engine.pod.node_reservation import select_nodes
 from arranger.engine.pod.schedule_result import (
     CycleError,
     Infeasible,
@@ -185,46 +184,6 @@ class GangSchedulingCycle:
         """Let plugins undo what an earlier placement of a member has left."""
         state, diagnosis = infeasible.evaluation.state, infeasible.diagnosis
         run_pod_group_post_filter(member.profile, state, member.pod, diagnosis)
-
-    def nodes_needed(self, entity: QueuedEntity) -> frozenset[str]:
-        """The nodes that would hold what the group needs if they were empty.
-
-        No nodes if the group would not fit even then, because of its queue's quota or the size of
-        the cluster: reserving nodes would only keep them from others.
-        """
-        group = entity.gang_group
-        gang_of = group.gangs_by_uid()
-        placed = group.count_by_bundle(m.uid for m in self._holds.members_of(entity))
-        classes: dict[Hashable, list[QueuedPod]] = {}
-        for member in placement_order(entity.ready(), group):
-            gang = gang_of[member.uid]
-            bundle = gang.memberships[member.uid].bundle
-            if gang.advances_minimum(bundle, placed[gang.name]):
-                placed[gang.name][bundle] += 1
-                classes.setdefault(member.equivalence_key, []).append(member)
-        evaluated = [
-            (self._cycle.evaluate(m[0].profile, m[0].pod, m[0].signature), m[0], len(m))
-            for m in classes.values()
-        ]
-        for row_mask in self.row_masks(entity):
-            rows = None if row_mask is None else row_mask.rows
-            nodes = select_nodes(self._cluster, evaluated, rows)
-            if nodes and self._fits_when_emptied(entity, row_mask, nodes):
-                return nodes
-        return frozenset()
-
-    def _fits_when_emptied(
-        self, entity: QueuedEntity, row_mask: RowMask | None, nodes: Iterable[str]
-    ) -> bool:
-        """Whether the group would be complete if all other pods were gone from these nodes."""
-        table = self._cluster.table
-        own = {uid for gang in entity.gang_group.gangs for uid in gang.memberships}
-        pods = [pod for row in table.rows(nodes) for pod in table.pods[row].values()]
-        others = [pod for pod in pods if pod.uid not in own and pod.uid not in self._nominator]
-        with self.dry_run(entity), self._cluster.simulate_without(others):
-            result = self.place_group(entity, row_mask, surplus=False, effort=SearchEffort())
-            self.unreserve_all(result)
-        return result.complete
 
     # --- placing ---------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
 from arranger.engine.pod.attempt_limits import looks_at_pods, most_work
 from arranger.engine.pod.extender_result import ExtenderResult, rows_to_clear
-from arranger.engine.pod.node_reservation import NodeReservations
+from arranger.engine.pod.planned_room import PlannedRoom
 from arranger.engine.pod.reserve_and_permit import run_reserve_and_permit, run_unreserve_plugins
 from arranger.engine.pod.schedule_result import (
     CycleError,
@@ -70,7 +70,7 @@ class SchedulingCycle:
         context: EngineContext,
         nominator: Nominator,
         policy: EvictionPolicy,
-        reservations: NodeReservations,
+        planned_room: PlannedRoom,
         domains: Domains,
     ) -> None:
         self.cluster = context.cluster
@@ -80,7 +80,7 @@ class SchedulingCycle:
         self._extenders = context.extenders
         self._nominator = nominator
         self._policy = policy
-        self._reservations = reservations
+        self._planned_room = planned_room
         self._domains = domains
         self._extender_results: Mapping[Hashable, ExtenderResult] = {}
         self._is_dry_run = False
@@ -305,11 +305,7 @@ class SchedulingCycle:
         if self._is_dry_run:
             closed = rows_to_clear(self.cluster.table, member, self._clock.now)
             masks += [] if closed is None else [closed]
-        reservation = self._reservations.current
-        if reservation is not None and reservation.excludes(member, self._clock.now):
-            rejection = reservation.rejection_for(member)
-            masks.append(RowMask(reservation.allowed_rows(self.cluster), rejection))
-        return masks
+        return masks + self._planned_room.row_masks(member)
 
     def _diagnose(
         self, evaluation: Evaluation, masks: list[RowMask], extender_result: ExtenderResult | None
