@@ -69,7 +69,7 @@ class NodeResourcesBalancedAllocation(SpecOnlyPlugin):
 def _score_one_row(asked: IntArray, table: NodeTable, row: int) -> int | None:
     """The same for one row, as after each placement; None where a resource is not offered."""
     offered, used = table.allocatable.item, table.requested.item
-    cpu, memory = float(offered(CPU, row)), float(offered(MEMORY, row))
+    cpu, memory = offered(CPU, row), offered(MEMORY, row)
     if cpu <= 0 or memory <= 0:
         return None
     now_cpu, now_memory = used(CPU, row), used(MEMORY, row)
