@@ -190,6 +190,10 @@ class NodeTable:
         pods = self.pods[row]
         self.pods[row] = {uid: pods[uid] for uid in uids if uid in pods} | pods
 
+    def note_usage_changes(self, rows: Iterable[int]) -> None:
+        """Pods have come or gone on these rows, and are counted already."""
+        self._log.extend([(RowChange.USAGE, row) for row in rows])
+
     def replace_pod(self, pod: PodInfo, row: int) -> None:
         """Replace a pod by a newer state of itself with equal requests, ports and terms."""
         pod.share_request_vector(self.pods[row][pod.uid])

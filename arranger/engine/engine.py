@@ -25,6 +25,7 @@ from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.known_objects import KnownObjects
 from arranger.engine.faults.object_trials import ObjectTrials
 from arranger.engine.faults.rollback import Rollback
+from arranger.engine.gang.attempts import GangAttempts
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.gate import GangGate
@@ -149,7 +150,7 @@ class Engine:
             context, effects, registry, holds, gang_config, schedulers
         )
         # Who may be evicted, and who may be tried.
-        links = GangLinks(registry, cluster)
+        links, domains = GangLinks(registry, cluster), MemberDomains(cluster, registry)
         protection = EvictionProtection(
             context,
             reclaim_min_runtime=quotas.reclaim_min_runtime,
@@ -163,14 +164,12 @@ class Engine:
             ledger, quotas.over_commit, quotas.card_request_timeout, registry.members_of
         )
         min_resources = MinResourcesAdmission(cluster, ledger, policy, registry)
-        quota = QuotaGate(context, admission, min_resources)
+        quota, gate = QuotaGate(context, admission, min_resources), GangGate(holds, gang_objects)
         usage = decayed_usage(ledger, quotas.usage_half_life, quotas.usage_period)
         self.usage = UsageKeeper(context, effects, usage)
-        gate = GangGate(holds, gang_objects)
         backoffs, order = queue_config or SchedulingQueueConfig(), FairShareOrder(ledger, usage)
         queue = self.queue = SchedulingQueue(backoffs, gate, order, JobShares(cluster), nominator)
         # Pods.
-        domains = MemberDomains(cluster, registry)
         cycle = SchedulingCycle(context, nominator, policy, planned_room, domains)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
@@ -188,17 +187,18 @@ class Engine:
         self._extender_calls = ExtenderCoordinator(
             context, queue, cycle, effects, parallel_extender_calls
         )
-        satisfiability = Satisfiability(cluster, ledger)
         # Gangs.
         gang_cycle = GangSchedulingCycle(
             cluster, cycle, nominator, holds, PlacementSearcher(cluster, cycle, nominator)
         )
         planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
+        satisfiability = Satisfiability(cluster, ledger)
         search = RoomSearch(cluster, cycle, gang_cycle, nominator, holds)
         planning = context, queue, planned_room, entities, search, gang_config, gang_objects
         scheduler = self._gang_scheduler = GangScheduler(
             context,
             queue,
+            GangAttempts(cluster, cycle, gang_cycle, nominator, holds, planned_room, policy),
             gang_cycle,
             entities,
             holds,
@@ -270,8 +270,8 @@ class Engine:
         rollback = Rollback(context, queue, cycle, release, nominator, requeuer, gangs)
         notes = FaultNotes(quarantine or Quarantine(), context, frozenset(schedulers))
         kinds: WatchedKinds = {}
-        known = KnownObjects(kinds, cluster, registry, ledger)
-        trials = ObjectTrials(notes, known, table, rollback.hurry)
+        objects = KnownObjects(kinds, cluster, registry, ledger)
+        trials = ObjectTrials(notes, objects, table, rollback.hurry)
         books = context, pod_handlers, ledger, nominator, rollback
         self.barrier = Barrier(notes, trials, *books, dict(left_out or {}), self._perf_counter)
         self.handlers = EventHandlers(
@@ -297,11 +297,10 @@ class Engine:
     def run(self, now: float, *, limit: int = 256, seconds: float = math.inf) -> list[Effect]:
         """Try at most ``limit`` pods, or one gang; returns what is to be done.
 
-        None is begun after so many ``seconds``, as ``perf_counter`` measures them. Call again at
-        once while :attr:`ready`, and at :meth:`next_timer` at the latest.
+        None is begun after so many ``seconds``, by ``perf_counter``; with such a limit a gang goes
+        on in another call. Call again while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
-        barrier, pop, perf_counter = self.barrier, self.queue.pop, self._perf_counter
-        ends = perf_counter() + seconds if seconds < math.inf else math.inf
+        barrier, pop, ends = self.barrier, self.queue.pop, self._perf_counter() + seconds
         self._context.clock.advance(now)
         if barrier.books.is_due(now):
             barrier.books.check(self.check_consistent, now)
@@ -312,14 +311,15 @@ class Engine:
         for part in self._timed_parts:
             barrier.run(now, partial(part.advance, now))
         process_changes = partial(self._gang_scheduler.process_changes, now)
+        schedule_one = partial(self._scheduler.schedule_one, in_steps=ends < math.inf)
         while limit > 0:
             barrier.run(now, process_changes)
             entity = barrier.run(now, pop)
             if entity is None:
                 break
             limit -= len(entity.members)
-            barrier.attempt(entity, now, partial(self._scheduler.schedule_one, entity, now))
-            if ends < math.inf and perf_counter() >= ends:
+            barrier.attempt(entity, now, partial(schedule_one, entity, now))
+            if self._perf_counter() >= ends:
                 break
         barrier.run(now, partial(self._gang_scheduler.bind_ready, now))
         barrier.run(now, partial(self._extender_calls.start_waiting, now))

@@ -9,14 +9,16 @@ from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.gang.attempts import GangAttempts
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gang_objects import GangObjects
+from arranger.engine.gang.group_attempt import GangScheduleResult
 from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.notifier import GangNotifier
 from arranger.engine.gang.planning.start_planner import StartPlanner
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
-from arranger.engine.gang.scheduling_cycle import GangScheduleResult, GangSchedulingCycle
+from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.possible_room import PossibleRoom
@@ -35,6 +37,7 @@ class GangScheduler:
 
     _context: EngineContext
     _queue: SchedulingQueue
+    _attempts: GangAttempts
     _cycle: GangSchedulingCycle
     _entities: GangEntityIndex
     _holds: GangHolds
@@ -79,16 +82,22 @@ class GangScheduler:
         self._queue.add_unschedulable(entity, entity.rejected_by, now)
         return True
 
-    def schedule(self, entity: QueuedEntity, now: float) -> None:
-        """Try to place the group, and do what follows from the result."""
+    def schedule(self, entity: QueuedEntity, now: float, *, in_steps: bool) -> bool:
+        """Try to place the group, and do what follows from the result.
+
+        Returns whether the attempt is over; if not, it is to go on in another step.
+        """
         manager, group = self._manager, entity.gang_group
         hold = self._holds.get(group.name)
         if hold is not None and manager.requeue_lost(hold, now):
-            return
+            return True
         held = self._holds.members_of(entity)
-        self._gang_objects.record_attempt(group)
+        if entity.suspended is None:
+            self._gang_objects.record_attempt(group)
         nominated = self._preemption.nominations_of(entity)
-        result = self._cycle.schedule(entity)
+        result = self._attempts.go_on(entity, in_steps=in_steps)
+        if result is None:
+            return False
         for member, _ in result.placed:
             entity.remove_member(member)
             member.transition(Phase.RESERVED)
@@ -120,6 +129,7 @@ class GangScheduler:
             if entity.members:
                 self._entities.enqueue(entity, now)  # PreEnqueue plugins gate the rest
         self._start_planner.release_if_idle(now)
+        return True
 
     def bind_ready(self, now: float) -> None:
         """Start the bindings of groups that have become complete."""

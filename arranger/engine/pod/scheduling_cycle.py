@@ -21,7 +21,11 @@ from arranger.engine.phases import Phase
 from arranger.engine.pod.attempt_limits import looks_at_pods, most_work
 from arranger.engine.pod.extender_result import ExtenderResult, rows_to_clear
 from arranger.engine.pod.planned_room import PlannedRoom
-from arranger.engine.pod.reserve_and_permit import run_reserve_and_permit, run_unreserve_plugins
+from arranger.engine.pod.reserve_and_permit import (
+    run_reserve_and_permit,
+    unreserve,
+    unreserve_all,
+)
 from arranger.engine.pod.schedule_result import (
     CycleError,
     Infeasible,
@@ -263,12 +267,11 @@ class SchedulingCycle:
 
     def unreserve(self, member: QueuedPod) -> None:
         """Give the pod's reservation up, plugins first, in reverse order."""
-        run_unreserve_plugins(member)
-        self.cluster.remove_pod(member.uid)
-        member.node = ""
-        member.cycle_state = CycleState()
-        member.pending_writes.clear()
-        member.binding = None
+        unreserve(self.cluster, member)
+
+    def unreserve_all(self, members: Sequence[QueuedPod]) -> None:
+        """The same of several pods, the last first; no time passes between them."""
+        unreserve_all(self.cluster, members)
 
     # --- inside ----------------------------------------------------------------------------
 
