@@ -97,8 +97,7 @@ class Engine:
         barrier: keeps what an object makes our code raise from all others.
         handlers, owner_handlers, workload_handlers: take in events, those of owners and of gangs.
         cluster, queue: nodes and placed pods, and what is not placed.
-        registry, ledger, usage: the gangs, what queues use, and what they have used.
-        policy: who may be evicted for whom.
+        registry, ledger, usage, policy: the gangs, what queues use and have used, and who may go.
     """
 
     def __init__(
@@ -300,7 +299,8 @@ class Engine:
         None is begun after so many ``seconds``, by ``perf_counter``; with such a limit a gang goes
         on in another call. Call again while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
-        barrier, pop, ends = self.barrier, self.queue.pop, self._perf_counter() + seconds
+        barrier, pop, timed = self.barrier, self.queue.pop, seconds < math.inf
+        ends = self._perf_counter() + seconds if timed else math.inf
         self._context.clock.advance(now)
         if barrier.books.is_due(now):
             barrier.books.check(self.check_consistent, now)
@@ -319,7 +319,7 @@ class Engine:
                 break
             limit -= len(entity.members)
             barrier.attempt(entity, now, partial(schedule_one, entity, now))
-            if self._perf_counter() >= ends:
+            if timed and self._perf_counter() >= ends:
                 break
         barrier.run(now, partial(self._gang_scheduler.bind_ready, now))
         barrier.run(now, partial(self._extender_calls.start_waiting, now))
