@@ -68,6 +68,7 @@ from arranger.engine.queue.queue_order import FairShareOrder
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
 from arranger.engine.quota_timers import QuotaTimers
+from arranger.engine.reservations.book import ReservationBook
 from arranger.engine.run_time.enforcer import RunTimeEnforcer
 from arranger.engine.run_time.limits import RunTimeLimits
 from arranger.engine.satisfiability import Satisfiability
@@ -94,10 +95,8 @@ class Engine:
         barrier: keeps what an object makes our code raise from all others.
         handlers: takes in the events of the watches.
         owner_handlers, workload_handlers: take in those of owners of pods, and of gangs.
-        cluster: nodes and placed pods.
-        queue: what is not placed.
-        registry: the gangs.
-        ledger: what queues use.
+        cluster, queue: nodes and placed pods; what is not placed.
+        registry, ledger: the gangs; what queues use.
         policy: who may be evicted for whom.
     """
 
@@ -169,7 +168,9 @@ class Engine:
         queue = self.queue = SchedulingQueue(backoffs, gate, order, JobShares(cluster), nominator)
         # Pods.
         domains = MemberDomains(cluster, registry)
-        cycle = SchedulingCycle(context, nominator, policy, reservations, domains)
+        limits = RunTimeLimits(ledger)
+        booked = ReservationBook(context, queue, ledger, limits)
+        cycle = SchedulingCycle(context, nominator, policy, reservations, domains, booked)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
         gangs = self._gangs = GangManager(
@@ -231,12 +232,11 @@ class Engine:
             ledger.queue_name,
             perf_counter,
         )
-        leaving, limits = nominator.terminating_victims, RunTimeLimits(ledger)
-        run_times = self._run_times = RunTimeEnforcer(
-            context, frozenset(schedulers), limits, effects, leaving, gangs
-        )
+        enforced = frozenset(schedulers), limits, effects, nominator.terminating_victims, gangs
+        run_times = self._run_times = RunTimeEnforcer(context, *enforced)
         #: What waits for a time or an event, in the order in which it is looked at.
-        self._timed_parts = queue, self._quota_timers, scheduler, binding_cycle, waiting, run_times
+        timers = queue, self._quota_timers, booked
+        self._timed_parts = *timers, scheduler, binding_cycle, waiting, run_times
         # What the watches deliver.
         initial = InitialObjects()
         priorities = EffectivePriorities(context, nominator, registry, ledger)

@@ -58,6 +58,13 @@ class Domains(Protocol):
         """The rows that are left to a pod; None if all are."""
 
 
+class ReservedNodes(Protocol):
+    """Knows which nodes are kept for others now."""
+
+    def row_masks(self, member: QueuedPod) -> Sequence[RowMask]:
+        """What is left to a pod."""
+
+
 class SchedulingCycle:
     """Runs pods through the extension points up to Permit.
 
@@ -72,16 +79,15 @@ class SchedulingCycle:
         policy: EvictionPolicy,
         reservations: NodeReservations,
         domains: Domains,
+        reserved: ReservedNodes,
     ) -> None:
         self.cluster = context.cluster
-        self._clock = context.clock
-        self._pods, self._tracer = context.pods, context.tracer
+        self._clock, self._pods, self._tracer = context.clock, context.pods, context.tracer
         self._record_failure = context.record_failure
         self._extenders = context.extenders
         self._nominator = nominator
-        self._policy = policy
-        self._reservations = reservations
-        self._domains = domains
+        self._policy, self._reservations = policy, reservations
+        self._domains, self._reserved = domains, reserved
         self._extender_results: Mapping[Hashable, ExtenderResult] = {}
         self._is_dry_run = False
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
@@ -307,9 +313,9 @@ class SchedulingCycle:
             masks += [] if closed is None else [closed]
         reservation = self._reservations.current
         if reservation is not None and reservation.excludes(member, self._clock.now):
-            rejection = reservation.rejection_for(member)
-            masks.append(RowMask(reservation.allowed_rows(self.cluster), rejection))
-        return masks
+            allowed = reservation.allowed_rows(self.cluster)
+            masks.append(RowMask(allowed, reservation.rejection_for(member)))
+        return [*masks, *self._reserved.row_masks(member)]
 
     def _diagnose(
         self, evaluation: Evaluation, masks: list[RowMask], extender_result: ExtenderResult | None
