@@ -10,9 +10,11 @@ from typing import Final, NamedTuple, TypeVar
 from arranger.api.parsing.duration import parse_duration
 from arranger.api.parsing.errors import ParseError, shown
 from arranger.api.parsing.timestamps import parse_time, parse_zone
+from arranger.api.timestamps import after
 from arranger.api.types.reservation import Recurrence, ReservationSpec, ReservationWindow
 
 T = TypeVar("T")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: As ``datetime.weekday()`` counts them.
 WEEKDAYS: Final = (
@@ -81,7 +83,7 @@ class Windows:
             return Window(first, first + self.seconds) if now < first + self.seconds else None
         try:
             local = self.start.astimezone(days.zone)
-            seen = datetime.fromtimestamp(max(now, first), UTC).astimezone(days.zone)
+            seen = after(_EPOCH, max(now, first)).astimezone(days.zone)
             for back in range(-2, 9):
                 day = seen.date() + timedelta(days=back)
                 begin = datetime.combine(day, local.time(), days.zone).timestamp()

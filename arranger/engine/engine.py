@@ -69,6 +69,7 @@ from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
 from arranger.engine.quota_timers import QuotaTimers
 from arranger.engine.reservations.book import ReservationBook
+from arranger.engine.reservations.status import StatusWriter
 from arranger.engine.run_time.enforcer import RunTimeEnforcer
 from arranger.engine.run_time.limits import RunTimeLimits
 from arranger.engine.satisfiability import Satisfiability
@@ -95,8 +96,7 @@ class Engine:
         barrier: keeps what an object makes our code raise from all others.
         handlers: takes in the events of the watches.
         owner_handlers, workload_handlers: take in those of owners of pods, and of gangs.
-        cluster, queue: nodes and placed pods; what is not placed.
-        registry, ledger: the gangs; what queues use.
+        cluster, queue, registry, ledger: placed pods, others, gangs, what queues use.
         policy: who may be evicted for whom.
     """
 
@@ -169,7 +169,7 @@ class Engine:
         # Pods.
         domains = MemberDomains(cluster, registry)
         limits = RunTimeLimits(ledger)
-        booked = ReservationBook(context, queue, ledger, limits)
+        booked = ReservationBook(context, queue, ledger, limits, StatusWriter(context))
         cycle = SchedulingCycle(context, nominator, policy, reservations, domains, booked)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)

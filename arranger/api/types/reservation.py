@@ -53,8 +53,19 @@ class ReservationSpec(Struct):
     drain_before: str = ""
 
 
+class ReservationStatus(Struct):
+    """``status``: how it stands, as the scheduler has written it."""
+
+    phase: str = ""
+    message: str = ""
+    nodes: int = 0
+    start: str = ""
+    end: str = ""
+
+
 class Reservation(Struct):
     """A Reservation of ``arranger.io``; it has no namespace."""
 
     metadata: ObjectMeta
     spec: ReservationSpec = msgspec.field(default_factory=ReservationSpec)
+    status: ReservationStatus = msgspec.field(default_factory=ReservationStatus)

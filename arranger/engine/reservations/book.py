@@ -15,7 +15,7 @@ import numpy as np
 
 from arranger.api.annotations import RESERVATION as RESERVATION_KEY
 from arranger.api.parsing.errors import ParseError, shown
-from arranger.api.types.reservation import Reservation
+from arranger.api.types.reservation import Reservation, ReservationStatus
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
@@ -24,6 +24,7 @@ from arranger.engine.entity import RESERVATION, QueuedPod
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.reservations.entry import Entry, read_entry, shown_time
+from arranger.engine.reservations.status import StatusWriter, status_of
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
@@ -60,10 +61,14 @@ class ReservationBook:
     _queue: SchedulingQueue
     _queues: Queues
     _limits: Limits
+    _statuses: StatusWriter
     problems: Mapping[str, str] = field(default_factory=dict, init=False)
     _entries: Mapping[str, Entry] = field(default_factory=dict, init=False)
     #: In what state of objects and nodes the entries were made.
     _read_at: Hashable = field(default=None, init=False)
+    _stored: Sequence[Reservation] = field(default=(), init=False)
+    #: In what state the statuses were looked at last.
+    _told_at: Hashable = field(default=None, init=False)
     #: Name → the window that counted when it was looked at last.
     _seen: Mapping[str, tuple[float, float, bool]] = field(default_factory=dict, init=False)
 
@@ -84,23 +89,33 @@ class ReservationBook:
     def advance(self, now: float) -> None:
         """Wake those for whom a window opens or ends."""
         self._refresh()
-        if not self._entries and not self._seen:
+        if not self._stored and not self._seen:
             return
         unix_now = self._context.unix_now
+        windows = {name: entry.windows.at(unix_now) for name, entry in self._entries.items()}
         seen = {
             name: (*window, unix_now >= window.start)
-            for name, entry in self._entries.items()
-            if (window := entry.windows.at(unix_now)) is not None
+            for name, window in windows.items()
+            if window is not None
         }
-        if seen != self._seen:
+        due, changed = self._statuses.next_timer(), seen != self._seen
+        if changed or self._told_at != self._read_at or (due is not None and due <= now):
+            self._told_at = self._read_at
+            wanted: dict[str, ReservationStatus] = {}
+            for name in (each.metadata.name for each in self._stored):
+                entry, problem = self._entries.get(name), self.problems.get(name, "")
+                wanted[name] = status_of(entry, windows.get(name), problem, unix_now)
+            self._statuses.write(self._stored, wanted, now)
+        if changed:
             self._seen = seen
             self._queue.wake(ClusterEvent(ActionType.OTHER, resource=RESERVATION), now)
 
     def next_timer(self) -> float | None:
-        """When the next window opens or ends, in the engine's clock."""
-        clock = self._context.clock
-        edges = [end if holds else start for start, end, holds in self._seen.values()]
-        return clock.from_unix_time(min(edges), clock.now) if edges else None
+        """When the next window opens or ends, or a status is due, in the engine's clock."""
+        clock, due = self._context.clock, self._statuses.next_timer()
+        times = [end if holds else start for start, end, holds in self._seen.values()]
+        edges = [clock.from_unix_time(min(times), clock.now)] if times else []
+        return min(edges if due is None else [*edges, due], default=None)
 
     def _refresh(self) -> None:
         cluster = self._context.cluster
@@ -123,7 +138,7 @@ class ReservationBook:
                 if self.problems.get(name) != problems[name]:
                     told = pod_events.invalid_reservation(each, problems[name])
                     self._context.outbox.append(told)
-        self._entries, self.problems = entries, problems
+        self._entries, self.problems, self._stored = entries, problems, stored
 
     def _is_user(self, entry: Entry, member: QueuedPod) -> bool:
         users = entry.spec.users

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.effects import Bind, PatchPodStatus, PublishEvent
+from arranger.api.effects import Bind, PatchObject, PatchPodStatus, PublishEvent
 from arranger.api.types.core import Namespace
-from arranger.api.types.reservation import Reservation
+from arranger.api.types.reservation import Reservation, ReservationStatus
 from arranger.engine.reservations.book import MAX_RESERVATIONS
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.unit.engine.harness import EngineHarness, of_kind, small_profile
@@ -264,6 +264,36 @@ def test_of_too_many_the_oldest_count() -> None:
     world.harness.observe(pod())
     assert world.at(499) == {}
     assert world.at(500) == {"p": "n"}
+
+
+def test_its_status_says_how_it_stands_and_is_written_until_it_shows() -> None:
+    world = World("n")
+    world.show(reserved("r", 50, 300, "n", "m"), reserved("x", 9, 0, "n"))
+
+    def written(now: float) -> dict[str, tuple[str, int, str | None]]:
+        effects = of_kind(PatchObject, world.harness.advance_to(now))
+        found = {}
+        for each in effects:
+            status = each.change["status"]
+            told = status["phase"], status["nodes"], status["end"]
+            found[each.path.removeprefix("/apis/arranger.io/v1alpha1/reservations/")] = told
+        return found
+
+    pending = ("Pending", 1, when(300))
+    invalid = ("Invalid", 0, None)
+    assert written(1) == {"r/status": pending, "x/status": invalid}
+    assert written(2) == {}
+    assert written(31) == {"r/status": pending, "x/status": invalid}, "it is not shown"
+    stated = reserved("r", 50, 300, "n", "m")
+    shown = {"phase": "Pending", "nodes": 1, "start": when(50), "end": when(300)}
+    stated.status = msgspec.convert(shown, ReservationStatus)
+    world.show(stated)
+    world.drop(reserved("x", 9, 0, "n"))
+    assert written(49) == {}
+    assert written(50) == {"r/status": ("Active", 1, when(300))}
+    assert written(300) == {"r/status": ("Ended", 1, None)}
+    world.drop(stated)
+    assert written(9999) == {}
 
 
 def test_an_invalid_one_is_told_once() -> None:
