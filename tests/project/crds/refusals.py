@@ -50,7 +50,7 @@ REFUSED: Final[dict[str, Refusal]] = {
         (_ENUM, "spec.window.recurrence.days[0]"),
     ),
     "a start that is no time": Refusal(
-        _RESERVED, {"window.start": "now"}, (_VALUE, "spec.window.start")
+        _RESERVED, {"window.start": "now"}, (_TYPE, "spec.window.start")
     ),
     "fewer members than none": Refusal(_SIGS, {"minMember": -1}, (_VALUE, "spec.minMember")),
     "members as text": Refusal(_SIGS, {"minMember": "5"}, (_TYPE, "spec.minMember")),
