@@ -10,6 +10,7 @@ from arranger.api.types.core import Node
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.device_inventory import DeviceInventory
+from arranger.cluster.node_results import NodeResults
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.object_store import ObjectStore
 from arranger.cluster.pod_info import PodInfo
@@ -39,6 +40,7 @@ class Cluster:
         budgets_version: number of changes of budgets so far.
         work: what the present attempt may spend on what can be put off.
         selector_counts: how many pods on each node match a selector.
+        node_results: what plugins say of nodes that depends on their objects alone.
     """
 
     def __init__(self, table: NodeTable | None = None, quota: PodQuota | None = None) -> None:
@@ -46,6 +48,7 @@ class Cluster:
         self.table = table or NodeTable()
         self.work = AttemptWork()
         self.selector_counts = SelectorCountCache(self.table, self.work)
+        self.node_results = NodeResults(self.table)
         self.assumed: set[str] = set()
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.budgets_version = 0

@@ -240,7 +240,7 @@ class Suggester:
         if namespace not in self._teams:
             teams: dict[str, list[str]] = defaultdict(list)
             cluster = self.told.engine.cluster
-            for uid in cluster.table.pods_by_namespace.get(namespace, ()):
+            for uid in cluster.table.placed.by_namespace.get(namespace, ()):
                 if (pod := cluster.pod(uid)) is not None:
                     teams[_team(pod.pod)].append(pod.key)
             self._teams[namespace] = teams

@@ -41,7 +41,7 @@ def _group(observed: Observed, name: str) -> Made | None:
 
 def _job(observed: Observed, query: Query) -> Made | None:
     kind, name = query.get("kind", ""), query.get("name", "")
-    found = list(observed.objects.controlled_by(kind, name))
+    found, _ = observed.objects.controlled_by(kind, name)
     if not found:
         return None
     return "workload.html", {

@@ -234,15 +234,15 @@ class SchedulingQueue:
         """Something has happened in the cluster: wake the entities that it may help.
 
         Upstream: ``MoveAllToActiveOrBackoffQueue``. With ``yields`` those that were tried not long
-        ago leave the room for a moment, while nobody else is to be tried: it is meant for another,
-        who is about to come.
+        ago leave the room for a moment, while nobody else is to be tried: another is about to come.
 
         Of many that wait only some are asked at once, the others by :meth:`pop`.
         """
         self.event_count += 1
         self._now = now
-        asked = HelpQuestion(event)
-        groups = self._unschedulable.groups_asking(asked)
+        if not (self._unschedulable or self._gated_interests or self._open_questions):
+            return
+        groups = self._unschedulable.groups_asking(asked := HelpQuestion(event))
         gated = self._gated_interests.asking(asked, self._gated.__getitem__)
         if self._open_questions.add(OpenQuestion(asked, groups, gated, yields)):
             self._answer_next()

@@ -74,6 +74,9 @@ class UnschedulableEntities:
     _groups: dict[Hashable, _WakeupGroup] = field(default_factory=dict)
     _interests: InterestIndex = field(default_factory=InterestIndex)
 
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
     def add(self, entity: QueuedEntity) -> None:
         """An entity is unschedulable from now on; it has its rank and a new version."""
         entity.wakeup_group = entity.rejected_by, _class_of(entity)

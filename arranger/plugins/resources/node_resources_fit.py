@@ -158,9 +158,13 @@ class NodeResourcesFit(SpecOnlyPlugin):
 
         Upstream's scorer, unlike its filter, ignores pod-level requests.
         """
+        data = self._requests(state, pod, nodes.table)
+        if self._resources == ["cpu", "memory"] and pod.pod.spec.resources is None:
+            cpu, memory = pod.nonzero_requests  # the usual case: the same amounts
+            data.extra = np.array([[cpu], [memory]], dtype=np.int64)
+            return None
         names = {*self._resources, *NONZERO_DEFAULTS}
         counted = pod_requests(pod.pod, defaults=NONZERO_DEFAULTS, pod_level=False, only=names)
-        data = self._requests(state, pod, nodes.table)
         extra = [[counted.get(name, 0)] for name in self._resources]
         data.extra = np.array(extra, dtype=np.int64)
         return None
