@@ -143,6 +143,12 @@ class Metrics(ClientMetrics):
             "Times that the scheduler began anew, within its process, after a fault of its own",
             registry=registry,
         )
+        self._mean_usage = Gauge(
+            "arranger_queue_usage_mean",
+            "What a queue has used on average, decayed by the half-life; CPU in thousandths",
+            ["queue", "resource"],
+            registry=registry,
+        )
         self._nodes = Gauge("scheduler_cache_size_nodes", "Known nodes", registry=registry)
 
     def collect(self, engine: Engine) -> None:
@@ -167,6 +173,10 @@ class Metrics(ClientMetrics):
         for part, count in engine.queue.count().items():
             self._pending.labels(_QUEUE_LABELS[part]).set(count)
         self._nodes.set(engine.cluster.table.count)
+        self._mean_usage.clear()
+        for queue, amounts in engine.usage.means().items():
+            for resource, amount in amounts.items():
+                self._mean_usage.labels(queue, resource).set(amount)
         quarantined = self._client["quarantined_objects"]
         quarantined.clear()
         for kind, count in engine.barrier.quarantine.count().items():

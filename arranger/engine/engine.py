@@ -8,7 +8,7 @@ of them with :meth:`Engine.on_outcome`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from functools import partial
 
 from arranger.api.effects import Effect, Outcome, ReleaseClaim, ReserveClaim
@@ -68,18 +68,19 @@ from arranger.engine.queue.queue_order import FairShareOrder
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
 from arranger.engine.quota_timers import QuotaTimers
-from arranger.engine.reservations.book import ReservationBook
-from arranger.engine.reservations.status import StatusWriter
+from arranger.engine.reservations.book import make_book
 from arranger.engine.run_time.enforcer import RunTimeEnforcer
 from arranger.engine.run_time.limits import RunTimeLimits
 from arranger.engine.satisfiability import Satisfiability
 from arranger.engine.schedule_one import EntityScheduler
+from arranger.engine.usage_keeper import UsageKeeper
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.profile import Profile
 from arranger.gangs.registry import GangRegistry
 from arranger.gangs.workloads.index import WorkloadIndex
 from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.quota.admission import Admission
+from arranger.quota.decayed_usage import decayed_usage
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.min_resources_admission import MinResourcesAdmission
 from arranger.quota.pod_owners import PodOwners
@@ -94,9 +95,9 @@ class Engine:
 
     Attributes:
         barrier: keeps what an object makes our code raise from all others.
-        handlers: takes in the events of the watches.
-        owner_handlers, workload_handlers: take in those of owners of pods, and of gangs.
-        cluster, queue, registry, ledger: placed pods, others, gangs, what queues use.
+        handlers, owner_handlers, workload_handlers: take in events, those of owners and of gangs.
+        cluster, queue, registry: nodes and placed pods, what is not placed, the gangs.
+        ledger, usage: what queues use, and what they have used.
         policy: who may be evicted for whom.
     """
 
@@ -119,10 +120,10 @@ class Engine:
         """Build the parts, each from those above it.
 
         ``workload_kinds``: kinds whose pods are gangs by their owner. ``to_unix_time`` turns the
-        engine's clock into seconds since 1970. ``perf_counter``: see
-        :class:`~arranger.engine.schedule_one.EntityScheduler`. ``parallel_extender_calls``: see
-        :class:`~arranger.engine.extenders.coordinator.ExtenderCoordinator`. ``quarantine`` and
-        ``left_out``: see :class:`~arranger.engine.faults.barrier.Barrier`.
+        engine's clock into seconds since 1970. The others: see
+        :class:`~arranger.engine.schedule_one.EntityScheduler`,
+        :class:`~arranger.engine.extenders.coordinator.ExtenderCoordinator` and
+        :class:`~arranger.engine.faults.barrier.Barrier`.
         """
         gang_config, quotas = gang_policy or GangPolicy(), quota_config or QuotaConfig()
         self._perf_counter = perf_counter or (lambda: 0.0)
@@ -163,13 +164,13 @@ class Engine:
         )
         min_resources = MinResourcesAdmission(cluster, ledger, policy, registry)
         quota = QuotaGate(context, admission, min_resources)
+        usage = decayed_usage(ledger, quotas.usage_half_life, quotas.usage_period)
+        self.usage = UsageKeeper(context, effects, usage)
         gate = GangGate(holds, gang_objects)
-        backoffs, order = queue_config or SchedulingQueueConfig(), FairShareOrder(ledger)
+        backoffs, order = queue_config or SchedulingQueueConfig(), FairShareOrder(ledger, usage)
         queue = self.queue = SchedulingQueue(backoffs, gate, order, JobShares(cluster), nominator)
         # Pods.
-        domains = MemberDomains(cluster, registry)
-        limits = RunTimeLimits(ledger)
-        booked = ReservationBook(context, queue, ledger, limits, StatusWriter(context))
+        domains, booked = MemberDomains(cluster, registry), make_book(context, queue, ledger)
         cycle = SchedulingCycle(context, nominator, policy, reservations, domains, booked)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
@@ -232,11 +233,11 @@ class Engine:
             ledger.queue_name,
             perf_counter,
         )
-        enforced = frozenset(schedulers), limits, effects, nominator.terminating_victims, gangs
-        run_times = self._run_times = RunTimeEnforcer(context, *enforced)
+        to_end = RunTimeLimits(ledger), effects, nominator.terminating_victims, gangs
+        run_times = self._run_times = RunTimeEnforcer(context, frozenset(schedulers), *to_end)
         #: What waits for a time or an event, in the order in which it is looked at.
-        timers = queue, self._quota_timers, booked
-        self._timed_parts = *timers, scheduler, binding_cycle, waiting, run_times
+        parts = queue, self._quota_timers, booked, scheduler, binding_cycle, waiting, run_times
+        self._timed_parts = *parts, self.usage
         # What the watches deliver.
         initial = InitialObjects()
         priorities = EffectivePriorities(context, nominator, registry, ledger)
@@ -323,6 +324,7 @@ class Engine:
                 break
         barrier.run(now, partial(self._gang_scheduler.bind_ready, now))
         barrier.run(now, partial(self._extender_calls.start_waiting, now))
+        barrier.run(now, partial(self.usage.look, now))
         self._context.outbox.extend(self.cluster.devices.claim_tracker.take_effects())
         return self._context.take_outbox()
 
@@ -379,10 +381,9 @@ class Engine:
 
     def summary(self) -> dict[str, int]:
         """How much of everything the core holds."""
-        parts = len(self.registry.gangs), len(self.ledger.queues), len(self._nominator)
-        return summarize(self._context, *parts) | {
-            part.value: count for part, count in self.queue.count().items()
-        }
+        named: dict[str, Sized] = {"gangs": self.registry.gangs, "queues": self.ledger.queues}
+        named["nominations"] = self._nominator
+        return summarize(self._context, named, self.queue.count())
 
     def check_consistent(self) -> None:
         """Check every invariant of the core.
@@ -396,5 +397,5 @@ class Engine:
         for part in (*parts, self._workload_index):
             part.check_consistent()
         senders = self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects
-        self._effects.check_consistent((*senders, self._run_times))
+        self._effects.check_consistent((*senders, self._run_times, self.usage))
         check_pods(self._context, self.queue, self._nominator, self._gangs.is_held)

@@ -16,6 +16,7 @@ import msgspec
 from arranger.api.quantity import QuantityError, milli_value, parse_quantity, value
 from arranger.api.types.core import Node, NodeStatus, ObjectMeta, Pod, SchedulingGate
 from arranger.api.types.queue import Queue
+from arranger.api.types.resource_claims import ResourceClaim
 from arranger.shadow.objects import CLUSTER_WIDE, ClusterObjects
 from arranger.shadow.words import names_kind
 
@@ -71,10 +72,22 @@ def delete(kind: str, key: str) -> ClusterChange:
             raise ChangeError(f"there is no {kind} {called}")
         for of, each in gone:
             objects.drop(of, each)
+        _release_claims(objects, pods)
         if (Node, at) in there:
             _delete_pods_of_node(objects, name)
 
     return ClusterChange(f"without {kind} {called}", apply)
+
+
+def _release_claims(objects: ClusterObjects, pods: Sequence[Pod]) -> None:
+    """Claims of pods that are gone give their devices back, as the controller of claims does it."""
+    gone = {pod.metadata.uid for pod in pods}
+    for claim in list(objects.of(ResourceClaim)) if gone else ():
+        left = [each for each in claim.status.reserved_for if each.uid not in gone]
+        if len(left) < len(claim.status.reserved_for):
+            given = claim.status.allocation if left else None
+            status = msgspec.structs.replace(claim.status, reserved_for=left, allocation=given)
+            objects.put(msgspec.structs.replace(claim, status=status))
 
 
 def _delete_pods_of_node(objects: ClusterObjects, name: str) -> None:
@@ -154,6 +167,26 @@ def add_nodes(count: int, template: str) -> ClusterChange:
             made += 1
 
     return ClusterChange(f"{count} more node{'s' * (count > 1)} like {template}", apply)
+
+
+def first_node(labels: Mapping[str, str], amounts: Mapping[str, int], text: str) -> ClusterChange:
+    """A node with these labels that offers so much: resource → amount, cpu in thousandths."""
+
+    def apply(objects: ClusterObjects) -> None:
+        name = "new-node"
+        while objects.get(Node, f"/{name}") is not None:
+            name += "x"
+        offered = {key: f"{n}m" if key == "cpu" else n for key, n in amounts.items()}
+        metadata = ObjectMeta(
+            name=name,
+            uid=f"Node//{name}",
+            labels={_HOST: name, **labels},
+            creation_timestamp=_LONG_AGO,
+        )
+        status = NodeStatus(capacity=dict(offered), allocatable=dict(offered))
+        objects.put(Node(metadata, status=status))
+
+    return ClusterChange(text, apply)
 
 
 def more_room(name: str, amounts: Mapping[str, int], text: str) -> ClusterChange:
@@ -245,8 +278,8 @@ def leave(keys: Sequence[str], who: str) -> ClusterChange:
     """These pods end."""
 
     def apply(objects: ClusterObjects) -> None:
-        for key in keys:
-            objects.drop(Pod, key)
+        gone = [objects.drop(Pod, key) for key in keys]
+        _release_claims(objects, [pod for pod in gone if pod is not None])
 
     return ClusterChange(f"when {who} ends", apply)
 

@@ -186,6 +186,12 @@ class QueueConfig(ConfigSection):
     """How long cards are kept for an admitted PodGroup (`volcano.sh/card.request`) while
     its pods are not all there; it is asked again when they are.
     """
+    usage_half_life_seconds: Annotated[float, Field(ge=60, allow_inf_nan=False)] | None = None
+    """Queues take turns by what they use and by what they have used, of which half counts after so
+    long (604800 is a week); only by what they use where silent.
+    """
+    usage_period_seconds: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 3600.0
+    """What queues have used counts beside what they use as if it had been used within so long."""
 
 
 class TYJobConfig(ConfigSection):
@@ -279,6 +285,8 @@ class Config(ConfigSection):
             preempt_min_runtime=queues.preempt_min_runtime_seconds,
             eviction_cool_down=queues.eviction_cool_down_seconds,
             card_request_timeout=queues.card_request_timeout_seconds,
+            usage_half_life=queues.usage_half_life_seconds,
+            usage_period=queues.usage_period_seconds,
         )
 
     def workload_kinds(self) -> tuple[WorkloadKind, ...]:

@@ -25,10 +25,12 @@ from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.reservations.entry import Entry, read_entry, shown_time
 from arranger.engine.reservations.status import StatusWriter, status_of
+from arranger.engine.run_time.limits import RunTimeLimits
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.status import Code
+from arranger.quota.ledger import QuotaLedger
 
 #: Reservations that are looked at, the oldest first; more cost every attempt, and say so.
 MAX_RESERVATIONS: Final = 200
@@ -170,6 +172,13 @@ class ReservationBook:
             begins = shown_time(window.start)
             return _mask(nowhere, f"Reservation {wanted} of the pod begins at {begins}")
         return _mask(entry.rows, f"node(s) not of Reservation {wanted}, which the pod asks for")
+
+
+def make_book(
+    context: EngineContext, queue: SchedulingQueue, ledger: QuotaLedger
+) -> ReservationBook:
+    """The book of an engine."""
+    return ReservationBook(context, queue, ledger, RunTimeLimits(ledger), StatusWriter(context))
 
 
 def _age_of(each: Reservation) -> tuple[datetime, str]:
