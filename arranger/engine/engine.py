@@ -97,8 +97,7 @@ class Engine:
         barrier: keeps what an object makes our code raise from all others.
         handlers, owner_handlers, workload_handlers: take in events, those of owners and of gangs.
         cluster, queue, registry: nodes and placed pods, what is not placed, the gangs.
-        ledger, usage: what queues use, and what they have used.
-        policy: who may be evicted for whom.
+        ledger, usage, policy: what queues use, and have used; who may be evicted for whom.
     """
 
     def __init__(
