@@ -18,6 +18,7 @@ from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, PluginRej
 from arranger.framework.filter_result import Rejection
 from arranger.framework.interface import DependsOn, Plugin, PreFilterResult
 from arranger.framework.runtime.active_plugins import NO_SCORERS, ActiveScorers, ScoreEntry
+from arranger.framework.runtime.largest_score import LargestScore
 from arranger.framework.runtime.plugin_errors import plugin_errors
 from arranger.framework.runtime.pre_filter import run_pre_filter
 from arranger.framework.runtime.profile import Profile
@@ -68,8 +69,12 @@ class Evaluation:
         """
         if self.pre_filter_status is not None or not len(self.total_scores):
             return -1
-        scores = self.total_scores if allowed is None else np.where(allowed, self.total_scores, -1)
-        row = int(scores.argmax())
+        scores = self.total_scores
+        if allowed is None:
+            row = self._largest.first_row()
+        else:
+            scores = np.where(allowed, scores, -1)
+            row = int(scores.argmax())
         return row if scores[row] >= 0 else -1
 
     @property
@@ -191,6 +196,7 @@ class Evaluation:
         self._weighted: dict[str, IntArray] = {}
         self.feasible: BoolArray = np.zeros(table.size, dtype=np.bool_)
         self.total_scores: IntArray = np.full(table.size, -1, dtype=np.int64)
+        self._largest = LargestScore(self.total_scores)
         self._tracer.step("PreFilter")
         self._pre_filter = run_pre_filter(self._profile, self.state, self._pod, self._cluster)
         self.pre_filter_status = self._pre_filter.status
@@ -313,6 +319,7 @@ class Evaluation:
         for weighted in self._weighted.values():
             total += weighted
         self.total_scores = np.where(self.feasible, total, -1)
+        self._largest = LargestScore(self.total_scores)
 
     def _refresh_rows(self, view: NodeView, node_changed: bool) -> None:
         """Redo the rows of ``view``, and all rows for plugins that depend on everything."""
@@ -351,6 +358,7 @@ class Evaluation:
             for weighted in self._weighted.values():
                 total += weighted[rows]
             self.total_scores[rows] = np.where(self.feasible[rows], total, -1)
+            self._largest.on_changed(rows)
             return
         self._sum_scores()
 
