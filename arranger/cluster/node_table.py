@@ -99,6 +99,7 @@ class NodeTable:
         self._excess, self._nonzero_excess = ExcessAmounts(), ExcessAmounts()
         self._labels = LabelColumns(_FIRST_CAPACITY)
         self._free_rows: list[int] = []
+        self._replaced: set[int] = set()
         self._log: ChangeLog[tuple[RowChange, int]] = ChangeLog(_LOG_LIMIT)
         self.nodes_version = 0
 
@@ -189,10 +190,21 @@ class NodeTable:
         pods = self.pods[row]
         self.pods[row] = {uid: pods[uid] for uid in uids if uid in pods} | pods
 
+    def note_usage_changes(self, rows: Iterable[int]) -> None:
+        """Pods have come or gone on these rows, and are counted already."""
+        self._log.extend([(RowChange.USAGE, row) for row in rows])
+
     def replace_pod(self, pod: PodInfo, row: int) -> None:
         """Replace a pod by a newer state of itself with equal requests, ports and terms."""
         pod.share_request_vector(self.pods[row][pod.uid])
         self.pods[row][pod.uid] = pod
+        self._replaced.add(row)
+
+    def take_replaced(self) -> set[int]:
+        """The rows with pods that were replaced since the last call: the log says nothing of it."""
+        if replaced := self._replaced:
+            self._replaced = set()
+        return replaced
 
     def resource_column(self, resource: str) -> int:
         """The column of ``resource``; NOT_OFFERED, in which nodes have nothing, if none has it."""

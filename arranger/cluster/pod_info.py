@@ -9,17 +9,22 @@ import msgspec
 
 from arranger.api.resource_requests import Amounts, nonzero_requests, pod_requests
 from arranger.api.types.core import Container, Pod, PodSpec, Volume
-from arranger.cluster.affinity_terms import affinity_terms_of
+from arranger.cluster.affinity_terms import NO_TERMS, affinity_terms_of
 from arranger.cluster.columns import BASIC_RESOURCES, NOT_OFFERED, PODS
+from arranger.cluster.excess_amounts import LARGE
 from arranger.cluster.exclusive_uses import ANY_ADDRESS, HostPort
 
 #: A PersistentVolumeClaim: namespace, name.
 PvcKey = tuple[str, str]
+#: What a node table counts of a pod: columns, amounts, and (cpu, memory) with defaults filled in.
+SumsKey = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int]]
 
 _encode: Final = msgspec.json.Encoder().encode
 #: What pods request, by all that it follows from: the youngest so many.
 _known_requests: dict[bytes, _Requested] = {}
 _MAX_KNOWN: Final = 4096
+#: One key each for pods of which the same is counted.
+_known_sums: dict[SumsKey, SumsKey] = {}
 #: Bytes of a key with which they are kept.
 _MAX_KEPT: Final = 4096
 
@@ -50,6 +55,7 @@ class PodInfo:
     __slots__ = (
         "_request_vector",
         "_spec_key",
+        "_sums_key",
         "affinity_terms",
         "nonzero_requests",
         "pod",
@@ -82,6 +88,7 @@ class PodInfo:
         self._request_vector = requested.vector
         self.ports = host_ports(pod.spec)
         self.affinity_terms = affinity_terms_of(pod)
+        self._sums_key: SumsKey | None = None
         self._spec_key: bytes | None = None
 
     @property
@@ -128,9 +135,27 @@ class PodInfo:
         requested[NOT_OFFERED] = 1  # worked out each time: a node may come that offers it
         return list(requested), list(requested.values())
 
+    def sums_key(self, column_of: Callable[[str], int]) -> SumsKey | None:
+        """What a node table counts of the pod, where that is sums only; None where it is more.
+
+        ``column_of`` is that of :meth:`request_vector`.
+        """
+        if self._sums_key is not None:
+            return self._sums_key
+        if self.affinity_terms is not NO_TERMS or self.ports or self.volumes or self.pvc_keys:
+            return None
+        columns, amounts = self.request_vector(column_of)
+        if NOT_OFFERED in columns or max(*amounts, *self.nonzero_requests) >= LARGE:
+            return None
+        key = tuple(columns), tuple(amounts), self.nonzero_requests
+        self._sums_key = key = _known_sums.setdefault(key, key)
+        if len(_known_sums) > _MAX_KNOWN:
+            _known_sums.clear()
+        return key
+
     def share_request_vector(self, before: PodInfo) -> None:
         """Take over what was worked out for an earlier state of the pod with equal requests."""
-        self._request_vector = before._request_vector
+        self._request_vector, self._sums_key = before._request_vector, None
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"

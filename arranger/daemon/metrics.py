@@ -132,6 +132,12 @@ class Metrics(ClientMetrics):
             "Times that a gang was not placed and had too many ways to try them all",
             registry=registry,
         )
+        self._broken_promises = Counter(
+            "arranger_gang_promises_broken_total",
+            "Planned starts of gangs that followed from known ends and did not come, by reason",
+            ["reason"],
+            registry=registry,
+        )
         self._leader = Gauge(
             "leader_election_master_status",
             "1 while this replica leads",
@@ -167,6 +173,8 @@ class Metrics(ClientMetrics):
         for result, times in stats.gang_plans.items():
             self._gang_plans.labels(result).inc(times)
         self._bounded_gang_attempts.inc(stats.bounded_gang_attempts)
+        for reason, times in stats.broken_promises.items():
+            self._broken_promises.labels(reason).inc(times)
 
     def update_gauges(self, engine: Engine) -> None:
         """Set the gauges; called when they are about to be read."""

@@ -20,8 +20,12 @@ from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
 from arranger.engine.pod.attempt_limits import looks_at_pods, most_work
 from arranger.engine.pod.extender_result import ExtenderResult, rows_to_clear
-from arranger.engine.pod.node_reservation import NodeReservations
-from arranger.engine.pod.reserve_and_permit import run_reserve_and_permit, run_unreserve_plugins
+from arranger.engine.pod.planned_room import PlannedRoom
+from arranger.engine.pod.reserve_and_permit import (
+    run_reserve_and_permit,
+    unreserve,
+    unreserve_all,
+)
 from arranger.engine.pod.schedule_result import (
     CycleError,
     Infeasible,
@@ -70,7 +74,7 @@ class SchedulingCycle:
         context: EngineContext,
         nominator: Nominator,
         policy: EvictionPolicy,
-        reservations: NodeReservations,
+        planned_room: PlannedRoom,
         domains: Domains,
     ) -> None:
         self.cluster = context.cluster
@@ -80,7 +84,7 @@ class SchedulingCycle:
         self._extenders = context.extenders
         self._nominator = nominator
         self._policy = policy
-        self._reservations = reservations
+        self._planned_room = planned_room
         self._domains = domains
         self._extender_results: Mapping[Hashable, ExtenderResult] = {}
         self._is_dry_run = False
@@ -263,12 +267,11 @@ class SchedulingCycle:
 
     def unreserve(self, member: QueuedPod) -> None:
         """Give the pod's reservation up, plugins first, in reverse order."""
-        run_unreserve_plugins(member)
-        self.cluster.remove_pod(member.uid)
-        member.node = ""
-        member.cycle_state = CycleState()
-        member.pending_writes.clear()
-        member.binding = None
+        unreserve(self.cluster, member)
+
+    def unreserve_all(self, members: Sequence[QueuedPod]) -> None:
+        """The same of several pods, the last first; no time passes between them."""
+        unreserve_all(self.cluster, members)
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -305,11 +308,7 @@ class SchedulingCycle:
         if self._is_dry_run:
             closed = rows_to_clear(self.cluster.table, member, self._clock.now)
             masks += [] if closed is None else [closed]
-        reservation = self._reservations.current
-        if reservation is not None and reservation.excludes(member, self._clock.now):
-            rejection = reservation.rejection_for(member)
-            masks.append(RowMask(reservation.allowed_rows(self.cluster), rejection))
-        return masks
+        return masks + self._planned_room.row_masks(member)
 
     def _diagnose(
         self, evaluation: Evaluation, masks: list[RowMask], extender_result: ExtenderResult | None

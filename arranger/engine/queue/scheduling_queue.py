@@ -22,10 +22,10 @@ from typing import Any, Final
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.queue.active_entities import ActiveEntities
 from arranger.engine.queue.attempt_start import AttemptStart
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.queue.collaborators import Gate, Nominations
-from arranger.engine.queue.heap import MultiQueueHeap
 from arranger.engine.queue.hints import HelpQuestion
 from arranger.engine.queue.interest_index import InterestIndex
 from arranger.engine.queue.job_shares import JobShares
@@ -60,7 +60,7 @@ class SchedulingQueue:
         self._config, self._requirements = config, Requirements(gate)
         self._nominations = nominations
         self._entities: dict[str, QueuedEntity] = {}
-        self._active = MultiQueueHeap(QueueState.ACTIVE, order)
+        self._active = ActiveEntities(order)
         #: (when, heap version, entity) of back-offs and of waits for an event that end then.
         self._timers: list[tuple[float, int, QueuedEntity]] = []
         self._unschedulable = UnschedulableEntities()
@@ -167,7 +167,7 @@ class SchedulingQueue:
         return AttemptStart(self.event_count, self._is_nominated(entity), woken_from)
 
     def go_on(self, entity: QueuedEntity, start: AttemptStart) -> None:
-        """An attempt is to go on in another step, at its place in the order."""
+        """An attempt is to go on in another step."""
         self._entities[entity.key], entity.woken_from = entity, start.woken_from
         entity.broken_attempts -= 1
         self._push_active(entity)
@@ -228,7 +228,7 @@ class SchedulingQueue:
     @property
     def ready(self) -> bool:
         """Whether :meth:`pop` has something to give, or to do before."""
-        return bool(self._open_questions) or self._active.first_queue() is not None
+        return bool(self._open_questions) or self._active.ready
 
     def wake(self, event: ClusterEvent, now: float, *, yields: bool = False) -> None:
         """Something has happened in the cluster: wake the entities that it may help.

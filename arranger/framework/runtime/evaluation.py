@@ -27,6 +27,8 @@ from arranger.framework.status import Code, CycleState, Status
 
 #: With more than this share of the rows changed, redoing all of them costs no more.
 _FULL_REFRESH_SHARE = 0.25
+#: Rows that a plugin judges or scores in one unit of an attempt's work.
+_ROWS_PER_UNIT = 150
 
 
 class Evaluation:
@@ -214,6 +216,7 @@ class Evaluation:
             else:
                 self._sum_scores()
         active = [*filters.all, *(scorer.plugin for scorer in self._scorers)]
+        self._cluster.work.count(len(active) * table.size // _ROWS_PER_UNIT)
         self._node_sensitive: bool = self._pre_filter.allowed_rows is not None or any(
             plugin.depends_on is DependsOn.NODES for plugin in active
         )
@@ -323,7 +326,8 @@ class Evaluation:
 
     def _refresh_rows(self, view: NodeView, node_changed: bool) -> None:
         """Redo the rows of ``view``, and all rows for plugins that depend on everything."""
-        rows = view.rows
+        rows, whole = view.rows, len(self._cluster_filters) + len(self._cluster_scorers)
+        self._cluster.work.count(whole * self._size // _ROWS_PER_UNIT)
         if node_changed:
             candidates = self._candidate_rows(view)
             self._static_feasible[rows] = self._run_filters(self._node_filters, view, candidates)

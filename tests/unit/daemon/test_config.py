@@ -203,6 +203,8 @@ REACHES: dict[str, dict[str, tuple[object, str]]] = {
         "starvationAfterSeconds": (92.0, "starvation_after"),
         "reservationSeconds": (93.0, "reservation_seconds"),
         "reservationMaxNodesPercent": (94, "reservation_max_nodes_percent"),
+        "plannedGangs": (3, "planned_gangs"),
+        "waitInsteadOfPreemptingSeconds": (95.0, "wait_instead_of_preempting"),
     },
     "queues": {
         "overCommitFactor": (2.0, "over_commit"),
