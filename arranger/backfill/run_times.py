@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from arranger.api.run_time import run_time_limit
-from arranger.api.types.core import Pod
 from arranger.backfill.history import HistoryKey, RunTimeHistory
 from arranger.cluster.pod_info import PodInfo
 
@@ -49,7 +47,7 @@ class RunTimes:
     """
 
     history: RunTimeHistory
-    limit_of: Callable[[Pod], float | None] = run_time_limit
+    limit_of: Callable[[PodInfo], float | None]
 
     def of(self, pod: PodInfo, seen: float) -> RunTime:
         """The time of a pod that was first seen on its node at ``seen``.
@@ -58,7 +56,7 @@ class RunTimes:
         """
         started = pod.pod.status.start_time
         start = seen if started is None else started.timestamp()
-        limit = self.limit_of(pod.pod)
+        limit = self.limit_of(pod)
         if limit is not None:
             basis = Basis.LIMIT if started is None else Basis.KNOWN
             return RunTime(start, start + limit, basis)
@@ -70,5 +68,5 @@ class RunTimes:
 
     def end_if_started(self, pod: PodInfo, now: float) -> float:
         """When a pod will have ended that starts now; infinite without a limit."""
-        limit = self.limit_of(pod.pod)
+        limit = self.limit_of(pod)
         return math.inf if limit is None else now + limit

@@ -141,11 +141,11 @@ class Engine:
         profiles = [with_quota(profile, ledger) for profile in profiles]
         clock = EngineClock(to_unix_time)
         context = self._context = EngineContext(cluster, clock, extenders, tracer=tracer)
-        effects = self._effects = PendingEffects(context)
-        nominator = self._nominator = Nominator(cluster)
-        planned_room = self._planned_room = PlannedRoom.empty(table, ledger.queue_name, clock)
-        holds = GangHolds(registry, gang_config)
-        schedulers = [profile.scheduler_name for profile in profiles]
+        effects, nominator = PendingEffects(context), Nominator(cluster)
+        self._effects, self._nominator = effects, nominator
+        limits, holds = RunTimeLimits(ledger), GangHolds(registry, gang_config)
+        planned_room = PlannedRoom.empty(table, ledger.queue_name, limits.limit_of, clock)
+        self._planned_room, schedulers = planned_room, [p.scheduler_name for p in profiles]
         gang_objects = self._gang_objects = GangObjects(
             context, effects, registry, holds, gang_config, schedulers
         )
@@ -193,7 +193,7 @@ class Engine:
         )
         planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
         satisfiability = Satisfiability(cluster, ledger)
-        search = RoomSearch(cluster, cycle, gang_cycle, nominator, holds)
+        search = RoomSearch(cluster, cycle, gang_cycle, nominator, holds, limits.limit_of)
         planning = context, queue, planned_room, entities, search, gang_config, gang_objects
         scheduler = self._gang_scheduler = GangScheduler(
             context,
@@ -231,7 +231,7 @@ class Engine:
             ledger.queue_name,
             perf_counter,
         )
-        to_end = RunTimeLimits(ledger), effects, nominator.terminating_victims, gangs
+        to_end = limits, effects, nominator.terminating_victims, gangs
         run_times = self._run_times = RunTimeEnforcer(context, frozenset(schedulers), *to_end)
         #: What waits for a time or an event, in the order in which it is looked at.
         parts = queue, self._quota_timers, scheduler, binding_cycle, waiting, run_times

@@ -97,10 +97,13 @@ class PlannedRoom:
 
     @staticmethod
     def empty(
-        table: NodeTable, queue_of: Callable[[PodInfo], str], clock: UnixClock
+        table: NodeTable,
+        queue_of: Callable[[PodInfo], str],
+        limit_of: Callable[[PodInfo], float | None],
+        clock: UnixClock,
     ) -> PlannedRoom:
-        """Nothing is planned yet on these nodes."""
-        return PlannedRoom(Timeline(table, RunTimes(RunTimeHistory(queue_of))), clock)
+        """Nothing is planned yet on these nodes; ``limit_of`` says how long a pod may run."""
+        return PlannedRoom(Timeline(table, RunTimes(RunTimeHistory(queue_of), limit_of)), clock)
 
     def keep(self, plans: Iterable[PlannedGang]) -> None:
         """Room is kept for these from now on, in place of others."""

@@ -113,6 +113,22 @@ def make_scorer(strategy: ScoringStrategy) -> ResourceScorer:
     return most_allocated if strategy.type == "MostAllocated" else least_allocated
 
 
+def score_one_row(
+    strategy: ScoringStrategy, requested: Sequence[int], allocatable: Sequence[int]
+) -> int | None:
+    """What the scorer of a strategy says of one row, for much less; None where that is not done."""
+    if strategy.type == "RequestedToCapacityRatio":
+        return None
+    points = weights = 0
+    for resource, used, whole in zip(strategy.resources, requested, allocatable, strict=True):
+        if whole > 0:
+            most = strategy.type == "MostAllocated"
+            part = min(used, whole) if most else max(whole - used, 0)
+            points += resource.weight * (100 * part // whole)
+            weights += resource.weight
+    return points // max(weights, 1)
+
+
 def _weighted_mean(parts: IntArray, weights: IntArray, allocatable: IntArray) -> IntArray:
     """The mean percentage that ``parts`` make of what is allocatable, over what the node has."""
     mean: IntArray

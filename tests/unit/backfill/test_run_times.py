@@ -9,12 +9,12 @@ import pytest
 
 from arranger.api.annotations import MAX_RUN_TIME
 from arranger.backfill.history import MAX_KINDS, MAX_RUNS, RunTimeHistory, name_stem
-from arranger.backfill.run_times import Basis, RunTimes
+from arranger.backfill.run_times import Basis
 from arranger.backfill.timeline import Timeline
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from tests.builders import a_node, a_pod
-from tests.unit.backfill.worlds import NOW, at, running, timeline_of
+from tests.unit.backfill.worlds import NOW, at, run_times, running, timeline_of
 
 STEMS = {
     "train": "train",
@@ -122,13 +122,13 @@ ENDS: dict[str, tuple[PodInfo, float, Basis]] = {
 def test_when_a_pod_ends_with(pod: PodInfo, end: float, basis: Basis) -> None:
     table = NodeTable()
     table.add_pod(pod, table.set_node(a_node("n0").build()))
-    assert ends(Timeline(table, RunTimes(history_of(7))), NOW) == [(end, basis)]
+    assert ends(Timeline(table, run_times(history_of(7))), NOW) == [(end, basis)]
 
 
 def test_the_first_of_a_kind_that_ends_tells_of_those_that_run() -> None:
     table, history = NodeTable(), RunTimeHistory(lambda pod: "")
     table.add_pod(running("train-1", 1, NOW, None), table.set_node(a_node("n0").build()))
-    timeline = Timeline(table, RunTimes(history))
+    timeline = Timeline(table, run_times(history))
     assert ends(timeline, NOW) == [(math.inf, Basis.ESTIMATE)]
     history.record(running("train-0", 1, NOW, None), NOW + 30)
     assert ends(timeline, NOW + 1) == [(NOW + 30, Basis.ESTIMATE)]

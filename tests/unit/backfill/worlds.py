@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from arranger.api.run_time import run_time_limit
 from arranger.backfill.history import RunTimeHistory
 from arranger.backfill.planner import Claim, Demand
 from arranger.backfill.run_times import RunTimes
@@ -33,8 +34,12 @@ def running(name: str, cpu: int, start: float, limit: int | None, memory: int = 
     return (pod if limit is None else pod.with_spec(activeDeadlineSeconds=limit)).info()
 
 
+def run_times(history: RunTimeHistory) -> RunTimes:
+    return RunTimes(history, lambda pod: run_time_limit(pod.pod))
+
+
 def timeline_of(table: NodeTable) -> Timeline:
-    return Timeline(table, RunTimes(RunTimeHistory(lambda pod: "")))
+    return Timeline(table, run_times(RunTimeHistory(lambda pod: "")))
 
 
 @dataclass

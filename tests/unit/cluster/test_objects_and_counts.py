@@ -165,7 +165,11 @@ def test_equal_questions_share_their_counts_and_old_ones_make_room(
     assert len(cache._counts) == 2
 
 
-def test_counts_that_look_labels_up_equal_those_that_look_at_every_pod() -> None:
+@pytest.mark.parametrize("most", [0, 60, 50_000])
+def test_counts_that_look_labels_up_equal_those_that_look_at_every_pod(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr("arranger.cluster.placed_pods._MANY_PODS", most)
     random, cluster = Random(1), a_cluster(*(a_node(f"n{n}") for n in range(40)))
     looked_up = {
         (key, value): SelectorCounts(

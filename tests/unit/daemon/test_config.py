@@ -216,6 +216,8 @@ REACHES: dict[str, dict[str, tuple[object, str]]] = {
         "preemptMinRuntimeSeconds": (2.0, "preempt_min_runtime"),
         "evictionCoolDownSeconds": (3.0, "eviction_cool_down"),
         "cardRequestTimeoutSeconds": (4.0, "card_request_timeout"),
+        "usageHalfLifeSeconds": (604800.0, "usage_half_life"),
+        "usagePeriodSeconds": (1800.0, "usage_period"),
     },
 }
 #: What the daemon watches, and what is for the controllers: no rules.

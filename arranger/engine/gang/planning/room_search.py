@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 import numpy as np
 
-from arranger.api.run_time import run_time_limit
 from arranger.backfill.planner import Claim, Demand, Planner
 from arranger.backfill.timeline import Timeline
 from arranger.cluster.cluster import Cluster
@@ -45,6 +44,8 @@ class RoomSearch:
     _gang_cycle: GangSchedulingCycle
     _nominator: Nominator
     _holds: GangHolds
+    #: How long a pod may run, in seconds.
+    _limit_of: Callable[[PodInfo], float | None]
 
     def earliest_start(
         self, entity: QueuedEntity, planner: Planner, *, now_too: bool
@@ -55,7 +56,7 @@ class RoomSearch:
         """
         classes = self._needed(entity)
         demands = [_demand(self._cluster, *each) for each in classes]
-        limits = [run_time_limit(member.pod.pod) for _, member, _ in classes]
+        limits = [self._limit_of(member.pod) for _, member, _ in classes]
         lasts = max((math.inf if limit is None else limit for limit in limits), default=math.inf)
         best: Claim | None = None
         for row_mask in islice(self._gang_cycle.row_masks(entity), MAX_DOMAINS):

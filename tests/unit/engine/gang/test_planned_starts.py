@@ -11,7 +11,7 @@ from arranger.api.annotations import MAX_RUN_TIME
 from arranger.api.effects import DeletePod, Effect
 from arranger.engine.gang.policy import GangPolicy
 from arranger.plugins import default_profile
-from tests.builders import PodBuilder, a_node, a_pod
+from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
 
@@ -210,3 +210,13 @@ def test_a_start_beyond_all_calendars_is_planned_and_not_told() -> None:
     waiting(harness)
     assert starts(harness) == {}
     assert "kn" not in harness.entity("big-0").reason.partition("big-0")[2]
+
+
+def test_the_limit_of_a_queue_is_a_known_end() -> None:
+    harness = EngineHarness(default_profile(), gangs=policy())
+    short = a_queue("short")
+    short.metadata.annotations[MAX_RUN_TIME] = "300s"
+    harness.observe(short, a_queue("default"), a_node("n0").offers(cpu=4))
+    harness.observe(running("a", "n0", 4, None).in_queue("short"), *gang("big", 2))
+    waiting(harness)
+    assert starts(harness) == {"big": (300.0, "KnownEnds")}
