@@ -64,6 +64,10 @@ INVALID_USAGE: Final = "InvalidUsage"
 #: Something of the Queue cannot be read, contradicts itself or is not supported.
 INVALID_QUEUE: Final = "InvalidQueue"
 
+# --- Reservations ---------------------------------------------------------------------------------
+#: Something of the Reservation cannot be read, or contradicts itself: it reserves nothing.
+INVALID_RESERVATION: Final = "InvalidReservation"
+
 # --- Volcano Jobs ---------------------------------------------------------------------------------
 #: The job cannot be right as it is; it keeps what it has until it is corrected.
 INVALID_JOB: Final = "Invalid"

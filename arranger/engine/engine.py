@@ -69,6 +69,7 @@ from arranger.engine.queue.queue_order import FairShareOrder
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
 from arranger.engine.quota_timers import QuotaTimers
+from arranger.engine.reservations.book import make_book
 from arranger.engine.run_time.enforcer import RunTimeEnforcer
 from arranger.engine.run_time.limits import RunTimeLimits
 from arranger.engine.satisfiability import Satisfiability
@@ -96,9 +97,7 @@ class Engine:
     Attributes:
         barrier: keeps what an object makes our code raise from all others.
         handlers, owner_handlers, workload_handlers: take in events, those of owners and of gangs.
-        cluster, queue: nodes and placed pods, and what is not placed.
-        registry, ledger, usage: the gangs, what queues use, and what they have used.
-        policy: who may be evicted for whom.
+        cluster, queue, registry, ledger, usage, policy: placed pods, others, gangs, use, evictions.
     """
 
     def __init__(
@@ -170,7 +169,8 @@ class Engine:
         backoffs, order = queue_config or SchedulingQueueConfig(), FairShareOrder(ledger, usage)
         queue = self.queue = SchedulingQueue(backoffs, gate, order, JobShares(cluster), nominator)
         # Pods.
-        cycle = SchedulingCycle(context, nominator, policy, planned_room, domains)
+        booked = make_book(context, queue, ledger)
+        cycle = SchedulingCycle(context, nominator, policy, planned_room, domains, booked)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
         gangs = self._gangs = GangManager(
@@ -234,7 +234,7 @@ class Engine:
         to_end = limits, effects, nominator.terminating_victims, gangs
         run_times = self._run_times = RunTimeEnforcer(context, frozenset(schedulers), *to_end)
         #: What waits for a time or an event, in the order in which it is looked at.
-        parts = queue, self._quota_timers, scheduler, binding_cycle, waiting, run_times
+        parts = queue, self._quota_timers, booked, scheduler, binding_cycle, waiting, run_times
         self._timed_parts = *parts, self.usage
         # What the watches deliver.
         initial = InitialObjects()

@@ -62,6 +62,13 @@ class Domains(Protocol):
         """The rows that are left to a pod; None if all are."""
 
 
+class ReservedNodes(Protocol):
+    """Knows which nodes are kept for others now."""
+
+    def row_masks(self, member: QueuedPod) -> Sequence[RowMask]:
+        """What is left to a pod."""
+
+
 class SchedulingCycle:
     """Runs pods through the extension points up to Permit.
 
@@ -76,16 +83,15 @@ class SchedulingCycle:
         policy: EvictionPolicy,
         planned_room: PlannedRoom,
         domains: Domains,
+        reserved: ReservedNodes,
     ) -> None:
         self.cluster = context.cluster
-        self._clock = context.clock
-        self._pods, self._tracer = context.pods, context.tracer
+        self._clock, self._pods, self._tracer = context.clock, context.pods, context.tracer
         self._record_failure = context.record_failure
         self._extenders = context.extenders
         self._nominator = nominator
-        self._policy = policy
-        self._planned_room = planned_room
-        self._domains = domains
+        self._policy, self._planned_room = policy, planned_room
+        self._domains, self._reserved = domains, reserved
         self._extender_results: Mapping[Hashable, ExtenderResult] = {}
         self._is_dry_run = False
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
@@ -308,6 +314,7 @@ class SchedulingCycle:
         if self._is_dry_run:
             closed = rows_to_clear(self.cluster.table, member, self._clock.now)
             masks += [] if closed is None else [closed]
+        masks += self._reserved.row_masks(member)
         return masks + self._planned_room.row_masks(member)
 
     def _diagnose(

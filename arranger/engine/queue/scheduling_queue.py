@@ -193,12 +193,12 @@ class SchedulingQueue:
             entity.broken_attempts = 0
             if woken_by_itself:
                 self.activate(entity)
-        if start.woken_from is None or entity.group is not None:
+        if (key := start.woken_from) is None or entity.group is not None:
             return
-        if nominated or not in_vain:
-            self._wake_first(start.woken_from)
+        if nominated or not in_vain or self._unschedulable.speaks_for_itself(entity, key):
+            self._wake_first(key)
         elif entity.state is QueueState.UNSCHEDULABLE and not self._open_questions:
-            self._unschedulable.share_verdict(start.woken_from, entity, self._nominations)
+            self._unschedulable.share_verdict(key, entity, self._nominations)
 
     def _is_nominated(self, entity: QueuedEntity) -> bool:
         known = self._nominations
