@@ -114,7 +114,8 @@ def read_copies(source: Source, namespace: str, files: Sequence[Path]) -> list[d
     for _, manifest in manifests:
         if manifest["kind"] in CLUSTER_WIDE:
             continue
-        if not isinstance(manifest["metadata"].get("namespace"), str):
+        given = manifest["metadata"].get("namespace")
+        if not given or not isinstance(given, str):
             manifest["metadata"]["namespace"] = namespace
         wanted = manifest["metadata"]["namespace"]
         if known and wanted not in known | made | _NAMESPACES:

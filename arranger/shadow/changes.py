@@ -274,14 +274,15 @@ def more_members(key: str, count: int, gang: str) -> ClusterChange:
     return ClusterChange(f"{count} more pod{'s' * (count > 1)} of gang {gang}", apply)
 
 
-def leave(keys: Sequence[str], who: str) -> ClusterChange:
-    """These pods end."""
+def leave(keys: Sequence[str], who: str, end: str = "") -> ClusterChange:
+    """These pods end; ``end``: at the latest when, where that is known."""
 
     def apply(objects: ClusterObjects) -> None:
         gone = [objects.drop(Pod, key) for key in keys]
         _release_claims(objects, [pod for pod in gone if pod is not None])
 
-    return ClusterChange(f"when {who} ends", apply)
+    by = f", at the latest at {end}" if end else ""
+    return ClusterChange(f"when {who} ends{by}", apply)
 
 
 def create(manifests: Sequence[Mapping[str, Any]], text: str) -> ClusterChange:

@@ -224,15 +224,16 @@ class ClusterObjects:
         namespace, _, name = key.rpartition("/")
         pods: list[Pod] = []
         between: dict[tuple[Kind, str], None] = {}
-        known: dict[str, bool] = {}
+        known: dict[tuple[str, str, str], bool] = {}
         for pod in self.of(Pod):
             if pod.metadata.namespace != namespace or (owner := pod.metadata.controller) is None:
                 continue
-            if owner.uid not in known:
+            identity = owner.kind, owner.name, owner.uid
+            if identity not in known:
                 passed = self._way_to(pod, word, name)
-                known[owner.uid] = passed is not None
+                known[identity] = passed is not None
                 between |= dict.fromkeys(passed or ())
-            if known[owner.uid]:
+            if known[identity]:
                 pods.append(pod)
         return pods, list(between)
 

@@ -35,6 +35,7 @@ from arranger.shadow.changes import (
     without_gate,
 )
 from arranger.shadow.comparison import PresentState
+from arranger.shadow.ends import ends_by
 from arranger.shadow.forecast import Driver, Forecast
 from arranger.shadow.why import Suggestion, blocking_member
 
@@ -256,7 +257,11 @@ class Suggester:
             here = {_team(pod.pod): pod.pod.metadata.namespace for pod in cluster.pods_on(node)}
             teams = {who: self._placed(of)[who] for who, of in here.items()}
             for _, who in sorted((len(pods), who) for who, pods in teams.items())[:_NEAREST]:
-                yield "end", leave(teams[who], who)
+                yield "end", leave(teams[who], who, self._end_of(teams[who]))
+
+    def _end_of(self, keys: Sequence[str]) -> str:
+        pods = [self.told.objects.get(Pod, key) for key in keys]
+        return ends_by(self.told.engine, [pod for pod in pods if pod is not None])
 
     def _placed(self, namespace: str) -> Mapping[str, Sequence[str]]:
         """What the placed pods of a namespace belong to → the pods."""

@@ -30,14 +30,25 @@ from arranger.shadow.objects import ClusterObjects
 _BOUND: Final = PhaseStatus("Bound")
 
 
-def volume_for(objects: ClusterObjects, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+def kept_volumes(objects: ClusterObjects) -> dict[str, PersistentVolume]:
+    """Claim (``namespace/name``) → the volume that is kept for it."""
+    return {
+        f"{kept.namespace}/{kept.name}": volume
+        for volume in objects.of(PersistentVolume)
+        if (kept := volume.spec.claim_ref) is not None
+    }
+
+
+def volume_for(
+    objects: ClusterObjects, claim: PersistentVolumeClaim, kept: PersistentVolume | None
+) -> PersistentVolume | None:
     """The volume that a claim is bound to soon; None where it waits.
 
-    That is one which is kept for it, else a new one for the node that its pod was given, reached
-    from where the provisioner's CSINode says. Classes whose volumes are made by hand have none.
+    That is the one which is ``kept`` for it, else a new one for the node that its pod was given,
+    reached from where the provisioner's CSINode says. Classes whose volumes are made by hand have
+    none.
     """
-    kept = next((each for each in objects.of(PersistentVolume) if each.is_bound_to(claim)), None)
-    if kept is not None:
+    if kept is not None and kept.is_bound_to(claim):
         return msgspec.structs.replace(kept, status=_BOUND)
     name = claim.metadata.annotations.get(SELECTED_NODE, "")
     node, made_by = objects.get(Node, f"/{name}"), objects.get(StorageClass, f"/{claim.class_name}")

@@ -34,7 +34,7 @@ from arranger.api.types.resource_claims import ResourceClaim
 from arranger.api.types.storage import PersistentVolume, PersistentVolumeClaim
 from arranger.engine.handlers.watched_kinds import TYPES
 from arranger.shadow.objects import Change, ClusterObjects, Kind, key_of
-from arranger.shadow.volumes import bound, volume_for
+from arranger.shadow.volumes import bound, kept_volumes, volume_for
 
 _GONE: Final = Refused(404, "NotFound", "it is gone")
 #: Kinds of owners whose pods are made again when they are evicted.
@@ -202,12 +202,13 @@ class ImmediateWrites:
     def bind_volumes(self) -> list[Change]:
         """Claims that were written to have their volumes; what a watch would then show."""
         due, self._claims = self._claims, {}
+        kept = kept_volumes(self.objects) if due else {}
         changes: list[Change] = []
         for key in due:
             claim = self.objects.get(PersistentVolumeClaim, key)
             if claim is None or claim.bound:
                 continue
-            if (volume := volume_for(self.objects, claim)) is None:
+            if (volume := volume_for(self.objects, claim, kept.get(key))) is None:
                 continue
             before = self.objects.get(PersistentVolume, key_of(volume))
             changes.append(self._put(PersistentVolume, before, volume))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from arranger.api.quantity import QuantityError
 from arranger.api.resource_requests import pod_requests
 from arranger.api.types.core import Pod
+from arranger.shadow.ends import ends_by
 from arranger.ui.views.amounts import several
 from arranger.ui.views.observed import STATES, Observed, state_of
 
@@ -72,6 +73,7 @@ def pod_view(observed: Observed, key: str) -> PodView | None:
         ("priority", f"{pod.priority:,}"),
         ("scheduler", pod.spec.scheduler_name),
         ("created", f"{created:%Y-%m-%d %H:%M:%S} UTC" if created is not None else ""),
+        ("ends by", ends_by(observed.engine, [pod])),
         ("gates", ", ".join(gate.name for gate in pod.spec.scheduling_gates)),
     ]
     return PodView(

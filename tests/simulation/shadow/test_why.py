@@ -13,6 +13,8 @@ from arranger.shadow.changes import create
 from arranger.shadow.forecast import Driver
 from arranger.shadow.suggestions import Suggester
 from arranger.shadow.why import Answer
+from arranger.ui.views.observed import Observed
+from arranger.ui.views.pods import pod_view
 from tests import devices, storage
 from tests.builders import Manifest, a_node, a_pod, a_pod_group, expr
 from tests.builders.base import ManifestBuilder
@@ -389,3 +391,18 @@ def test_the_pods_of_an_owner_are_answered_for() -> None:
 def test_what_is_not_there_is_said(what: str) -> None:
     with pytest.raises(LookupError, match="nobody"):
         why(what, node())
+
+
+def test_when_a_pod_ends_at_the_latest_is_told_of_it_and_of_those_that_wait_for_it() -> None:
+    started = "2026-01-01T23:00:00Z"
+    old = busy("old", 3).with_spec(activeDeadlineSeconds=7200).with_status(startTime=started)
+    cluster = [node(), old, a_pod("new").needs(cpu=2)]
+    end = "2026-01-02 01:00:00 UTC"
+    (answer,) = why("old", *cluster)
+    assert answer.reason == f"it runs on node n1, until {end} at the latest"
+    (answer,) = why("new", *cluster)
+    told = [each.change for each in answer.suggestions]
+    assert f"when pod default/old ends, at the latest at {end}" in told
+    view = pod_view(Observed(a_shadow(cluster).objects, a_shadow(cluster).engine), "default/old")
+    assert view is not None
+    assert ("ends by", end) in view.facts
