@@ -147,7 +147,18 @@ bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real contr
 	$(BIN)/python -m tests.benchmarks.bench_affinity
 	$(BIN)/python -m tests.benchmarks.bench_preemption --real
 	$(BIN)/python -m tests.benchmarks.bench_gangs
+	$(BIN)/python -m tests.benchmarks.bench_classes
+	$(BIN)/python -m tests.benchmarks.bench_start
+	$(BIN)/python -m tests.benchmarks.bench_large gang
+	$(BIN)/python -m tests.benchmarks.bench_large reclaim
 	$(BIN)/python -m tests.benchmarks.bench_reclaim
 	$(BIN)/python -m tests.benchmarks.bench_objects --over 100
 	$(BIN)/python -m tests.benchmarks.bench_memory
 	$(BIN)/python -m tests.benchmarks.bench_slices
+
+.PHONY: bench-long
+bench-long: $(STAMP) ## Measure the core at the largest sizes: a million nodes, 39,000 victims, curves (an hour, 16 GiB)
+	$(BIN)/python -m tests.benchmarks.bench_classes --curve
+	$(BIN)/python -m tests.benchmarks.bench_start --pods 150000
+	$(BIN)/python -m tests.benchmarks.bench_large victims
+	$(BIN)/python -m tests.benchmarks.bench_large million

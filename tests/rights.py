@@ -15,7 +15,7 @@ Right = tuple[str, str, str]
 
 #: Service account → the roles that it is bound to.
 ROLES: Final = {
-    "arranger": ("arranger", "arranger-lease"),
+    "arranger": ("arranger", "arranger-lease", "arranger-usage"),
     "arranger-controllers": ("arranger-controllers",),
 }
 _VERBS: Final = {

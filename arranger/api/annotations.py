@@ -79,6 +79,8 @@ GANG_BY_OWNER: Final = "arranger.io/gang-by-owner"
 #: scheduler deletes it. On a TYJob or a Volcano Job it holds for all pods whose template does not
 #: have it, and their pods are made with ``activeDeadlineSeconds``.
 MAX_RUN_TIME: Final = "arranger.io/max-run-time"
+#: On a pod: the Reservation on whose nodes alone it may run, in its window.
+RESERVATION: Final = "arranger.io/reservation"
 #: On a pod: placement policies by which its node is chosen, separated by commas.
 PLACEMENT: Final = "arranger.io/placement"
 #: On a pod (annotation or label): ``leader`` or ``worker``, for the policies that tell them apart.

@@ -56,9 +56,17 @@ INVALID_GANG: Final = "InvalidGang"
 #: The PodGroup was admitted and its pods did not come: its queue keeps no cards for it any more.
 CARD_REQUEST_TIMED_OUT: Final = "CardRequestTimedOut"
 
+# --- what queues have used ------------------------------------------------------------------------
+#: The ConfigMap with what queues have used cannot be read: it is forgotten, and written anew.
+INVALID_USAGE: Final = "InvalidUsage"
+
 # --- Queues ---------------------------------------------------------------------------------------
 #: Something of the Queue cannot be read, contradicts itself or is not supported.
 INVALID_QUEUE: Final = "InvalidQueue"
+
+# --- Reservations ---------------------------------------------------------------------------------
+#: Something of the Reservation cannot be read, or contradicts itself: it reserves nothing.
+INVALID_RESERVATION: Final = "InvalidReservation"
 
 # --- Volcano Jobs ---------------------------------------------------------------------------------
 #: The job cannot be right as it is; it keeps what it has until it is corrected.

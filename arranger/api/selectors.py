@@ -105,6 +105,11 @@ class Selector:
                 return False
         return all(requirement_matches(r, labels.get(r.key)) for r in self._requirements)
 
+    def required_labels(self) -> list[tuple[str, str]]:
+        """Labels that all have that it matches."""
+        listed = [(k, next(iter(vs))) for k, vs, within in self._listed if within and len(vs) == 1]
+        return [*self._equal.items(), *listed]
+
     def some_label_of_each(self, most: int) -> Sequence[tuple[str, str] | None]:
         """Labels of which all that it matches have one; ``[None]`` where there are not so few."""
         if self._impossible:

@@ -10,12 +10,30 @@ from typing import Any, Final
 
 from arranger.cel.costs import Cost, ResultCost
 from arranger.cel.errors import CelError, CompileError
-from arranger.cel.functions import conversions, kubernetes, lists, operators, strings
+from arranger.cel.functions import (
+    addresses,
+    conversions,
+    formatting,
+    kubernetes,
+    lists,
+    operators,
+    strings,
+    times,
+)
 from arranger.cel.functions.table import Function
 from arranger.cel.machine import Machine, Step
 from arranger.cel.values import CelMap, deep_size, kind_of
 
-_TABLES: Final = (operators.TABLE, conversions.TABLE, strings.TABLE, lists.TABLE, kubernetes.TABLE)
+_TABLES: Final = (
+    operators.TABLE,
+    conversions.TABLE,
+    strings.TABLE,
+    lists.TABLE,
+    kubernetes.TABLE,
+    times.TABLE,
+    addresses.TABLE,
+    formatting.TABLE,
+)
 _FUNCTIONS: Final[dict[str, list[tuple[tuple[str, ...], Function]]]] = {}
 for _table in _TABLES:
     for _name, _overloads in _table.items():

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from arranger.cel.errors import CompileError
+from arranger.cel.functions.formatting import check_format
 from arranger.cel.signatures import SIGNATURES, Signature
 from arranger.cel.syntax import (
     ACCUMULATOR,
@@ -60,6 +61,8 @@ class _Checker:
     def __init__(self, variables: Mapping[str, Type], objects: Objects) -> None:
         self.types = Substitutions()
         self._objects = objects
+        #: Levels of ``format`` around, whose lists may be of anything.
+        self._mixed = 0
         #: Elements of one list, or keys or values of one map.
         self._literals: list[list[Type]] = []
         self._scopes: list[Mapping[str, Type]] = [
@@ -128,7 +131,10 @@ class _Checker:
             assert isinstance(field, Literal), "so the parser makes it"
             selected = self._field(self.check(node.args[0]), field.value, optional=True)
             return self.types.resolve(selected)
+        mixed = node.function == "format" and node.target is not None
+        self._mixed += mixed
         args = [self.check(each) for each in node.args]
+        self._mixed -= mixed
         if node.function in ("_&&_", "_||_", "_?_:_"):
             return self._logic(node, args)
         if node.target is None:
@@ -138,6 +144,8 @@ class _Checker:
             node.function, node.target = f"{qualified}.{node.function}", None
             return self._overloaded(node, found, args)
         target = self.check(node.target)
+        if node.function == "format":
+            check_format(node.target, node.args)
         return self._overloaded(node, SIGNATURES.get(node.function), [target, *args])
 
     def _logic(self, node: Call, args: list[Type]) -> Type:
@@ -207,6 +215,8 @@ class _Checker:
     def _joined(self, parts: list[Type]) -> Type:
         if not parts:
             return self.types.new_parameter()
+        if self._mixed:
+            return parts[0] if all(part == parts[0] for part in parts) else DYN
         self._literals.append(parts)
         joined = parts[0]
         for given in parts[1:]:

@@ -34,7 +34,9 @@ from arranger.cel.values import ABSENT, CelMap, TypeValue, Uint, key_of, kind_of
 #: In place of a slot: the name is not one that the expression makes.
 _NO_SLOT: Final = -1
 _MEMBERS: Final = ("_[_]", "_[?_]", "_?._")
-_CONVERSIONS: Final = frozenset(("bool", "bytes", "double", "dyn", "int", "string", "type", "uint"))
+_CONVERSIONS: Final = frozenset(
+    ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
+)
 _PATTERNS: Final = ("matches", "find", "findAll")
 
 
@@ -64,6 +66,25 @@ def compile_expression(
     if found.kind not in result:
         raise CompileError(f"must evaluate to {' or '.join(result)}, not {found}")
     return _Compiler().compile(tree)
+
+
+def names_in(expression: str) -> set[str]:
+    """The variables that an expression uses, those that it makes itself included.
+
+    Raises:
+        CompileError: it cannot be read.
+    """
+    found: set[str] = set()
+    waiting: list[Any] = [parse(expression)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Ident):
+            found.add(node.name)
+        elif isinstance(node, Node):
+            waiting += [getattr(node, name, None) for name in type(node).__slots__]
+        elif isinstance(node, tuple):
+            waiting += node
+    return found
 
 
 class _Compiler:

@@ -111,12 +111,26 @@ def _sets(factor: int) -> Cost:
     return lambda args: 1 + size_of(args[0]) * size_of(args[1]) * factor
 
 
+def _contains(cidr: int, *, parsed: bool) -> Cost:
+    def cost(args: Sequence[Any]) -> int:
+        network, other = size_of(args[0]), size_of(args[1])
+        masked = cidr * (fraction(network) + 1)
+        return fraction(2 * network) + masked + (fraction(other) if parsed else 0)
+
+    return cost
+
+
 _OF_RESULT: Final = frozenset(("list_slice", "lists_range", "list_reverse"))
-_COMPARED: Final = ("int", "uint", "double", "bool", "string", "bytes")
+_COMPARED: Final = (*("int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp"),)
 _BY_OVERLOAD: Final[dict[str, Cost]] = {
     "equals": _equality,
     "not_equals": _shorter,
     "in_list": _second,
+    "cidr_ip": lambda _: 1,
+    "cidr_contains_ip_ip": _contains(0, parsed=False),
+    "cidr_contains_ip_string": _contains(0, parsed=True),
+    "cidr_contains_cidr": _contains(1, parsed=False),
+    "cidr_contains_cidr_string": _contains(1, parsed=True),
     "matches_string": _pattern,
     "contains_string": _within,
     **dict.fromkeys(("add_string", "add_bytes"), _both),
@@ -148,9 +162,10 @@ _BY_FUNCTION: Final[dict[str, Cost]] = {
         (
             *("lowerAscii", "upperAscii", "substring", "trim"),
             *("quantity", "isQuantity", "semver", "isSemver"),
+            *("url", "ip", "isIP", "cidr", "isCIDR"),
         ),
         _once,
     ),
-    **dict.fromkeys(("replace", "split"), _twice),
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _twice),
     **dict.fromkeys(("find", "findAll"), _pattern),
 }

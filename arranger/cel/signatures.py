@@ -1,7 +1,7 @@
 """What each function takes and gives, by the names of its overloads.
 
 Upstream: the declarations of ``cel-go`` and of ``k8s.io/apiserver/pkg/cel/library``, without those
-about times, addresses, URLs, formats and authorization.
+about named formats and authorization.
 """
 
 from __future__ import annotations
@@ -232,6 +232,95 @@ string_to_uint64: uint(string) -> uint
 optional_unwrapOpt: .unwrapOpt(list(optional_type(V))) -> list(V)
 string_upper_ascii: .upperAscii(string) -> string
 optional_value: .value(optional_type(V)) -> V
+add_duration_duration: _+_(duration,duration) -> duration
+add_duration_timestamp: _+_(duration,timestamp) -> timestamp
+add_timestamp_duration: _+_(timestamp,duration) -> timestamp
+subtract_duration_duration: _-_(duration,duration) -> duration
+subtract_timestamp_duration: _-_(timestamp,duration) -> timestamp
+subtract_timestamp_timestamp: _-_(timestamp,timestamp) -> duration
+less_timestamp: _<_(timestamp,timestamp) -> bool
+less_duration: _<_(duration,duration) -> bool
+less_equals_timestamp: _<=_(timestamp,timestamp) -> bool
+less_equals_duration: _<=_(duration,duration) -> bool
+greater_timestamp: _>_(timestamp,timestamp) -> bool
+greater_duration: _>_(duration,duration) -> bool
+greater_equals_timestamp: _>=_(timestamp,timestamp) -> bool
+greater_equals_duration: _>=_(duration,duration) -> bool
+list_duration_sortByAssociatedKeys: .@sortByAssociatedKeys(list(T),list(duration)) -> list(T)
+list_duration_is_sorted_bool: .isSorted(list(duration)) -> bool
+list_duration_max_duration: .max(list(duration)) -> duration
+list_duration_min_duration: .min(list(duration)) -> duration
+list_duration_sort: .sort(list(duration)) -> list(duration)
+list_timestamp_sortByAssociatedKeys: .@sortByAssociatedKeys(list(T),list(timestamp)) -> list(T)
+list_timestamp_is_sorted_bool: .isSorted(list(timestamp)) -> bool
+list_timestamp_max_timestamp: .max(list(timestamp)) -> timestamp
+list_timestamp_min_timestamp: .min(list(timestamp)) -> timestamp
+list_timestamp_sort: .sort(list(timestamp)) -> list(timestamp)
+list_duration_sum_duration: .sum(list(duration)) -> duration
+duration_to_duration: duration(duration) -> duration
+int64_to_duration: duration(int) -> duration
+string_to_duration: duration(string) -> duration
+timestamp_to_timestamp: timestamp(timestamp) -> timestamp
+int64_to_timestamp: timestamp(int) -> timestamp
+string_to_timestamp: timestamp(string) -> timestamp
+duration_to_int64: int(duration) -> int
+timestamp_to_int64: int(timestamp) -> int
+duration_to_string: string(duration) -> string
+timestamp_to_string: string(timestamp) -> string
+timestamp_to_year: .getFullYear(timestamp) -> int
+timestamp_to_year_with_tz: .getFullYear(timestamp,string) -> int
+timestamp_to_month: .getMonth(timestamp) -> int
+timestamp_to_month_with_tz: .getMonth(timestamp,string) -> int
+timestamp_to_day_of_year: .getDayOfYear(timestamp) -> int
+timestamp_to_day_of_year_with_tz: .getDayOfYear(timestamp,string) -> int
+timestamp_to_day_of_month: .getDayOfMonth(timestamp) -> int
+timestamp_to_day_of_month_with_tz: .getDayOfMonth(timestamp,string) -> int
+timestamp_to_day_of_month_1_based: .getDate(timestamp) -> int
+timestamp_to_day_of_month_1_based_with_tz: .getDate(timestamp,string) -> int
+timestamp_to_day_of_week: .getDayOfWeek(timestamp) -> int
+timestamp_to_day_of_week_with_tz: .getDayOfWeek(timestamp,string) -> int
+timestamp_to_hours: .getHours(timestamp) -> int
+timestamp_to_hours_with_tz: .getHours(timestamp,string) -> int
+duration_to_hours: .getHours(duration) -> int
+timestamp_to_minutes: .getMinutes(timestamp) -> int
+timestamp_to_minutes_with_tz: .getMinutes(timestamp,string) -> int
+duration_to_minutes: .getMinutes(duration) -> int
+timestamp_to_seconds: .getSeconds(timestamp) -> int
+timestamp_to_seconds_tz: .getSeconds(timestamp,string) -> int
+duration_to_seconds: .getSeconds(duration) -> int
+timestamp_to_milliseconds: .getMilliseconds(timestamp) -> int
+timestamp_to_milliseconds_with_tz: .getMilliseconds(timestamp,string) -> int
+duration_to_milliseconds: .getMilliseconds(duration) -> int
+string_to_ip: ip(string) -> net.IP
+cidr_ip: .ip(net.CIDR) -> net.IP
+is_ip: isIP(string) -> bool
+ip_is_canonical: ip.isCanonical(string) -> bool
+ip_family: .family(net.IP) -> int
+ip_is_unspecified: .isUnspecified(net.IP) -> bool
+ip_is_loopback: .isLoopback(net.IP) -> bool
+ip_is_link_local_multicast: .isLinkLocalMulticast(net.IP) -> bool
+ip_is_link_local_unicast: .isLinkLocalUnicast(net.IP) -> bool
+ip_is_global_unicast: .isGlobalUnicast(net.IP) -> bool
+ip_to_string: string(net.IP) -> string
+string_to_cidr: cidr(string) -> net.CIDR
+is_cidr: isCIDR(string) -> bool
+cidr_contains_ip_string: .containsIP(net.CIDR,string) -> bool
+cidr_contains_ip_ip: .containsIP(net.CIDR,net.IP) -> bool
+cidr_contains_cidr_string: .containsCIDR(net.CIDR,string) -> bool
+cidr_contains_cidr: .containsCIDR(net.CIDR,net.CIDR) -> bool
+cidr_prefix_length: .prefixLength(net.CIDR) -> int
+cidr_masked: .masked(net.CIDR) -> net.CIDR
+cidr_to_string: string(net.CIDR) -> string
+string_to_url: url(string) -> kubernetes.URL
+is_url_string: isURL(string) -> bool
+url_get_scheme: .getScheme(kubernetes.URL) -> string
+url_get_host: .getHost(kubernetes.URL) -> string
+url_get_hostname: .getHostname(kubernetes.URL) -> string
+url_get_port: .getPort(kubernetes.URL) -> string
+url_get_escaped_path: .getEscapedPath(kubernetes.URL) -> string
+url_get_query: .getQuery(kubernetes.URL) -> map(string, list(string))
+string_format: .format(string,list(dyn)) -> string
+strings_quote: strings.quote(string) -> string
 """
 _ROW: Final = re.compile(
     r"(?P<id>\S+): (?P<member>\.?)(?P<name>[^( ]+)\((?P<args>.*)\) -> (?P<result>.*)"

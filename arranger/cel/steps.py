@@ -264,7 +264,8 @@ def _take_member(m: Machine, key: Any, optional: bool, is_test: bool, end: Label
     elif is_test and not failed:
         found = found is not ABSENT
     elif found is ABSENT:
-        found, failed = CelError(f"no such key: {key}"), True
+        what = "index out of bounds" if type(of) is list else "no such key"
+        found, failed = CelError(f"{what}: {key}"), True
     m.cost += 1
     m.stack += [found, optional and not failed]
     if failed:

@@ -27,7 +27,7 @@ INT: Final = Type("int")
 STRING: Final = Type("string")
 NULL: Final = Type("null_type")
 _WRAPPERS: Final = ("list", "map", "optional_type", "type")
-_NULLABLE: Final = ("object", "optional_type", "any", "google.protobuf.Duration")
+_NULLABLE: Final = ("object", "optional_type", "any", "duration", "timestamp")
 
 
 def list_of(element: Type) -> Type:

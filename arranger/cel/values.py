@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
@@ -110,6 +110,8 @@ _KINDS: Final[dict[type, str]] = {
     Optional: "optional_type",
     Quantity: "kubernetes.Quantity",
 }
+#: Types of which a value is more or less than another.
+_ORDERED: Final[set[type]] = {bool, str, bytes}
 _NUMBERS: Final = (int, Uint, float)
 _SCALARS: Final = (int, Uint, float, str, bytes, bool)
 
@@ -117,6 +119,11 @@ _SCALARS: Final = (int, Uint, float, str, bytes, bool)
 def register_kind(of: type, name: str) -> None:
     """Values of a Python type have a type of that name in expressions."""
     _KINDS[of] = name
+
+
+def register_order(of: type) -> None:
+    """Values of a Python type can be compared with each other."""
+    _ORDERED.add(of)
 
 
 def kind_of(value: Any) -> str:
@@ -184,7 +191,7 @@ def compare(one: Any, other: Any) -> int | None:
     if first in _NUMBERS and second in _NUMBERS:
         if one != one or other != other:
             return None  # a NaN
-    elif first is not second or first not in (bool, str, bytes):
+    elif first is not second or first not in _ORDERED:
         return None
     order: int = (one > other) - (one < other)
     return order
@@ -203,9 +210,7 @@ def size_of(value: Any) -> int:
     """The size as ``cel-go`` counts it: 1 of what has none."""
     if isinstance(value, Optional) and value.is_present:
         return size_of(value.value)
-    if isinstance(value, str | bytes | list | CelMap):
-        return len(value)
-    return 1
+    return len(value) if isinstance(value, Sized) else 1
 
 
 def deep_size(value: Any) -> int:

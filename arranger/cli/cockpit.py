@@ -9,12 +9,12 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from arranger.api.timestamps import utc_now
+from arranger.cli.lease import read_leadership
 from arranger.cli.output.screen import say
 from arranger.cli.shadow import (
     SHADOW_ERRORS,
@@ -28,11 +28,10 @@ from arranger.daemon.serving.certificate import ServingCertificate
 from arranger.daemon.serving.reviews import Reviews
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import load_api_server_config
-from arranger.kube.client.transport import Request, Transport, TransportError
-from arranger.kube.lease import decode_lease
+from arranger.kube.client.transport import Transport, TransportError
 from arranger.shadow.branch import BranchError
 from arranger.shadow.changes import ClusterChange
-from arranger.shadow.comparison import Difference, WhatIf
+from arranger.shadow.comparison import Difference, Present, PresentState, WhatIf
 from arranger.shadow.live import LiveShadow
 from arranger.shadow.questions import Why
 from arranger.shadow.shadow import Shadow
@@ -79,6 +78,10 @@ class FileSource:
         """See :class:`~arranger.ui.source.Source`."""
         return await _answer(self.state.ask(Why(what)))
 
+    async def present(self) -> PresentState:
+        """See :class:`~arranger.ui.source.Source`."""
+        return await _answer(self.state.ask(Present()))
+
     async def what_if(self, form: WhatIfForm) -> Difference:
         """See :class:`~arranger.ui.source.Source`."""
         return await _what_if(self.state, self.source.surroundings, form)
@@ -121,27 +124,22 @@ class ClusterSource:
 
     async def health(self) -> list[tuple[str, str]]:
         """Whose the Lease is, and how fast the API server shows it."""
-        election = self.config.leader_election
-        namespace, name = election.resource_namespace, election.resource_name
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
         began = time.monotonic()
         try:
-            answer = await self.transport.send(Request("GET", path, timeout=5.0))
+            told = await read_leadership(self.transport, self.config.leader_election)
         except TransportError as error:
             return [("API server", str(error))]
         spent = time.monotonic() - began
         facts = [("API server", f"answers in {1000 * spent:.0f} ms")]
-        match answer.status:
-            case 200:
-                return [("leader", _leader(answer.body, utc_now())), *facts]
-            case 404:
-                return [("leader", f"none: there is no Lease {namespace}/{name}"), *facts]
-            case _:
-                return [("leader", f"Lease {namespace}/{name} may not be read"), *facts]
+        return [("leader", told.text(utc_now())), *facts]
 
     async def why(self, what: str) -> list[Answer]:
         """See :class:`~arranger.ui.source.Source`."""
         return await _answer(self.state.ask(Why(what)))
+
+    async def present(self) -> PresentState:
+        """See :class:`~arranger.ui.source.Source`."""
+        return await _answer(self.state.ask(Present()))
 
     async def what_if(self, form: WhatIfForm) -> Difference:
         """See :class:`~arranger.ui.source.Source`."""
@@ -274,17 +272,3 @@ async def _answer(asked: Awaitable[T]) -> T:
         raise QuestionError("There was no answer in time.") from error
     except (*SHADOW_ERRORS, BranchError) as error:
         raise QuestionError(str(error)) from error
-
-
-def _leader(body: bytes, now: datetime) -> str:
-    try:
-        spec = decode_lease(body).spec
-        renewed = datetime.fromisoformat(spec.renew_time) if spec.renew_time else None
-    except ValueError as error:
-        return f"the Lease cannot be read: {error}"
-    if not spec.holder_identity:
-        return "nobody"
-    if renewed is None:
-        return spec.holder_identity
-    ago = (now - renewed.astimezone(UTC)).total_seconds()
-    return f"{spec.holder_identity}, renewed {max(0.0, ago):.0f} s ago"

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.objects import decode_object
 from arranger.api.queue_annotations import job_priority
 from arranger.api.resource_requests import format_resource_list
 from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import QUEUE_API_VERSION
+from arranger.api.usage_record import USAGE_KEY, parse_usage
 from arranger.controllers.queue.cache import QUEUES_PATH, QueueCache
 from arranger.controllers.queue.entries import ObservedQueue, PodEntry, Usage
 from arranger.controllers.queue.status import limit_of, state_of, usage
-from arranger.kube.client.transport import Transport
+from arranger.kube.client.transport import Request, Transport
 from arranger.kube.watch.decoder import Decoder, T
 from arranger.kube.watch.listing import list_collection
 from arranger.quota.queue_spec import QueueQuota
@@ -49,7 +52,10 @@ class WaitingRow:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """A queue as it is shown; ``state`` is None for one that pods name and that does not exist."""
+    """A queue as it is shown; ``state`` is None for one that pods name and that does not exist.
+
+    ``mean`` is what it has used on average, where that counts.
+    """
 
     name: str
     state: QueueQuota | None
@@ -58,6 +64,7 @@ class QueueView:
     counts: Mapping[str, int]
     waiting: tuple[WaitingRow, ...]
     problems: tuple[str, ...] = ()
+    mean: Mapping[str, float] = field(default_factory=dict)
 
     def usage_rows(self) -> Iterator[tuple[str, int, int | None, str]]:
         """(resource or card, used, limit, both as text); resources without either are left out."""
@@ -74,9 +81,12 @@ class QueueView:
                 yield name, used, limit, usage(name, state, self.used)
 
     def shares(self) -> Iterator[tuple[str, str]]:
-        """(what of, amounts) of what is guaranteed to it and what it deserves, if anything is."""
+        """(what of, amounts) of what is guaranteed to it, what it deserves, and what it has used on
+        average, if anything is."""
         state = self.state or QueueQuota(self.name)
-        for what, amounts in (("guarantee", state.guarantee), ("deserved", state.deserved)):
+        lately = {name: round(n) for name, n in self.mean.items() if n >= 0.5}
+        shares = ("guarantee", state.guarantee), ("deserved", state.deserved)
+        for what, amounts in (*shares, ("used on average", lately)):
             if amounts:
                 texts = format_resource_list(amounts).items()
                 yield what, ", ".join(f"{name} {amount}" for name, amount in texts)
@@ -93,6 +103,7 @@ class QueueView:
             "reclaimable": state.reclaimable,
             "guarantee": dict(state.guarantee),
             "deserved": dict(state.deserved),
+            "usedOnAverage": dict(self.mean),
             "use": [{"name": n, "used": u, "limit": most} for n, u, most, _ in self.usage_rows()],
             "groups": {phase.lower(): n for phase, n in sorted(self.counts.items())},
             "problems": list(self.problems),
@@ -147,8 +158,28 @@ async def load_queue_cache(
     return cache
 
 
-def queue_views(cache: QueueCache, name: str | None = None) -> list[QueueView]:
+async def load_mean_usage(transport: Transport, path: str) -> dict[str, dict[str, float]]:
+    """Queue → what it has used on average, by the scheduler's record at ``path``.
+
+    Nothing where there is no record that may be read, and that can be.
+    """
+    answer = await transport.send(Request("GET", path))
+    try:
+        data = decode_object(answer.body)["data"] if answer.status == 200 else {}
+        return parse_usage(data[USAGE_KEY]).means()
+    except (ParseError, KeyError, TypeError):
+        return {}
+
+
+def queue_views(
+    cache: QueueCache,
+    name: str | None = None,
+    means: Mapping[str, Mapping[str, float]] | None = None,
+) -> list[QueueView]:
     """The queues to show, parents before their children, in the order in which they are served.
+
+    Args:
+        means: queue → what it has used on average.
 
     Raises:
         LookupError: there is no queue ``name``.
@@ -157,7 +188,8 @@ def queue_views(cache: QueueCache, name: str | None = None) -> list[QueueView]:
     if name is not None and name not in cache.states and name not in waiting:
         raise LookupError(f"there is no queue {name}")
     chosen = {name, *cache.with_descendants(name)} if name else {*cache.states, *waiting}
-    return [_queue_view(cache, each, waiting.get(each, [])) for each in _tree_order(cache, chosen)]
+    views = (_queue_view(cache, each, waiting.get(each, [])) for each in _tree_order(cache, chosen))
+    return [replace(view, mean=(means or {}).get(view.name, {})) for view in views]
 
 
 def _tree_order(cache: QueueCache, chosen: set[str]) -> Iterator[str]:

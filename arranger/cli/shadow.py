@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
 from arranger.kube.client.transport import Request, Transport, TransportError
 from arranger.shadow import changes
-from arranger.shadow.changes import ChangeError, ClusterChange
+from arranger.shadow.changes import ChangeError, ClusterChange, MalformedChangeError
 from arranger.shadow.listing import list_objects
 from arranger.shadow.objects import CLUSTER_WIDE, ObjectError
 from arranger.shadow.shadow import Shadow
@@ -32,6 +32,8 @@ SHADOW_ERRORS: Final = (
     OSError,
     TransportError,
 )
+#: The namespaces of every cluster.
+_NAMESPACES: Final = frozenset(("default", "kube-system", "kube-public", "kube-node-lease"))
 #: What manifests are made in: raw, since the scheduler reads less of them.
 _SURROUNDINGS: Final = ("/api/v1/namespaces", "/apis/scheduling.k8s.io/v1/priorityclasses")
 
@@ -104,14 +106,25 @@ def read_copies(source: Source, namespace: str, files: Sequence[Path]) -> list[d
 
     Raises:
         ManifestError: a file cannot be used.
+        ChangeError: there is no such namespace, as far as can be seen.
     """
     manifests = read_manifests(files)
+    known = {each["metadata"].get("name") for each in source.surroundings if _is_namespace(each)}
+    made = {each["metadata"].get("name") for _, each in manifests if _is_namespace(each)}
     for _, manifest in manifests:
         if manifest["kind"] in CLUSTER_WIDE:
             continue
-        if not isinstance(manifest["metadata"].get("namespace"), str):
+        given = manifest["metadata"].get("namespace")
+        if not given or not isinstance(given, str):
             manifest["metadata"]["namespace"] = namespace
+        wanted = manifest["metadata"]["namespace"]
+        if known and wanted not in known | made | _NAMESPACES:
+            raise ChangeError(f"there is no namespace {wanted}")
     return expand(manifests, source.surroundings, source.shadow.config)
+
+
+def _is_namespace(manifest: Mapping[str, Any]) -> bool:
+    return str(manifest["kind"]) == "Namespace"
 
 
 def read_changes(
@@ -129,23 +142,39 @@ def read_changes(
         ChangeError: one cannot be read.
         ManifestError: a file cannot be used.
     """
+    found = named_changes(namespace, deleted, cordoned, added, queues)
+    if not files:
+        return found
+    made = read_copies(source, namespace, files)
+    names = ", ".join(str(path) for path in files)
+    return [changes.create(made, f"with {names}"), *found]
+
+
+def named_changes(
+    namespace: str,
+    deleted: Sequence[str],
+    cordoned: Sequence[str],
+    added: Sequence[str],
+    queues: Sequence[str],
+) -> list[ClusterChange]:
+    """The changes that need no files; whether they apply is seen when they are made.
+
+    Raises:
+        MalformedChangeError: one cannot be read.
+    """
     found = []
-    if files:
-        made = read_copies(source, namespace, files)
-        names = ", ".join(str(path) for path in files)
-        found.append(changes.create(made, f"with {names}"))
     for each in deleted:
-        kind, slash, name = each.partition("/")
-        if not slash:
-            raise ChangeError(f"--delete {each}: not KIND/NAME")
+        kind, _, name = each.partition("/")
+        if not kind or not all(name.split("/")):
+            raise MalformedChangeError(f"--delete {each}: not KIND/NAME")
         found.append(changes.delete(kind, name if "/" in name else f"{namespace}/{name}"))
     found += [changes.cordon(name) for name in cordoned]
     for each in added:
         if (match := re.fullmatch(r"(\d{1,6})x(.+)", each)) is None:
-            raise ChangeError(f"--add-nodes {each}: not NxNODE, such as 4xgpu-1")
+            raise MalformedChangeError(f"--add-nodes {each}: not NxNODE, such as 4xgpu-1")
         found.append(changes.add_nodes(int(match[1]), match[2]))
     for each in queues:
         if (match := re.fullmatch(r"([^=]+)\.([a-z]+)=([^=]+)=([^=]+)", each)) is None:
-            raise ChangeError(f"--queue {each}: not QUEUE.FIELD=RESOURCE=AMOUNT")
+            raise MalformedChangeError(f"--queue {each}: not QUEUE.FIELD=RESOURCE=AMOUNT")
         found.append(changes.set_queue(match[1], match[2], match[3], match[4]))
     return found

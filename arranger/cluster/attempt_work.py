@@ -40,6 +40,15 @@ class AttemptWork:
         """There is no limit any more."""
         self._left = math.inf
 
+    @contextmanager
+    def unlimited(self) -> Iterator[None]:
+        """Inside there is no limit, for what is done at once."""
+        left, self._left = self._left, math.inf
+        try:
+            yield
+        finally:
+            self._left = left
+
     def count(self, units: int) -> None:
         """So many units have been spent."""
         self._left -= units

@@ -32,6 +32,11 @@ class ChangeLog(Generic[T]):
         entries.append(change)
         self.version += 1
 
+    def extend(self, changes: list[T]) -> None:
+        """Note several changes."""
+        for change in changes:
+            self.append(change)
+
     def since(self, version: int) -> list[T] | None:
         """The changes after ``version`` in order, or ``None`` when that is too long ago."""
         first = version - self.version + len(self._entries)

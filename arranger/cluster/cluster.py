@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
 from arranger.api.types.core import Node
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.attempt_work import AttemptWork
+from arranger.cluster.bulk_moves import add_pods, remove_pods
 from arranger.cluster.device_inventory import DeviceInventory
+from arranger.cluster.node_results import NodeResults
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.object_store import ObjectStore
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.selector_counts import SelectorCountCache
+
+#: Pods from which on they are moved together.
+_MANY: Final = 32
 
 
 class PodQuota(Protocol):
@@ -39,6 +44,7 @@ class Cluster:
         budgets_version: number of changes of budgets so far.
         work: what the present attempt may spend on what can be put off.
         selector_counts: how many pods on each node match a selector.
+        node_results: what plugins say of nodes that depends on their objects alone.
     """
 
     def __init__(self, table: NodeTable | None = None, quota: PodQuota | None = None) -> None:
@@ -46,6 +52,7 @@ class Cluster:
         self.table = table or NodeTable()
         self.work = AttemptWork()
         self.selector_counts = SelectorCountCache(self.table, self.work)
+        self.node_results = NodeResults(self.table)
         self.assumed: set[str] = set()
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.budgets_version = 0
@@ -154,18 +161,34 @@ class Cluster:
         before = {uid: self._pods[uid] for uid in removed}
         rows = {self.table.index[n] for n, _ in removed.values() if n in self.table.index}
         orders = {row: tuple(self.table.pods[row]) for row in rows}
-        for uid in removed:
-            self._detach(uid)
+        self._detach_all(list(removed))
         try:
             yield
         finally:
-            for uid, (node, assumed) in removed.items():
-                if uid not in self._node_of:
-                    self._attach(before[uid], node)
+            back = [(before[uid], n) for uid, (n, _) in removed.items() if uid not in self._node_of]
+            self._attach_all(back)
+            for uid, (_, assumed) in removed.items():
                 if assumed:
                     self.assumed.add(uid)
             for row, uids in orders.items():
                 self.table.reorder_pods(row, uids)
+
+    def lift(self, uids: Sequence[str]) -> None:
+        """Take assumed pods off their nodes until :meth:`put_back`, or for good."""
+        self.assumed.difference_update(uids)
+        self._detach_all(uids)
+
+    def put_back(self, placed: Sequence[tuple[PodInfo, str]]) -> None:
+        """Assume pods on nodes, all of them at once.
+
+        Raises:
+            ValueError: one of them has a node already.
+        """
+        for pod, _ in placed:
+            if pod.uid in self._node_of:
+                raise ValueError(f"{pod.key} is already on {self._node_of[pod.uid]}")
+        self._attach_all(placed)
+        self.assumed.update(pod.uid for pod, _ in placed)
 
     def simulate_add_pod(self, pod: PodInfo, node: str) -> None:
         """Inside :meth:`simulate_without`: put a pod back on its node."""
@@ -248,6 +271,36 @@ class Cluster:
             self._unknown_node_pods.setdefault(node, {})[pod.uid] = pod
         else:
             self.table.add_pod(pod, row)
+
+    def _attach_all(self, placed: Sequence[tuple[PodInfo, str]]) -> None:
+        if len(placed) < _MANY:
+            for pod, node in placed:
+                self._attach(pod, node)
+            return
+        quota, index, known = self._quota, self.table.index, list[tuple[PodInfo, int]]()
+        for pod, node in placed:
+            if quota is not None:
+                quota.on_pod_moved(pod, node, 1)
+            uid = pod.uid
+            self._pods[uid], self._node_of[uid] = pod, node
+            if (row := index.get(node)) is None:
+                self._unknown_node_pods.setdefault(node, {})[uid] = pod
+            else:
+                known.append((pod, row))
+        add_pods(self.table, known)
+
+    def _detach_all(self, uids: Sequence[str]) -> None:
+        index, known = self.table.index, list[tuple[PodInfo, int]]()
+        for uid in uids:
+            row = index.get(self._node_of[uid]) if len(uids) >= _MANY else None
+            if row is None:
+                self._detach(uid)
+                continue
+            node, pod = self._node_of.pop(uid), self._pods.pop(uid)
+            if self._quota is not None:
+                self._quota.on_pod_moved(pod, node, -1)
+            known.append((pod, row))
+        remove_pods(self.table, known)
 
     def _detach(self, uid: str) -> PodInfo:
         node = self._node_of.pop(uid)

@@ -35,6 +35,7 @@ from arranger.cluster.columns import (
 from arranger.cluster.excess_amounts import LARGE, ExcessAmounts
 from arranger.cluster.exclusive_uses import DiskUses, HostPorts
 from arranger.cluster.node_images import NodeImages
+from arranger.cluster.placed_pods import PlacedPods
 from arranger.cluster.pod_info import PodInfo, PvcKey
 
 _FIRST_CAPACITY: Final = 64
@@ -65,7 +66,7 @@ class NodeTable:
         unschedulable: row → ``spec.unschedulable``.
         taints: row → id in ``taint_lists``.
         pods: row → uid → pod; empty for dead rows.
-        pods_by_namespace: namespace → uid → row, of all pods in the table.
+        placed: the pods in the table, by namespace and label.
         affinity: which rows hold pods with which (anti-)affinity terms.
         pvc_use_counts: PersistentVolumeClaim → how many pods in the table name it.
         ports, disks: what pods use that others of their node may not.
@@ -85,7 +86,7 @@ class NodeTable:
         self.taint_lists: Interner[tuple[tuple[str, str, str], ...]] = Interner([()])
         self.images = NodeImages()
         self.ports, self.disks = HostPorts(), DiskUses()
-        self.pods_by_namespace: dict[str, dict[str, int]] = {}
+        self.placed = PlacedPods()
         self.affinity = AffinityIndex()
         self.pvc_use_counts: Counter[PvcKey] = Counter()
         self.alive: BoolArray = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
@@ -98,6 +99,7 @@ class NodeTable:
         self._excess, self._nonzero_excess = ExcessAmounts(), ExcessAmounts()
         self._labels = LabelColumns(_FIRST_CAPACITY)
         self._free_rows: list[int] = []
+        self._replaced: set[int] = set()
         self._log: ChangeLog[tuple[RowChange, int]] = ChangeLog(_LOG_LIMIT)
         self.nodes_version = 0
 
@@ -188,10 +190,21 @@ class NodeTable:
         pods = self.pods[row]
         self.pods[row] = {uid: pods[uid] for uid in uids if uid in pods} | pods
 
+    def note_usage_changes(self, rows: Iterable[int]) -> None:
+        """Pods have come or gone on these rows, and are counted already."""
+        self._log.extend([(RowChange.USAGE, row) for row in rows])
+
     def replace_pod(self, pod: PodInfo, row: int) -> None:
         """Replace a pod by a newer state of itself with equal requests, ports and terms."""
         pod.share_request_vector(self.pods[row][pod.uid])
         self.pods[row][pod.uid] = pod
+        self._replaced.add(row)
+
+    def take_replaced(self) -> set[int]:
+        """The rows with pods that were replaced since the last call: the log says nothing of it."""
+        if replaced := self._replaced:
+            self._replaced = set()
+        return replaced
 
     def resource_column(self, resource: str) -> int:
         """The column of ``resource``; NOT_OFFERED, in which nodes have nothing, if none has it."""
@@ -281,25 +294,20 @@ class NodeTable:
                     ports.add(pod.ports, row, 1)
                 disks.add(pod.volumes, row, 1)
                 claims.update(pod.pvc_keys)
-                here = self.pods_by_namespace[pod.pod.metadata.namespace][pod.uid]
-                assert here == row, f"{where}: pods by namespace"
         assert self.affinity == affinity, "affinity terms"
         assert (self.ports, self.disks) == (ports, disks), "host ports and disks"
         assert self.pvc_use_counts == claims, "claims in use"
-        indexed = sum(map(len, self.pods_by_namespace.values()))
-        assert indexed == sum(map(len, self.pods)), "pods by namespace"
+        self.placed.check_consistent(
+            (p.pod, r) for r, on in enumerate(self.pods) for p in on.values()
+        )
         for name, row in self.index.items():
             assert self.name(row) == name, f"index of {name}"
 
     def _index_pod(self, pod: PodInfo, row: int, sign: int) -> None:
-        namespace = pod.pod.metadata.namespace
-        members = self.pods_by_namespace.setdefault(namespace, {})
         if sign > 0:
-            members[pod.uid] = row
+            self.placed.add(pod.pod, row)
         else:
-            del members[pod.uid]
-            if not members:
-                del self.pods_by_namespace[namespace]
+            self.placed.remove(pod.pod)
         if pod.affinity_terms is not NO_TERMS:
             self.affinity.add(pod.affinity_terms, row, sign)
         if pod.ports:

@@ -33,6 +33,12 @@ class NodeView:
         else:
             self.length = len(self.rows)
 
+    @property
+    def only_row(self) -> int:
+        """The number of the row, where there is one and it is told by a slice; else -1."""
+        rows = self.rows
+        return rows.start if self.length == 1 and isinstance(rows, slice) else -1
+
     def row_numbers(self) -> IntArray:
         """The row number of each entry."""
         if isinstance(self.rows, slice):

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar, get_args
 import msgspec
 
 from arranger.api.types.core import Namespace
+from arranger.api.types.reservation import Reservation
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
 from arranger.api.types.storage import (
     CSIDriver,
@@ -37,6 +38,7 @@ StoredObject = (
     | ReplicationController
     | ReplicaSet
     | StatefulSet
+    | Reservation
     | StorageObject
     | DeviceObject
 )
@@ -75,10 +77,11 @@ class ObjectStore:
 
     Attributes:
         version: number of changes so far of what pods of any kind may depend on.
+        reservation_version: number of changes so far of Reservations.
     """
 
     def __init__(self, listeners: Mapping[type[Any], ObjectListener] | None = None) -> None:
-        self.version = 0
+        self.version = self.reservation_version = 0
         self._objects: dict[type[Any], dict[str, dict[str, StoredObject]]] = {}
         #: The state that the API showed last of the objects that are assumed.
         self._observed: dict[_ObjectKey, StorageObject] = {}
@@ -190,6 +193,8 @@ class ObjectStore:
             self.version += 1
         if isinstance(changed, StorageObject):
             self._log.append(changed)
+        elif isinstance(changed, Reservation):
+            self.reservation_version += 1
         elif not isinstance(changed, DeviceObject):  # on those no shared evaluation depends
             self.version += 1
 

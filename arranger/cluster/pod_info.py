@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from arranger.api.resource_requests import Amounts, nonzero_requests, pod_requests
 from arranger.api.types.core import Container, Pod, PodSpec, Volume
-from arranger.cluster.affinity_terms import affinity_terms_of
-from arranger.cluster.columns import NOT_OFFERED, PODS
+from arranger.cluster.affinity_terms import NO_TERMS, affinity_terms_of
+from arranger.cluster.columns import BASIC_RESOURCES, NOT_OFFERED, PODS
+from arranger.cluster.excess_amounts import LARGE
 from arranger.cluster.exclusive_uses import ANY_ADDRESS, HostPort
 
 #: A PersistentVolumeClaim: namespace, name.
 PvcKey = tuple[str, str]
+#: What a node table counts of a pod: columns, amounts, and (cpu, memory) with defaults filled in.
+SumsKey = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int]]
 
 _encode: Final = msgspec.json.Encoder().encode
-#: What pods request, by the key of their spec: the youngest so many.
-_known_requests: dict[bytes, tuple[Amounts, tuple[int, int]]] = {}
+#: What pods request, by all that it follows from: the youngest so many.
+_known_requests: dict[bytes, _Requested] = {}
 _MAX_KNOWN: Final = 4096
+#: One key each for pods of which the same is counted.
+_known_sums: dict[SumsKey, SumsKey] = {}
 #: Bytes of a key with which they are kept.
 _MAX_KEPT: Final = 4096
+
+
+class _Requested(NamedTuple):
+    """What a pod requests; the vector where it is the same for every node table."""
+
+    amounts: Amounts
+    nonzero: tuple[int, int]
+    vector: tuple[list[int], list[int]] | None
 
 
 class PodInfo:
@@ -36,12 +49,13 @@ class PodInfo:
         volumes: those that can tie it to certain nodes or keep it off some.
         pvc_keys: (namespace, name) of the PersistentVolumeClaims it names; without those that are
             made for it alone.
-        spec_key: equal for pods whose specs give equal placement.
         priority: ``spec.priority``, 0 when unset; its PodGroup's if that has one.
     """
 
     __slots__ = (
         "_request_vector",
+        "_spec_key",
+        "_sums_key",
         "affinity_terms",
         "nonzero_requests",
         "pod",
@@ -49,7 +63,6 @@ class PodInfo:
         "priority",
         "pvc_keys",
         "requests",
-        "spec_key",
         "volumes",
     )
 
@@ -62,24 +75,34 @@ class PodInfo:
         self.pod = pod
         self.priority = pod.spec.priority or 0
         self.volumes: list[Volume] = []
-        placement_volumes: list[Volume] = []
         self.pvc_keys: tuple[PvcKey, ...] = ()
         if pod.spec.volumes:
-            placement_volumes = [v for v in pod.spec.volumes if v.image or restricts_nodes(v)]
-            self.volumes = [v for v in placement_volumes if v.image is None]
+            self.volumes = [v for v in pod.spec.volumes if v.image is None and restricts_nodes(v)]
             self.pvc_keys = tuple(
                 (pod.metadata.namespace, v.persistent_volume_claim.claim_name)
                 for v in self.volumes
                 if v.persistent_volume_claim is not None
             )
-        self.spec_key = spec_key(pod.spec, placement_volumes)
-        if pod.status.container_statuses and pod.spec.node_name:
-            self.requests, self.nonzero_requests = _requests(pod)
-        else:
-            self.requests, self.nonzero_requests = _requests_of_spec(self.spec_key, pod)
+        requested = _requests_of(pod)
+        self.requests, self.nonzero_requests = requested.amounts, requested.nonzero
+        self._request_vector = requested.vector
         self.ports = host_ports(pod.spec)
         self.affinity_terms = affinity_terms_of(pod)
-        self._request_vector: tuple[list[int], list[int]] | None = None
+        self._sums_key: SumsKey | None = None
+        self._spec_key: bytes | None = None
+
+    @property
+    def spec_key(self) -> bytes:
+        """Equal for pods whose specs give equal placement.
+
+        Worked out when it is first asked for: of the pods that run nobody asks.
+        """
+        if self._spec_key is None:
+            spec = self.pod.spec
+            self._spec_key = spec_key(
+                spec, [v for v in spec.volumes if v.image or restricts_nodes(v)]
+            )
+        return self._spec_key
 
     @property
     def uid(self) -> str:
@@ -112,9 +135,27 @@ class PodInfo:
         requested[NOT_OFFERED] = 1  # worked out each time: a node may come that offers it
         return list(requested), list(requested.values())
 
+    def sums_key(self, column_of: Callable[[str], int]) -> SumsKey | None:
+        """What a node table counts of the pod, where that is sums only; None where it is more.
+
+        ``column_of`` is that of :meth:`request_vector`.
+        """
+        if self._sums_key is not None:
+            return self._sums_key
+        if self.affinity_terms is not NO_TERMS or self.ports or self.volumes or self.pvc_keys:
+            return None
+        columns, amounts = self.request_vector(column_of)
+        if NOT_OFFERED in columns or max(*amounts, *self.nonzero_requests) >= LARGE:
+            return None
+        key = tuple(columns), tuple(amounts), self.nonzero_requests
+        self._sums_key = key = _known_sums.setdefault(key, key)
+        if len(_known_sums) > _MAX_KNOWN:
+            _known_sums.clear()
+        return key
+
     def share_request_vector(self, before: PodInfo) -> None:
         """Take over what was worked out for an earlier state of the pod with equal requests."""
-        self._request_vector = before._request_vector
+        self._request_vector, self._sums_key = before._request_vector, None
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
@@ -163,7 +204,9 @@ def _long_running(spec: PodSpec) -> Iterator[Container]:
             yield container
 
 
-def _requests_of_spec(key: bytes, pod: Pod) -> tuple[Amounts, tuple[int, int]]:
+def _requests_of(pod: Pod) -> _Requested:
+    """What a pod requests, worked out once for all pods that state the same amounts."""
+    key = _encode(_requests_follow_from(pod))
     if len(key) > _MAX_KEPT:
         return _requests(pod)
     known = _known_requests.get(key)
@@ -174,6 +217,32 @@ def _requests_of_spec(key: bytes, pod: Pod) -> tuple[Amounts, tuple[int, int]]:
     return known
 
 
-def _requests(pod: Pod) -> tuple[Amounts, tuple[int, int]]:
+def _requests_follow_from(pod: Pod) -> tuple[object, ...]:
+    """All of a pod that :func:`~arranger.api.resource_requests.pod_requests` reads."""
+    spec, status = pod.spec, pod.status
+    statuses = [
+        (each.name, each.resources.requests, each.allocated_resources)
+        for each in (*status.container_statuses, *status.init_container_statuses)
+        if each.resources is not None
+    ]
+    resized: tuple[object, ...] = ()
+    if statuses or status.resources is not None:
+        names = [each.name for each in (*spec.containers, *spec.init_containers)]
+        resized = statuses, status.resources, status.allocated_resources, names, status.conditions
+    return (
+        [each.resources.requests for each in spec.containers],
+        [(each.resources.requests, each.restart_policy) for each in spec.init_containers],
+        None if spec.resources is None else spec.resources.requests,
+        spec.overhead,
+        *resized,
+    )
+
+
+def _requests(pod: Pod) -> _Requested:
     requests = pod_requests(pod)
-    return requests, nonzero_requests(pod, requests)
+    vector: tuple[list[int], list[int]] | None = None
+    if all(name in BASIC_RESOURCES for name in requests):
+        wanted = {BASIC_RESOURCES.index(name): n for name, n in requests.items() if n}
+        wanted[PODS] = 1
+        vector = list(wanted), list(wanted.values())
+    return _Requested(requests, nonzero_requests(pod, requests), vector)

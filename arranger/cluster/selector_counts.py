@@ -6,7 +6,7 @@ Where there are many pods to look at, this is put off from one attempt to the ne
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -29,6 +29,7 @@ class SelectorCounts:
     Args:
         namespaces: ``None`` for all.
         cost: units of work to look at one pod.
+        labels: (key, value) of labels that every pod has that matches.
     """
 
     def __init__(
@@ -38,8 +39,10 @@ class SelectorCounts:
         matches: Callable[[Pod], bool],
         work: AttemptWork | None = None,
         cost: int = 1,
+        labels: Sequence[tuple[str, str]] = (),
     ) -> None:
         self._table = table
+        self._labels = labels
         self._namespaces = namespaces
         self._matches = matches
         self._work = work or AttemptWork()
@@ -61,29 +64,35 @@ class SelectorCounts:
             self._version = table.version
             if len(self._counts) < table.size:
                 self._counts = resized(self._counts, len(table.alive), 0)
-            if changes is None:
-                self._count_all()
-            elif self._stale or len(changes) > _FEW_ROWS:
-                self._stale.update(row for _, row in changes)
+            rows = None if changes is None else {row for _, row in changes}
+            if rows is None or (len(rows) > _FEW_ROWS and self._labels):
+                self._count_all(rows)
+            elif self._stale or len(rows) > _FEW_ROWS:
+                self._stale |= rows
             else:  # the usual case
-                for row in {row for _, row in changes}:
+                for row in rows:
                     self._counts[row] = self._count(row)
         if self._stale:
             self._count_stale()
         return self._counts[: table.size]
 
-    def _count_all(self) -> None:
-        """Count anew: few pods at once, many row by row."""
-        table = self._table
-        self._stale = set(range(table.size))
-        spaces: Iterable[str] = (
-            table.pods_by_namespace if self._namespaces is None else self._namespaces
-        )
-        found = [table.pods_by_namespace.get(space, {}) for space in spaces]
-        if sum(map(len, found)) > _FEW_PODS:
+    def _count_all(self, changed: set[int] | None) -> None:
+        """Count anew: few pods at once, many row by row, and of these the changed ones if given."""
+        table, spaces = self._table, self._namespaces
+        found: list[Mapping[str, int]] = []
+        for space in table.placed.by_namespace if spaces is None else spaces:
+            pods, looked_at = table.placed.candidates(space, self._labels, table.pods)
+            self._work.count(looked_at // 4)
+            found.append(pods)
+        many = sum(map(len, found)) > _FEW_PODS
+        if many and changed is not None:
+            self._stale |= changed
             return
         self._stale.clear()
         self._counts[:] = 0
+        if many:
+            self._stale.update(row for pods in found for row in pods.values())
+            return
         for pods in found:
             for uid, row in pods.items():
                 if self._matches(table.pods[row][uid].pod):
@@ -121,13 +130,17 @@ class SelectorCountCache:
         namespaces: frozenset[str] | None,
         matches: Callable[[Pod], bool],
         cost: Callable[[], int] = lambda: 1,
+        labels: Callable[[], Sequence[tuple[str, str]]] = tuple,
     ) -> SelectorCounts:
-        """The counts for ``selector_key``: equal keys must come with equal ``matches``, and
-        ``cost``, units of work to look at one pod."""
+        """The counts for ``selector_key``.
+
+        Equal keys must come with equal ``matches``, and so with equal ``cost``, units of work to
+        look at one pod, and ``labels``, (key, value) that every pod has that matches.
+        """
         key = (selector_key, namespaces)
         counts = self._counts.get(key)
         if counts is None:
-            found = SelectorCounts(self._table, namespaces, matches, self._work, cost())
+            found = SelectorCounts(self._table, namespaces, matches, self._work, cost(), labels())
             counts = self._counts[key] = found
             if len(self._counts) > _MAX_CACHED:
                 self._counts.popitem(last=False)

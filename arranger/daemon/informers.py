@@ -12,6 +12,7 @@ from arranger.api.types import pod_groups, storage
 from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.queue import Queue
+from arranger.api.types.reservation import Reservation
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
 from arranger.api.types.workloads import (
     Owner,
@@ -72,6 +73,7 @@ COLLECTION_PATHS: Final[dict[type[Any], str]] = {
     PodDisruptionBudget: "/apis/policy/v1/poddisruptionbudgets",
     Queue: "/apis/scheduling.volcano.sh/v1beta1/queues",
     pod_groups.GangObject: "/apis/arranger.io/v1alpha1/gangs",
+    Reservation: "/apis/arranger.io/v1alpha1/reservations",
 }
 #: The other versions of an API that has changed its version: the first that is served is read.
 #: Kubernetes 1.36 serves PodGroups as v1alpha2, 1.37 as the others.

@@ -132,6 +132,12 @@ class Metrics(ClientMetrics):
             "Times that a gang was not placed and had too many ways to try them all",
             registry=registry,
         )
+        self._broken_promises = Counter(
+            "arranger_gang_promises_broken_total",
+            "Planned starts of gangs that followed from known ends and did not come, by reason",
+            ["reason"],
+            registry=registry,
+        )
         self._leader = Gauge(
             "leader_election_master_status",
             "1 while this replica leads",
@@ -141,6 +147,12 @@ class Metrics(ClientMetrics):
         self._core_restarts = Counter(
             "arranger_core_restarts_total",
             "Times that the scheduler began anew, within its process, after a fault of its own",
+            registry=registry,
+        )
+        self._mean_usage = Gauge(
+            "arranger_queue_usage_mean",
+            "What a queue has used on average, decayed by the half-life; CPU in thousandths",
+            ["queue", "resource"],
             registry=registry,
         )
         self._nodes = Gauge("scheduler_cache_size_nodes", "Known nodes", registry=registry)
@@ -161,12 +173,18 @@ class Metrics(ClientMetrics):
         for result, times in stats.gang_plans.items():
             self._gang_plans.labels(result).inc(times)
         self._bounded_gang_attempts.inc(stats.bounded_gang_attempts)
+        for reason, times in stats.broken_promises.items():
+            self._broken_promises.labels(reason).inc(times)
 
     def update_gauges(self, engine: Engine) -> None:
         """Set the gauges; called when they are about to be read."""
         for part, count in engine.queue.count().items():
             self._pending.labels(_QUEUE_LABELS[part]).set(count)
         self._nodes.set(engine.cluster.table.count)
+        self._mean_usage.clear()
+        for queue, amounts in engine.usage.means().items():
+            for resource, amount in amounts.items():
+                self._mean_usage.labels(queue, resource).set(amount)
         quarantined = self._client["quarantined_objects"]
         quarantined.clear()
         for kind, count in engine.barrier.quarantine.count().items():

@@ -39,6 +39,7 @@ from arranger.daemon.informers import COLLECTION_PATHS, Informers
 from arranger.daemon.metrics import Metrics
 from arranger.daemon.restarts import Restarts
 from arranger.daemon.tasks import call_later, cancel_and_wait, loop_time, wait_for_first
+from arranger.daemon.usage import restore_usage
 from arranger.engine.engine import Engine
 from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter
 from arranger.kube.client.transport import RequestTransport, Transport
@@ -308,6 +309,7 @@ class Scheduler:
     async def _scheduling_loop(self) -> None:
         """Run the engine whenever an event, an outcome or a timer gives it something to do."""
         began, told = loop_time(), False
+        await restore_usage(self.engine, self._transport, self._config)
         while True:
             await self._wait_for_work()
             if self._fault is not None:

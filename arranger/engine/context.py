@@ -33,6 +33,7 @@ class Stats:
             found the best there are, has ended early, or has shown that nobody can leave for it.
         bounded_gang_attempts: how often a gang was not placed and there were too many ways to try
             them all.
+        broken_promises: reason → how many starts that follow from known ends did not come.
     """
 
     attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -42,6 +43,7 @@ class Stats:
     attempt_seconds: list[float] = field(default_factory=list)
     gang_plans: Counter[str] = field(default_factory=Counter)
     bounded_gang_attempts: int = 0
+    broken_promises: Counter[str] = field(default_factory=Counter)
 
     def record_bound(self, pod: str, seconds: float, attempts: int) -> None:
         """A pod is bound, so many seconds after it was queued."""
@@ -71,6 +73,10 @@ class EngineClock:
     def unix_now(self) -> float:
         """The present run's time, in seconds since 1970."""
         return self._to_unix_time(self.now)
+
+    def to_unix_time(self, at: float) -> float:
+        """A moment of the driver's clock, in seconds since 1970."""
+        return self._to_unix_time(at)
 
     def from_unix_time(self, at: float, now: float) -> float:
         """A moment in seconds since 1970, in the driver's clock, which shows ``now``."""

@@ -8,7 +8,7 @@ of them with :meth:`Engine.on_outcome`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from functools import partial
 
 from arranger.api.effects import Effect, Outcome, ReleaseClaim, ReserveClaim
@@ -25,6 +25,7 @@ from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.known_objects import KnownObjects
 from arranger.engine.faults.object_trials import ObjectTrials
 from arranger.engine.faults.rollback import Rollback
+from arranger.engine.gang.attempts import GangAttempts
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.gate import GangGate
@@ -35,14 +36,14 @@ from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.notifier import GangNotifier
 from arranger.engine.gang.placement.search import PlacementSearcher
 from arranger.engine.gang.placement.topology import MemberDomains
+from arranger.engine.gang.planning.assembly import start_planner
+from arranger.engine.gang.planning.room_search import RoomSearch
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.priority import EffectivePriorities
-from arranger.engine.gang.reservation_budget import ReservationBudget
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
-from arranger.engine.gang.starvation import StarvationGuard
 from arranger.engine.handlers.event_handlers import EventHandlers
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects
@@ -56,7 +57,7 @@ from arranger.engine.invariants import check_pods, summarize
 from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
-from arranger.engine.pod.node_reservation import NodeReservations
+from arranger.engine.pod.planned_room import PlannedRoom
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
@@ -68,16 +69,19 @@ from arranger.engine.queue.queue_order import FairShareOrder
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
 from arranger.engine.quota_timers import QuotaTimers
+from arranger.engine.reservations.book import make_book
 from arranger.engine.run_time.enforcer import RunTimeEnforcer
 from arranger.engine.run_time.limits import RunTimeLimits
 from arranger.engine.satisfiability import Satisfiability
 from arranger.engine.schedule_one import EntityScheduler
+from arranger.engine.usage_keeper import UsageKeeper
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.profile import Profile
 from arranger.gangs.registry import GangRegistry
 from arranger.gangs.workloads.index import WorkloadIndex
 from arranger.gangs.workloads.kinds import WorkloadKind
 from arranger.quota.admission import Admission
+from arranger.quota.decayed_usage import decayed_usage
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.min_resources_admission import MinResourcesAdmission
 from arranger.quota.pod_owners import PodOwners
@@ -92,13 +96,8 @@ class Engine:
 
     Attributes:
         barrier: keeps what an object makes our code raise from all others.
-        handlers: takes in the events of the watches.
-        owner_handlers, workload_handlers: take in those of owners of pods, and of gangs.
-        cluster: nodes and placed pods.
-        queue: what is not placed.
-        registry: the gangs.
-        ledger: what queues use.
-        policy: who may be evicted for whom.
+        handlers, owner_handlers, workload_handlers: take in events, those of owners and of gangs.
+        cluster, queue, registry, ledger, usage, policy: placed pods, others, gangs, use, evictions.
     """
 
     def __init__(
@@ -120,10 +119,10 @@ class Engine:
         """Build the parts, each from those above it.
 
         ``workload_kinds``: kinds whose pods are gangs by their owner. ``to_unix_time`` turns the
-        engine's clock into seconds since 1970. ``perf_counter``: see
-        :class:`~arranger.engine.schedule_one.EntityScheduler`. ``parallel_extender_calls``: see
-        :class:`~arranger.engine.extenders.coordinator.ExtenderCoordinator`. ``quarantine`` and
-        ``left_out``: see :class:`~arranger.engine.faults.barrier.Barrier`.
+        engine's clock into seconds since 1970. The others: see
+        :class:`~arranger.engine.schedule_one.EntityScheduler`,
+        :class:`~arranger.engine.extenders.coordinator.ExtenderCoordinator` and
+        :class:`~arranger.engine.faults.barrier.Barrier`.
         """
         gang_config, quotas = gang_policy or GangPolicy(), quota_config or QuotaConfig()
         self._perf_counter = perf_counter or (lambda: 0.0)
@@ -141,15 +140,16 @@ class Engine:
         profiles = [with_quota(profile, ledger) for profile in profiles]
         clock = EngineClock(to_unix_time)
         context = self._context = EngineContext(cluster, clock, extenders, tracer=tracer)
-        effects = self._effects = PendingEffects(context)
-        nominator = self._nominator = Nominator(cluster)
-        reservations, holds = NodeReservations(), GangHolds(registry, gang_config)
-        schedulers = [profile.scheduler_name for profile in profiles]
+        effects, nominator = PendingEffects(context), Nominator(cluster)
+        self._effects, self._nominator = effects, nominator
+        limits, holds = RunTimeLimits(ledger), GangHolds(registry, gang_config)
+        planned_room = PlannedRoom.empty(table, ledger.queue_name, limits.limit_of, clock)
+        self._planned_room, schedulers = planned_room, [p.scheduler_name for p in profiles]
         gang_objects = self._gang_objects = GangObjects(
             context, effects, registry, holds, gang_config, schedulers
         )
         # Who may be evicted, and who may be tried.
-        links = GangLinks(registry, cluster)
+        links, domains = GangLinks(registry, cluster), MemberDomains(cluster, registry)
         protection = EvictionProtection(
             context,
             reclaim_min_runtime=quotas.reclaim_min_runtime,
@@ -163,13 +163,14 @@ class Engine:
             ledger, quotas.over_commit, quotas.card_request_timeout, registry.members_of
         )
         min_resources = MinResourcesAdmission(cluster, ledger, policy, registry)
-        quota = QuotaGate(context, admission, min_resources)
-        gate = GangGate(holds, gang_objects)
-        backoffs, order = queue_config or SchedulingQueueConfig(), FairShareOrder(ledger)
+        quota, gate = QuotaGate(context, admission, min_resources), GangGate(holds, gang_objects)
+        usage = decayed_usage(ledger, quotas.usage_half_life, quotas.usage_period)
+        self.usage = UsageKeeper(context, effects, usage)
+        backoffs, order = queue_config or SchedulingQueueConfig(), FairShareOrder(ledger, usage)
         queue = self.queue = SchedulingQueue(backoffs, gate, order, JobShares(cluster), nominator)
         # Pods.
-        domains = MemberDomains(cluster, registry)
-        cycle = SchedulingCycle(context, nominator, policy, reservations, domains)
+        booked = make_book(context, queue, ledger)
+        cycle = SchedulingCycle(context, nominator, policy, planned_room, domains, booked)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
         gangs = self._gangs = GangManager(
@@ -186,26 +187,25 @@ class Engine:
         self._extender_calls = ExtenderCoordinator(
             context, queue, cycle, effects, parallel_extender_calls
         )
-        satisfiability = Satisfiability(cluster, ledger)
         # Gangs.
         gang_cycle = GangSchedulingCycle(
             cluster, cycle, nominator, holds, PlacementSearcher(cluster, cycle, nominator)
         )
         planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
-        budget = ReservationBudget(gang_config)
-        starvation_guard = StarvationGuard(
-            context, queue, reservations, entities, gang_cycle, gang_config.starvation_after, budget
-        )
+        satisfiability = Satisfiability(cluster, ledger)
+        search = RoomSearch(cluster, cycle, gang_cycle, nominator, holds, limits.limit_of)
+        planning = context, queue, planned_room, entities, search, gang_config, gang_objects
         scheduler = self._gang_scheduler = GangScheduler(
             context,
             queue,
+            GangAttempts(cluster, cycle, gang_cycle, nominator, holds, planned_room, policy),
             gang_cycle,
             entities,
             holds,
             gangs,
             binding_cycle,
             GangPreemptionExecutor(context, nominator, planner, preemption, policy),
-            starvation_guard,
+            start_planner(*planning),
             gang_objects,
             GangNotifier(context, queue, gate, entities, holds, preemption),
             satisfiability,
@@ -231,12 +231,11 @@ class Engine:
             ledger.queue_name,
             perf_counter,
         )
-        leaving, limits = nominator.terminating_victims, RunTimeLimits(ledger)
-        run_times = self._run_times = RunTimeEnforcer(
-            context, frozenset(schedulers), limits, effects, leaving, gangs
-        )
+        to_end = limits, effects, nominator.terminating_victims, gangs
+        run_times = self._run_times = RunTimeEnforcer(context, frozenset(schedulers), *to_end)
         #: What waits for a time or an event, in the order in which it is looked at.
-        self._timed_parts = queue, self._quota_timers, scheduler, binding_cycle, waiting, run_times
+        parts = queue, self._quota_timers, booked, scheduler, binding_cycle, waiting, run_times
+        self._timed_parts = *parts, self.usage
         # What the watches deliver.
         initial = InitialObjects()
         priorities = EffectivePriorities(context, nominator, registry, ledger)
@@ -264,14 +263,15 @@ class Engine:
             workloads,
             priorities,
             tenants,
+            planned_room.timeline.run_times.history,
             run_times,
         )
         self.workload_handlers = WorkloadHandlers(workloads, gang_handlers, pod_handlers)
         rollback = Rollback(context, queue, cycle, release, nominator, requeuer, gangs)
         notes = FaultNotes(quarantine or Quarantine(), context, frozenset(schedulers))
         kinds: WatchedKinds = {}
-        known = KnownObjects(kinds, cluster, registry, ledger)
-        trials = ObjectTrials(notes, known, table, rollback.hurry)
+        objects = KnownObjects(kinds, cluster, registry, ledger)
+        trials = ObjectTrials(notes, objects, table, rollback.hurry)
         books = context, pod_handlers, ledger, nominator, rollback
         self.barrier = Barrier(notes, trials, *books, dict(left_out or {}), self._perf_counter)
         self.handlers = EventHandlers(
@@ -297,11 +297,11 @@ class Engine:
     def run(self, now: float, *, limit: int = 256, seconds: float = math.inf) -> list[Effect]:
         """Try at most ``limit`` pods, or one gang; returns what is to be done.
 
-        None is begun after so many ``seconds``, as ``perf_counter`` measures them. Call again at
-        once while :attr:`ready`, and at :meth:`next_timer` at the latest.
+        None is begun after so many ``seconds``; with such a limit a gang goes on in another call.
+        Call again while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
-        barrier, pop, perf_counter = self.barrier, self.queue.pop, self._perf_counter
-        ends = perf_counter() + seconds if seconds < math.inf else math.inf
+        barrier, pop, timed = self.barrier, self.queue.pop, seconds < math.inf
+        ends = self._perf_counter() + seconds if timed else math.inf
         self._context.clock.advance(now)
         if barrier.books.is_due(now):
             barrier.books.check(self.check_consistent, now)
@@ -312,17 +312,19 @@ class Engine:
         for part in self._timed_parts:
             barrier.run(now, partial(part.advance, now))
         process_changes = partial(self._gang_scheduler.process_changes, now)
+        schedule_one = partial(self._scheduler.schedule_one, in_steps=ends < math.inf)
         while limit > 0:
             barrier.run(now, process_changes)
             entity = barrier.run(now, pop)
             if entity is None:
                 break
             limit -= len(entity.members)
-            barrier.attempt(entity, now, partial(self._scheduler.schedule_one, entity, now))
-            if ends < math.inf and perf_counter() >= ends:
+            barrier.attempt(entity, now, partial(schedule_one, entity, now))
+            if timed and self._perf_counter() >= ends:
                 break
         barrier.run(now, partial(self._gang_scheduler.bind_ready, now))
         barrier.run(now, partial(self._extender_calls.start_waiting, now))
+        barrier.run(now, partial(self.usage.look, now))
         self._context.outbox.extend(self.cluster.devices.claim_tracker.take_effects())
         return self._context.take_outbox()
 
@@ -379,10 +381,9 @@ class Engine:
 
     def summary(self) -> dict[str, int]:
         """How much of everything the core holds."""
-        parts = len(self.registry.gangs), len(self.ledger.queues), len(self._nominator)
-        return summarize(self._context, *parts) | {
-            part.value: count for part, count in self.queue.count().items()
-        }
+        named: dict[str, Sized] = {"gangs": self.registry.gangs, "queues": self.ledger.queues}
+        named["nominations"] = self._nominator
+        return summarize(self._context, named, self.queue.count())
 
     def check_consistent(self) -> None:
         """Check every invariant of the core.
@@ -393,8 +394,8 @@ class Engine:
         self.cluster.check_consistent()
         self.ledger.check_consistent(self.cluster)
         parts = self.queue, self._binding_cycle, self._extender_calls, self._gangs, self._nominator
-        for part in (*parts, self._workload_index):
+        for part in (*parts, self._workload_index, self._planned_room):
             part.check_consistent()
         senders = self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects
-        self._effects.check_consistent((*senders, self._run_times))
+        self._effects.check_consistent((*senders, self._run_times, self.usage))
         check_pods(self._context, self.queue, self._nominator, self._gangs.is_held)

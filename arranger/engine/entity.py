@@ -162,6 +162,8 @@ class QueuedEntity:
         broken_attempts: how many attempts in a row have broken off, or have changed the cluster and
             come to nothing; so long is its back-off.
         slices: how many steps its present attempt has taken without coming to an end.
+        events_before: how many cluster events there had been when its attempt in steps began.
+        suspended: a gang group's attempt that is to go on in another step.
         losses: how many attempts in a row got a node or a nomination that was lost again.
         last_loss: the attempt that was the last of them.
         rank: its place in the order of its quota queue, smallest first.
@@ -199,6 +201,8 @@ class QueuedEntity:
     last_attempt: float = field(init=False)
     broken_attempts: int = 0
     slices: int = 0
+    events_before: int = 0
+    suspended: object | None = None
     losses: int = 0
     last_loss: int = -1
     rank: tuple[Any, ...] = ()

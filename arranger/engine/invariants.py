@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sized
 
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod, QueueState
@@ -40,14 +40,15 @@ def check_pods(
     assert queued <= context.pods.keys(), "the queue holds pods that are not ours"
 
 
-def summarize(context: EngineContext, gangs: int, queues: int, nominations: int) -> dict[str, int]:
-    """How much of everything there is, beside what the queue holds."""
+def summarize(
+    context: EngineContext, counted: Mapping[str, Sized], queued: Mapping[QueueState, int]
+) -> dict[str, int]:
+    """How much of everything there is; ``queued``: by part of the queue."""
     return {
         "nodes": context.cluster.table.count,
         "placed": len(context.cluster),
         "assumed": len(context.cluster.assumed),
-        "gangs": gangs,
-        "queues": queues,
-        "nominations": nominations,
+        **{what: len(each) for what, each in counted.items()},
         "waiting": len(context.waiting_pods),
+        **{part.value: count for part, count in queued.items()},
     }

@@ -18,6 +18,7 @@ from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import OwnerReference, Pod
 from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup, WorkloadGroup
 from arranger.api.types.queue import Queue
+from arranger.api.types.reservation import Reservation
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedPod
 from arranger.gangs.gang import Gang
@@ -269,6 +270,13 @@ def invalid_queue(queue: Queue, problems: Sequence[str]) -> PublishEvent:
     api_version, uid = "scheduling.volcano.sh/v1beta1", queue.metadata.uid
     about = ObjectReference(api_version, "Queue", "", queue.name, uid)
     return _object_warning(about, event_reasons.INVALID_QUEUE, _ignored(problems))
+
+
+def invalid_reservation(stated: Reservation, problem: str) -> PublishEvent:
+    """A Reservation reserves nothing."""
+    meta = stated.metadata
+    about = ObjectReference("arranger.io/v1alpha1", "Reservation", "", meta.name, meta.uid)
+    return _object_warning(about, event_reasons.INVALID_RESERVATION, f"Ignored: {problem}")
 
 
 def _owner_ref(owner: OwnerReference, namespace: str) -> ObjectReference:

@@ -53,20 +53,35 @@ class EntityScheduler:
     _queue_name: Callable[[PodInfo], str]
     _perf_counter: Callable[[], float] | None = None
 
-    def schedule_one(self, entity: QueuedEntity, now: float) -> None:
-        """Try an entity that the queue has given, or ask extenders about it first."""
-        start = self._queue.begin_attempt(entity)
+    def schedule_one(self, entity: QueuedEntity, now: float, *, in_steps: bool = False) -> None:
+        """Try an entity that the queue has given, or ask extenders about it first.
+
+        ``in_steps``: others are to have their turn in between if it is a gang group of which that
+        takes long.
+        """
+        start, steps = self._queue.begin_attempt(entity), entity.slices
+        if not steps:
+            entity.events_before = start.events
         if entity.group is None or (
             self._gangs.is_admitted(entity, now)
             and not (start.woken_from is not None and self._gangs.stays_unschedulable(entity, now))
         ):
-            self._try(entity, now)
+            self._try(entity, now, in_steps=in_steps)
         if entity.slices and entity.state is QueueState.NOT_QUEUED:
             self._queue.go_on(entity, start)
-        else:
-            self._queue.on_tried(entity, start, now)
+            return
+        if steps and entity.group is not None:
+            start = start._replace(events=entity.events_before)
+        self._queue.on_tried(entity, start, now)
+        if start.events != self._queue.event_count and steps and entity.group is not None:
+            self._requeue_if_refused(entity, now)
 
-    def _try(self, entity: QueuedEntity, now: float) -> None:
+    def _requeue_if_refused(self, entity: QueuedEntity, now: float) -> None:
+        """What might have woken it has happened while it was tried: try it again."""
+        if entity.state is QueueState.UNSCHEDULABLE:
+            self._queue.requeue_with_backoff(entity, now)
+
+    def _try(self, entity: QueuedEntity, now: float, *, in_steps: bool) -> None:
         entity.attempts += not entity.slices
         entity.last_attempt = now
         if entity.plugin_fault is not None:
@@ -76,7 +91,7 @@ class EntityScheduler:
             if entity.plugin_error:
                 self._handle_error(entity, entity.plugin_error, now)
             elif not self._extenders.starts_for(entity, now):
-                self._attempt(entity, now)
+                self._attempt(entity, now, in_steps=in_steps)
 
     def on_extender_result(self, call: ExtenderCall, now: float) -> None:
         """Extenders have answered about an entity, or failed to."""
@@ -84,9 +99,8 @@ class EntityScheduler:
         with self._context.tracer.attempt(partial(self._describe, entity)):
             self._go_on_after(call, now)
         self._queue.on_tried(entity, start, now)
-        if start.events != call.event_count and entity.state is QueueState.UNSCHEDULABLE:
-            # What might have woken it has happened while the extenders were thinking.
-            self._queue.requeue_with_backoff(entity, now)
+        if start.events != call.event_count:
+            self._requeue_if_refused(entity, now)
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -127,14 +141,15 @@ class EntityScheduler:
             self._handle_unschedulable(entity, result, now)
             self._queue.requeue_with_backoff(entity, now)
 
-    def _attempt(self, entity: QueuedEntity, now: float) -> None:
+    def _attempt(self, entity: QueuedEntity, now: float, *, in_steps: bool = False) -> None:
         started = self._perf_counter() if self._perf_counter is not None else 0.0
         if entity.group is not None:
-            if self._cycle.prepare(entity.one_of_each_class()):
-                entity.slices = 0
-                self._gangs.schedule(entity, now)
-            else:
-                entity.slices += 1
+            steps, entity.slices = entity.slices, 0
+            if not (
+                self._cycle.prepare(entity.one_of_each_class())
+                and self._gangs.schedule(entity, now, in_steps=in_steps)
+            ):
+                entity.slices = steps + 1
         else:
             self._schedule_pod(entity, now)
         if self._perf_counter is not None:

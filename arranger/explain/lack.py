@@ -56,7 +56,7 @@ class Lack:
         return cls(node, missing, has_none, share)
 
     def rank(self) -> tuple[int, float]:
-        """Least for the node that is closest: room may come, devices do not."""
+        """Least for the node that is nearest: room may come, devices do not."""
         return len(self.has_none), self.share
 
     def text(self) -> str:

@@ -90,8 +90,8 @@ def nearest_fit(snapshot: Snapshot, pod: PodInfo, verdict: Verdict) -> str:
         nowhere = set.intersection(*(each.has_none for each in lacking))
         if nowhere and len(lacking) == table.count:
             return f"no node has {', '.join(sorted(nowhere))}"
-        return f"closest: {lacking[0].text()}"
+        return f"nearest: {lacking[0].text()}"
     for node, why in verdict["rejected"].items():
         if why["code"] == "Unschedulable":
-            return f"closest: {node}, {', '.join(why['reasons'])}"
+            return f"nearest: {node}, {', '.join(why['reasons'])}"
     return ""

@@ -14,6 +14,7 @@ from arranger.api.parsing.objects import convert_object
 from arranger.api.quantity import QuantityError
 from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.api.types.reservation import Reservation
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
 from arranger.api.types.storage import (
     CSIDriver,
@@ -57,6 +58,7 @@ class SnapshotObjects(msgspec.Struct, rename="camel"):
     resource_claims: list[ResourceClaim] = []
     resource_slices: list[ResourceSlice] = []
     device_classes: list[DeviceClass] = []
+    reservations: list[Reservation] = []
     pod_disruption_budgets: list[PodDisruptionBudget] = []
 
 

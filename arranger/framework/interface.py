@@ -164,6 +164,14 @@ class Plugin:
         """
         return None
 
+    def sign_pod_for_nodes(self, pod: PodInfo) -> Hashable | None:
+        """What of ``pod`` Filter and Score depend on, of a plugin that depends on nodes alone.
+
+        Pods that agree in it share the results, whatever else tells them apart. ``None`` (the
+        default) means that they do not. It holds for the very class that states it.
+        """
+        return None
+
     # --- queue -----------------------------------------------------------------------------
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:

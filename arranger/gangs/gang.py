@@ -20,6 +20,7 @@ from arranger.api.gang_settings import (
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.gangs.member_state import MemberState, member_state
+from arranger.gangs.planned_start import PlannedStart
 
 #: States of members that have a node and keep it.
 _HAS_NODE = (MemberState.BINDING, MemberState.BOUND)
@@ -41,6 +42,7 @@ class Gang:
             they are gone.
         blocked: whether it timed out and its owner has not reacted yet.
         scheduling_cycle: how many attempts to place it there have been.
+        planned_start: when it starts by the plan; None while it is not planned.
         created_at: when its oldest pod or its PodGroup was created, in seconds since 1970; 0 when
             unknown.
         problems: the invalid values of its PodGroup.
@@ -58,6 +60,7 @@ class Gang:
         self.terminating_at_reset: set[str] = set()
         self.blocked = False
         self.scheduling_cycle = 0
+        self.planned_start: PlannedStart | None = None
         self.created_at = 0.0
         self.problems: list[str] = []
         self.told: tuple[str, str] = ("", "")

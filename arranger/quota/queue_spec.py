@@ -22,6 +22,7 @@ from arranger.quota.queue_rights import SILENT, QueueRights, read_rights
 MAX_AMOUNTS: Final = 64
 #: A pod's slot on its node is not charged.
 _PODS: Final = "pods"
+NOTHING: Final[Mapping[str, float]] = {}
 
 
 @dataclass(slots=True)
@@ -66,13 +67,15 @@ class QueueQuota:
         """Whether pods are charged alike if this queue becomes the other."""
         return (self.parent, self.rights) == (other.parent, other.rights)
 
-    def dominant_share(self, total: Amounts) -> float:
+    def dominant_share(self, total: Amounts, before: Mapping[str, float] = NOTHING) -> float:
         """The largest share of its due that it uses of any resource (dominant resource fairness).
 
         Its due is ``deserved``, else its limits, else ``total``, which is all that the cluster has.
+        ``before`` is what it has used, and counts like what it uses.
         """
         due = self.deserved or {**self.capability, **(self.card_quota or {})} or total
-        return max((self.used[name] / n for name, n in due.items() if n), default=0.0)
+        used, had = self.used, before.get
+        return max(((used[name] + had(name, 0)) / n for name, n in due.items() if n), default=0.0)
 
 
 def read_queue(queue: Queue) -> QueueQuota:

@@ -16,17 +16,26 @@ import msgspec
 from arranger.api.quantity import QuantityError, milli_value, parse_quantity, value
 from arranger.api.types.core import Node, NodeStatus, ObjectMeta, Pod, SchedulingGate
 from arranger.api.types.queue import Queue
-from arranger.engine.handlers.watched_kinds import TYPES
-from arranger.shadow.objects import CLUSTER_WIDE, ClusterObjects, names_kind
+from arranger.api.types.resource_claims import ResourceClaim
+from arranger.shadow.objects import CLUSTER_WIDE, ClusterObjects
+from arranger.shadow.words import names_kind
 
 #: Nodes that one change may add.
 MAX_NODES: Final = 100_000
+#: What of a Queue can be changed, and how much of a resource it may be given: thousandths of it are
+#: counted in 64 bits.
+_QUEUE_FIELDS: Final = ("capability", "deserved", "guarantee")
+_MAX_AMOUNT: Final = (2**63 - 1) // 1000
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HOST: Final = "kubernetes.io/hostname"
 
 
 class ChangeError(ValueError):
     """A change does not apply: what it names is not there, or is none."""
+
+
+class MalformedChangeError(ChangeError):
+    """What is given is no change, whatever there is in the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +56,38 @@ def delete(kind: str, key: str) -> ClusterChange:
 
     The pods of a node are deleted with it, as pod garbage collection does, and come back where a
     controller makes them again. With a namespace all is gone that is in it. Of any other kind: the
-    pods that are controlled by an object of that kind and name are gone.
+    pods that the object controls are gone with it, and what stands between, such as the ReplicaSets
+    of a Deployment; nobody makes them again.
     """
     name = key.rpartition("/")[2]
     is_cluster_wide = any(names_kind(kind, each) for each in CLUSTER_WIDE)
     at, called = (f"/{name}", name) if is_cluster_wide else (key, key)
 
     def apply(objects: ClusterObjects) -> None:
-        known = [of for (_, each), of in TYPES.items() if names_kind(kind, each)]
-        there = [of for of in known if objects.drop(of, at) is not None]
-        gone = [(Pod, pod.key) for pod in objects.controlled_by(kind, at)]
+        there = objects.named(kind, at)
+        pods, between = objects.controlled_by(kind, at)
         inside = objects.in_namespace(name) if names_kind(kind, "Namespace") else []
-        for of, each in (*gone, *inside):
-            objects.drop(of, each)
-        if not there and not gone and not inside:
+        gone = [*there, *((Pod, pod.key) for pod in pods), *between, *inside]
+        if not gone:
             raise ChangeError(f"there is no {kind} {called}")
-        if Node in there:
+        for of, each in gone:
+            objects.drop(of, each)
+        _release_claims(objects, pods)
+        if (Node, at) in there:
             _delete_pods_of_node(objects, name)
 
     return ClusterChange(f"without {kind} {called}", apply)
+
+
+def _release_claims(objects: ClusterObjects, pods: Sequence[Pod]) -> None:
+    """Claims of pods that are gone give their devices back, as the controller of claims does it."""
+    gone = {pod.metadata.uid for pod in pods}
+    for claim in list(objects.of(ResourceClaim)) if gone else ():
+        left = [each for each in claim.status.reserved_for if each.uid not in gone]
+        if len(left) < len(claim.status.reserved_for):
+            given = claim.status.allocation if left else None
+            status = msgspec.structs.replace(claim.status, reserved_for=left, allocation=given)
+            objects.put(msgspec.structs.replace(claim, status=status))
 
 
 def _delete_pods_of_node(objects: ClusterObjects, name: str) -> None:
@@ -112,12 +134,16 @@ def label_node(name: str, labels: Mapping[str, str]) -> ClusterChange:
 
 
 def add_nodes(count: int, template: str) -> ClusterChange:
-    """So many more nodes like one that is there, with nothing on them."""
+    """So many more nodes like one that is there, with nothing on them.
+
+    Raises:
+        MalformedChangeError: so many cannot be added.
+    """
+    if not 0 < count <= MAX_NODES:
+        raise MalformedChangeError(f"{count} nodes: between 1 and {MAX_NODES} may be added")
 
     def apply(objects: ClusterObjects) -> None:
         like = node_of(objects, template)
-        if not 0 < count <= MAX_NODES:
-            raise ChangeError(f"{count} nodes: between 1 and {MAX_NODES} may be added")
         spec = msgspec.structs.replace(like.spec, unschedulable=False)
         created = max(
             (each.metadata.creation_timestamp or _LONG_AGO for each in objects.of(Node)),
@@ -143,6 +169,26 @@ def add_nodes(count: int, template: str) -> ClusterChange:
     return ClusterChange(f"{count} more node{'s' * (count > 1)} like {template}", apply)
 
 
+def first_node(labels: Mapping[str, str], amounts: Mapping[str, int], text: str) -> ClusterChange:
+    """A node with these labels that offers so much: resource → amount, cpu in thousandths."""
+
+    def apply(objects: ClusterObjects) -> None:
+        name = "new-node"
+        while objects.get(Node, f"/{name}") is not None:
+            name += "x"
+        offered = {key: f"{n}m" if key == "cpu" else n for key, n in amounts.items()}
+        metadata = ObjectMeta(
+            name=name,
+            uid=f"Node//{name}",
+            labels={_HOST: name, **labels},
+            creation_timestamp=_LONG_AGO,
+        )
+        status = NodeStatus(capacity=dict(offered), allocatable=dict(offered))
+        objects.put(Node(metadata, status=status))
+
+    return ClusterChange(text, apply)
+
+
 def more_room(name: str, amounts: Mapping[str, int], text: str) -> ClusterChange:
     """A node has more to give: resource → how much more, cpu in thousandths."""
 
@@ -161,26 +207,36 @@ def more_room(name: str, amounts: Mapping[str, int], text: str) -> ClusterChange
 
 
 def set_queue(name: str, field: str, resource: str, amount: str) -> ClusterChange:
-    """A Queue's ``capability``, ``deserved`` or ``guarantee`` of a resource is another one."""
+    """A Queue's ``capability``, ``deserved`` or ``guarantee`` of a resource is another one.
+
+    Raises:
+        MalformedChangeError: there is no such field, or the amount is none that a queue may have.
+    """
+    if field not in _QUEUE_FIELDS:
+        raise MalformedChangeError(
+            f"{field}: one of capability, deserved and guarantee can be changed"
+        )
+    try:
+        given = parse_quantity(amount)
+    except QuantityError as error:
+        raise MalformedChangeError(f"queue {name}: {field}: {error}") from error
+    if given < 0:
+        raise MalformedChangeError(f"queue {name}: {field}: {amount} is less than nothing")
+    if given > _MAX_AMOUNT:
+        raise MalformedChangeError(f"queue {name}: {field}: {amount} is more than can be counted")
 
     def apply(objects: ClusterObjects) -> None:
         queue = objects.get(Queue, f"/{name}")
         if queue is None:
             raise ChangeError(f"there is no queue {name}")
-        try:
-            parse_quantity(amount)
-        except QuantityError as error:
-            raise ChangeError(f"queue {name}: {field}: {error}") from error
         spec = queue.spec
         if field == "guarantee":
             changed = {**spec.guarantee.resource, resource: amount}
             guarantee = msgspec.structs.replace(spec.guarantee, resource=changed)
             spec = msgspec.structs.replace(spec, guarantee=guarantee)
-        elif field in ("capability", "deserved"):
+        else:
             changed = {**getattr(spec, field), resource: amount}
             spec = msgspec.structs.replace(spec, **{field: changed})
-        else:
-            raise ChangeError(f"{field}: one of capability, deserved and guarantee can be changed")
         objects.put(msgspec.structs.replace(queue, spec=spec))
 
     return ClusterChange(f"queue {name} with {field} {resource} {amount}", apply)
@@ -218,14 +274,15 @@ def more_members(key: str, count: int, gang: str) -> ClusterChange:
     return ClusterChange(f"{count} more pod{'s' * (count > 1)} of gang {gang}", apply)
 
 
-def leave(keys: Sequence[str], who: str) -> ClusterChange:
-    """These pods end."""
+def leave(keys: Sequence[str], who: str, end: str = "") -> ClusterChange:
+    """These pods end; ``end``: at the latest when, where that is known."""
 
     def apply(objects: ClusterObjects) -> None:
-        for key in keys:
-            objects.drop(Pod, key)
+        gone = [objects.drop(Pod, key) for key in keys]
+        _release_claims(objects, [pod for pod in gone if pod is not None])
 
-    return ClusterChange(f"when {who} ends", apply)
+    by = f", at the latest at {end}" if end else ""
+    return ClusterChange(f"when {who} ends{by}", apply)
 
 
 def create(manifests: Sequence[Mapping[str, Any]], text: str) -> ClusterChange:

@@ -24,6 +24,7 @@ class PresentState(msgspec.Struct, frozen=True, rename="camel"):
         held: pod → the node that is kept for it until others of its gang have one.
         evicted: pod → why it has to leave its node.
         waiting: pod → why it still waits.
+        replaced: pod that was evicted or deleted → the one that its controller makes in its place.
         unfinished: whether pods evict each other without an end.
     """
 
@@ -31,6 +32,7 @@ class PresentState(msgspec.Struct, frozen=True, rename="camel"):
     held: dict[str, str]
     evicted: dict[str, Eviction]
     waiting: dict[str, str]
+    replaced: dict[str, str]
     unfinished: bool
 
     @classmethod
@@ -41,6 +43,7 @@ class PresentState(msgspec.Struct, frozen=True, rename="camel"):
             dict(told.held),
             dict(told.evicted),
             dict(told.waiting),
+            dict(told.replaced),
             told.unfinished,
         )
 
@@ -57,6 +60,8 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
         waiting: pod → why, of those that wait only with the change.
         still_waiting: pod → why, of those that wait either way.
         gone: pods that the change itself takes away.
+        replaced: pod that is evicted or gone → the one that its controller makes in its place; that
+            one is among those that are placed or wait.
         unfinished: whether pods evict each other without an end.
     """
 
@@ -68,6 +73,7 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
     waiting: dict[str, str]
     still_waiting: dict[str, str]
     gone: list[str]
+    replaced: dict[str, str]
     unfinished: bool
 
 
@@ -138,8 +144,19 @@ class WhatIf:
             waiting=_only(after.waiting, before.waiting),
             still_waiting={key: why for key, why in after.waiting.items() if key in before.waiting},
             gone=gone,
+            replaced=_only(after.replaced, before.replaced),
             unfinished=before.unfinished or after.unfinished,
         )
+
+
+def replacement_text(told: Difference, key: str) -> str:
+    """What becomes of the pod that comes in the place of one; "" where none does."""
+    again = told.replaced.get(key)
+    if again is None:
+        return ""
+    node = told.placed.get(again) or (told.moved[again][1] if again in told.moved else "")
+    name = again.rpartition("/")[2]
+    return f"; comes back as {name}, {f'on node {node}' if node else 'which waits'}"
 
 
 def _is_ending(pod: Pod) -> bool:

@@ -30,6 +30,8 @@ _QUIET_SECONDS: Final = 30.0
 _SECONDS: Final = 3600.0
 #: Seconds that a pod takes to end, whatever it was given: shorter than any back-off.
 _TERMINATION_SECONDS: Final = 0.5
+#: Seconds until a claim that was written to has its volume.
+_VOLUME_SECONDS: Final = 1.0
 #: Bindings and evictions after which it ends in any case: pods may evict each other for ever.
 _MOVES: Final = 1_000
 _MOVES_EACH: Final = 4
@@ -44,6 +46,7 @@ class Forecast:
         held: pod → the node that is kept for it until others of its gang have one.
         evicted: pod → why it has to leave its node.
         waiting: pod → why it still waits, as its condition would say.
+        replaced: pod that was evicted or deleted → the one that its controller makes in its place.
         unfinished: whether it was broken off: pods evict each other without an end.
         objects: as they would be then.
         engine: as it would be then.
@@ -53,6 +56,7 @@ class Forecast:
     held: Mapping[str, str]
     evicted: Mapping[str, Eviction]
     waiting: Mapping[str, str]
+    replaced: Mapping[str, str]
     unfinished: bool
     objects: ClusterObjects
     engine: Engine
@@ -64,8 +68,8 @@ def forecast(objects: ClusterObjects, config: Config, *, now: datetime) -> Forec
     Args:
         now: the time at the beginning, with a zone.
 
-    Extenders are not asked, and nobody provisions volumes: a pod that waits for its volumes on a
-    node counts as going there.
+    Extenders are not asked. Volumes are bound and made a second after a node was chosen; a pod that
+    waits for others on a node counts as going there.
 
     Raises:
         ConfigError: the configured plugins cannot be used.
@@ -139,7 +143,7 @@ class Driver:
         most = self._moves + _MOVES + _MOVES_EACH * len(waited)
         while self._moves < most:
             self._run_engine()
-            if self._end_terminating():
+            if self._end_terminating() or self._bind_volumes():
                 continue
             due = self.engine.next_timer()
             if due is None or due > min(self._moved_at + quiet, ends):
@@ -152,6 +156,15 @@ class Driver:
         changes = self.writes.end_terminating()
         if changes:
             self.now += _TERMINATION_SECONDS
+        for change in changes:
+            self._show(change)
+        return bool(changes)
+
+    def _bind_volumes(self) -> bool:
+        """Let the time pass that volumes take; False if no claim gets one."""
+        changes = self.writes.bind_volumes()
+        if changes:
+            self.now += _VOLUME_SECONDS
         for change in changes:
             self._show(change)
         return bool(changes)
@@ -184,7 +197,7 @@ class Driver:
         nodes: dict[str, str] = {}
         held: dict[str, str] = {}
         waiting: dict[str, str] = {}
-        for key in sorted(waited | self.writes.remade):
+        for key in sorted(waited | self.writes.remade.keys()):
             pod = self.objects.get(Pod, key)
             if pod is None:
                 continue
@@ -203,6 +216,7 @@ class Driver:
             held,
             dict(self.writes.evicted),
             waiting,
+            {pod: again for again, pod in self.writes.remade.items()},
             unfinished,
             self.objects,
             self.engine,

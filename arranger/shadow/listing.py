@@ -14,7 +14,7 @@ from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.listing import NotListedError, list_collection
 from arranger.kube.watch.trimming import trim
-from arranger.shadow.objects import ClusterObjects, Kind
+from arranger.shadow.objects import ClusterObjects, Kind, owner_kinds
 
 #: Requests at a time.
 _AT_ONCE: Final = 8
@@ -33,7 +33,7 @@ async def list_objects(transport: Transport, config: Config) -> ClusterObjects:
         UnreadableError: pods or nodes may not be listed.
         TransportError: there was no answer.
     """
-    objects = ClusterObjects()
+    objects = ClusterObjects(owner_kinds(config))
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def read(paths: Sequence[str], of: type[Any], kind: Kind) -> None:

@@ -23,7 +23,7 @@ from arranger.kube.client.metrics import NULL_METRICS
 from arranger.kube.client.problems import Problem, ProblemKind
 from arranger.kube.client.transport import Transport
 from arranger.shadow.listing import UnreadableError
-from arranger.shadow.objects import ClusterObjects, Kind, key_of
+from arranger.shadow.objects import ClusterObjects, Kind, key_of, owner_kinds
 from arranger.shadow.shadow import Shadow
 
 log = structlog.get_logger(__name__)
@@ -191,7 +191,7 @@ class LiveShadow:
 
     async def _follow(self, left_out: dict[Any, Any]) -> None:
         """Read all there is, and what happens then."""
-        objects = ClusterObjects()
+        objects = ClusterObjects(owner_kinds(self._config))
         shadow = Shadow.unsynced(
             self._config,
             objects,

@@ -21,9 +21,10 @@ from arranger.api.types.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from arranger.api.types.workloads import Workload
+from arranger.api.types.workloads import Owner, Workload
+from arranger.daemon.config.schema import Config
 from arranger.engine.handlers.watched_kinds import TYPES
-from arranger.gangs.workloads.kinds import WorkloadKind
+from arranger.shadow.words import names_kind
 
 T = TypeVar("T")
 
@@ -63,11 +64,31 @@ class Change:
     after: Any | None
 
 
+#: (API group, plural) → path of the kind, and how its objects are read.
+OwnerKinds = Mapping[tuple[str, str], tuple[str, type[Any]]]
+#: Owners between a pod and one that is named: a CronJob's Job, a Deployment's ReplicaSet.
+_GENERATIONS: Final = 4
+
+
+def owner_kinds(config: Config) -> OwnerKinds:
+    """The kinds that own pods and that a configuration has read, beside those that always are."""
+    found: dict[tuple[str, str], tuple[str, type[Any]]] = {}
+    for resource in config.queues.owner_resources:
+        group, _, plural = resource.split("/")
+        found[group, plural] = f"/apis/{resource}", Owner
+    for kind in config.workload_kinds():
+        found[kind.group, kind.resource] = kind.paths[0], Workload
+    return found
+
+
 @dataclass(eq=False)
 class ClusterObjects:
     """Objects by kind, and by ``namespace/name`` (``/name`` for what has no namespace).
 
     Objects are never changed in place, so that copies share them.
+
+    Args:
+        owners: of which kinds owners are read, beside those that always are.
 
     Attributes:
         unread: what could not be read, a line each.
@@ -75,6 +96,7 @@ class ClusterObjects:
         terminating: the pods that are being deleted, by ``namespace/name``.
     """
 
+    owners: OwnerKinds = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
     served: set[str] = field(default_factory=set)
     terminating: dict[str, Pod] = field(default_factory=dict)
@@ -83,27 +105,22 @@ class ClusterObjects:
 
     @classmethod
     def from_manifests(
-        cls, manifests: Iterable[Mapping[str, Any]], workloads: Iterable[WorkloadKind] = ()
+        cls, manifests: Iterable[Mapping[str, Any]], owners: OwnerKinds | None = None
     ) -> ClusterObjects:
         """Sort API objects by kind; those that the scheduler does not read are skipped.
 
         Args:
-            workloads: the kinds whose pods are gangs by their owner.
+            owners: of which kinds owners are read, beside those that always are.
 
         Raises:
             ObjectError: a field has the wrong type.
         """
-        owners = {(kind.group, kind.kind): kind.paths[0] for kind in workloads}
-        found = cls()
+        found = cls(owners or {})
         for manifest in manifests:
-            found.add_manifest(manifest, owners)
+            found.add_manifest(manifest)
         return found
 
-    def add_manifest(
-        self,
-        manifest: Mapping[str, Any],
-        owners: Mapping[tuple[str, str], str] | None = None,
-    ) -> Any | None:
+    def add_manifest(self, manifest: Mapping[str, Any]) -> Any | None:
         """Read an object and put it among the others; None for a kind that nobody reads.
 
         What hand-written manifests leave out is put in: a namespace and a uid.
@@ -112,9 +129,9 @@ class ClusterObjects:
             ObjectError: a field has the wrong type.
         """
         kind = str(manifest.get("kind"))
-        name = str(manifest.get("apiVersion", "")).rpartition("/")[0], kind
-        path = (owners or {}).get(name)
-        of = Workload if path is not None else TYPES.get(name)
+        group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
+        found = TYPES.get((group, kind))
+        path, of = self.owners.get((group, f"{kind.lower()}s"), (None, found))
         if of is None:
             return None
         try:
@@ -136,7 +153,9 @@ class ClusterObjects:
     def copy(self) -> ClusterObjects:
         """The same objects, to be changed on their own."""
         objects = {kind: dict(objects) for kind, objects in self._objects.items()}
-        return ClusterObjects(list(self.unread), set(self.served), dict(self.terminating), objects)
+        return ClusterObjects(
+            self.owners, list(self.unread), set(self.served), dict(self.terminating), objects
+        )
 
     def put(self, obj: Any, kind: Kind | None = None) -> None:
         """An object is there, or has another state now; ``kind`` is its type unless given."""
@@ -190,22 +209,61 @@ class ClusterObjects:
             if key.startswith(start)
         ]
 
-    def controlled_by(self, kind: str, key: str) -> Iterator[Pod]:
-        """The pods that the ``namespace/name`` of a kind controls, by its word in kubectl."""
+    def named(self, word: str, key: str) -> list[tuple[Kind, str]]:
+        """What is called ``namespace/name``, ``/name`` for what has none, and of a kind that a word
+        of kubectl names."""
+        return [
+            (kind, key)
+            for kind, objects in self._objects.items()
+            if key in objects and names_kind(word, _title(kind))
+        ]
+
+    def controlled_by(self, word: str, key: str) -> tuple[list[Pod], list[tuple[Kind, str]]]:
+        """The pods of the ``namespace/name`` of a kind, by its word in kubectl, whoever stands
+        between; and the owners that do, by kind and ``namespace/name``."""
         namespace, _, name = key.rpartition("/")
+        pods: list[Pod] = []
+        between: dict[tuple[Kind, str], None] = {}
+        known: dict[tuple[str, str, str], bool] = {}
         for pod in self.of(Pod):
-            owner = pod.metadata.controller
-            if owner is None or pod.metadata.namespace != namespace:
+            if pod.metadata.namespace != namespace or (owner := pod.metadata.controller) is None:
                 continue
-            if owner.name == name and names_kind(kind, owner.kind):
-                yield pod
+            identity = owner.kind, owner.name, owner.uid
+            if identity not in known:
+                passed = self._way_to(pod, word, name)
+                known[identity] = passed is not None
+                between |= dict.fromkeys(passed or ())
+            if known[identity]:
+                pods.append(pod)
+        return pods, list(between)
+
+    def _way_to(self, pod: Pod, word: str, name: str) -> list[tuple[Kind, str]] | None:
+        """The owners between a pod and one of that kind and name; None where it is no owner."""
+        passed: list[tuple[Kind, str]] = []
+        metadata = pod.metadata
+        for _ in range(_GENERATIONS):
+            owner = metadata.controller
+            if owner is None:
+                return None
+            if owner.name == name and names_kind(word, owner.kind):
+                return passed
+            at = self.named(owner.kind, f"{metadata.namespace}/{owner.name}")
+            above = next(
+                (each for each in at if self._objects[each[0]][each[1]].metadata.uid == owner.uid),
+                None,
+            )
+            if above is None:
+                return None
+            passed.append(above)
+            metadata = self._objects[above[0]][above[1]].metadata
+        return None
 
 
-def names_kind(word: str, kind: str) -> bool:
-    """Whether a word of kubectl names a kind: its singular or plural."""
-    singular = kind.lower()
-    plural = f"{singular}es" if singular.endswith("s") else f"{singular}s"
-    return word.lower() in (singular, plural)
+def _title(kind: Kind) -> str:
+    """What a kind is called: of an owner that is read by its path, its plural."""
+    if isinstance(kind, str):
+        return kind.rpartition("/")[2]
+    return next((name for (_, name), of in TYPES.items() if of is kind), kind.__name__)
 
 
 def _all_allocatable(status: NodeStatus) -> NodeStatus:

@@ -16,6 +16,7 @@ from arranger.shadow.forecast import Driver
 from arranger.shadow.objects import ClusterObjects
 from arranger.shadow.suggestions import QUICK_SECONDS, THOROUGH_SECONDS, Suggester
 from arranger.shadow.why import Answer, WhyAnswers
+from arranger.shadow.words import singular
 
 #: Answers to one question; of a queue in which more waits the first.
 MAX_ANSWERS: Final = 20
@@ -57,12 +58,12 @@ class Why:
             given = islice(found, MAX_ANSWERS)
             return [_with_suggestions(each, answers, suggester) for each in given]
 
-        match kind.lower():
-            case "pod" | "pods" | "po":
+        match singular(kind):
+            case "pod":
                 return finish([answers.pod(key)])
-            case "gang" | "gangs" | "podgroup" | "podgroups" | "pg":
+            case "gang" | "podgroup":
                 return finish(answers.waiting(_pods_of_gang(told.objects, answers, key)))
-            case "queue" | "queues":
+            case "queue":
                 return finish(answers.in_queue(name))
             case _:
                 return finish(answers.waiting(_pods_of_owner(told.objects, kind, key)))
@@ -91,7 +92,9 @@ def _pods_of_gang(objects: ClusterObjects, answers: WhyAnswers, key: str) -> lis
 
 
 def _pods_of_owner(objects: ClusterObjects, kind: str, key: str) -> list[str]:
-    found = sorted(pod.key for pod in objects.controlled_by(kind, key))
+    found = sorted(pod.key for pod in objects.controlled_by(kind, key)[0])
+    if not found and objects.named(kind, key):
+        raise LookupError(f"{kind} {key} has no pods")
     if not found:
         raise LookupError(f"no pod is controlled by {kind} {key}")
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
 
@@ -18,13 +19,44 @@ from arranger.engine.engine import Engine
 from arranger.shadow.branch import MAX_SECONDS, Branch
 from arranger.shadow.event_feed import EventFeed, build_engine
 from arranger.shadow.forecast import Driver
-from arranger.shadow.objects import ClusterObjects
+from arranger.shadow.objects import ClusterObjects, owner_kinds
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
 #: Questions that are worked on at a time; each has a core of the machine to itself, and memory.
 _AT_ONCE: Final = 2
+
+
+@dataclass(slots=True, eq=False)
+class Clocks:
+    """The time, of which a copy of the process needs no event loop to tell it.
+
+    Args:
+        calendar: the time, with a zone.
+        clock: the engine's, in seconds.
+    """
+
+    calendar: Callable[[], datetime]
+    clock: Callable[[], float]
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.calendar().timestamp() - self.clock()
+
+    def now(self) -> float:
+        """The engine's time."""
+        return self.clock()
+
+    def today(self) -> datetime:
+        """The time, with a zone; by it the engine's is told from here on."""
+        today = self.calendar()
+        self._began = today.timestamp() - self.clock()
+        return today
+
+    def to_unix_time(self, at: float) -> float:
+        """The engine's time as seconds since 1970."""
+        return self._began + at
 
 
 class Question(Protocol[T_co]):
@@ -45,8 +77,7 @@ class Shadow:
         engine: hears of the objects and is driven by nobody.
         objects: what there is; they belong to the shadow.
         config: the scheduler's.
-        calendar: the time, with a zone.
-        clock: the engine's, in seconds.
+        clocks: the time.
 
     Attributes:
         engine: has taken everything in and never runs; to be read only.
@@ -59,11 +90,10 @@ class Shadow:
         objects: ClusterObjects,
         config: Config,
         *,
-        calendar: Callable[[], datetime],
-        clock: Callable[[], float],
+        clocks: Clocks,
     ) -> None:
         self.engine, self.objects, self.config = engine, objects, config
-        self._calendar, self._clock = calendar, clock
+        self._clocks = clocks
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     @classmethod
@@ -82,11 +112,9 @@ class Shadow:
             ConfigError: the configured plugins cannot be used.
         """
 
-        def to_unix_time(at: float) -> float:
-            return calendar().timestamp() - clock() + at
-
-        engine = build_engine(config, to_unix_time, **options)
-        return cls(engine, objects, config, calendar=calendar, clock=clock)
+        clocks = Clocks(calendar, clock)
+        engine = build_engine(config, clocks.to_unix_time, **options)
+        return cls(engine, objects, config, clocks=clocks)
 
     @classmethod
     def of(
@@ -119,7 +147,7 @@ class Shadow:
             ObjectError: a field has the wrong type.
             ConfigError: the configured plugins cannot be used.
         """
-        objects = ClusterObjects.from_manifests(manifests, config.workload_kinds())
+        objects = ClusterObjects.from_manifests(manifests, owner_kinds(config))
         return cls.of(objects, config, calendar=calendar)
 
     @property
@@ -129,7 +157,7 @@ class Shadow:
 
     def take_in(self) -> None:
         """What was told so far is to count: everything has been read, or some of it has changed."""
-        self.engine.handlers.start(self._clock())
+        self.engine.handlers.start(self._clocks.now())
         self.engine.handlers.forget_notes(self.engine.awaits)
 
     def ask_now(self, question: Question[T], seconds: float = MAX_SECONDS) -> T:
@@ -157,5 +185,7 @@ class Shadow:
         # Counted once here, not in each copy.
         self.engine.ledger.refresh(self.engine.cluster)
         self.engine.policy.evictable_rows(())
-        driver = Driver(self.engine, self.objects, self.config, self._calendar(), self._clock())
+        driver = Driver(
+            self.engine, self.objects, self.config, self._clocks.today(), self._clocks.now()
+        )
         return Branch.start(lambda: question.answer(driver), question.kind, seconds)

@@ -18,12 +18,14 @@ from arranger.api.types.queue import QUEUE_API_VERSION
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.explain.judgement import Judgement
 from arranger.explain.lack import Lack, format_amount
+from arranger.quota.min_resources import requested_minimum
 from arranger.shadow.branch import Branch
 from arranger.shadow.changes import (
     ClusterChange,
     add_nodes,
     cordon,
     create,
+    first_node,
     label_node,
     leave,
     more_members,
@@ -33,6 +35,7 @@ from arranger.shadow.changes import (
     without_gate,
 )
 from arranger.shadow.comparison import PresentState
+from arranger.shadow.ends import ends_by
 from arranger.shadow.forecast import Driver, Forecast
 from arranger.shadow.why import Suggestion, blocking_member
 
@@ -158,8 +161,10 @@ class Suggester:
         yield self._cordoned()
         yield self._kept_away(judged.pod.pod, verdict)
         yield self._room(entity, near)
-        yield self._ends([each.node for each in near] + verdict.resolvable()[:_NEAREST])
+        near_enough = [*verdict.resolvable(), *verdict.rejected_by("DynamicResources")]
+        yield self._ends([each.node for each in near] + near_enough[:_NEAREST])
         yield self._nodes(near, verdict)
+        yield self._first_node(entity)
 
     def _gates(self, entity: QueuedEntity) -> Iterator[Candidate]:
         for member in entity.members.values():
@@ -190,6 +195,8 @@ class Suggester:
             }
             yield "queue", create([manifest], f"queue {stated} created")
         wanted = _requests([entity])
+        for name, least in self._least(entity).items():
+            wanted[name] = max(wanted.get(name, 0), least)
         for quota in ledger.path_self_to_root(ledger.queue_name(entity.representative.pod)):
             for name, amount in wanted.items():
                 limit = quota.capability.get(name)
@@ -197,6 +204,23 @@ class Suggester:
                     new = format_resource_list({name: quota.used[name] + amount})[name]
                     change = set_queue(quota.name, "capability", name, new)
                     yield f"queue {quota.name} {name}", change
+        own = {each.name for each in ledger.path_self_to_root(stated)}
+        for quota in ledger.queues.values():
+            for name, amount in wanted.items():
+                kept = quota.guarantee.get(name, 0) if quota.name not in own else 0
+                if kept > quota.used[name]:
+                    less = max(kept - amount, quota.used[name], 0)
+                    new = format_resource_list({name: less})[name]
+                    yield f"guarantee {name}", set_queue(quota.name, "guarantee", name, new)
+
+    @staticmethod
+    def _least(entity: QueuedEntity) -> Mapping[str, int]:
+        """What the PodGroup of a gang wants at least."""
+        group = entity.group
+        wanted: Mapping[str, int] = {}
+        for gang in group.gangs if group is not None else ():
+            wanted = wanted or requested_minimum(gang.pod_group)
+        return wanted
 
     def _cordoned(self) -> Iterator[Candidate]:
         table = self.told.engine.cluster.table
@@ -208,9 +232,9 @@ class Suggester:
         """Nodes that the pod would have if their taints or labels were others."""
         for node in verdict.rejected_by("TaintToleration"):
             yield "taint", untaint(node)
-        if pod.spec.node_selector:
+        if labels := _wanted_labels(pod):
             for node in verdict.rejected_by("NodeAffinity"):
-                yield "label", label_node(node, pod.spec.node_selector)
+                yield "label", label_node(node, labels)
 
     def _room(self, entity: QueuedEntity, near: Sequence[Lack]) -> Iterator[Candidate]:
         """What one pod lacks; what all of them ask for; the same and what those before it want."""
@@ -233,23 +257,54 @@ class Suggester:
             here = {_team(pod.pod): pod.pod.metadata.namespace for pod in cluster.pods_on(node)}
             teams = {who: self._placed(of)[who] for who, of in here.items()}
             for _, who in sorted((len(pods), who) for who, pods in teams.items())[:_NEAREST]:
-                yield "end", leave(teams[who], who)
+                yield "end", leave(teams[who], who, self._end_of(teams[who]))
+
+    def _end_of(self, keys: Sequence[str]) -> str:
+        pods = [self.told.objects.get(Pod, key) for key in keys]
+        return ends_by(self.told.engine, [pod for pod in pods if pod is not None])
 
     def _placed(self, namespace: str) -> Mapping[str, Sequence[str]]:
         """What the placed pods of a namespace belong to → the pods."""
         if namespace not in self._teams:
             teams: dict[str, list[str]] = defaultdict(list)
             cluster = self.told.engine.cluster
-            for uid in cluster.table.pods_by_namespace.get(namespace, ()):
+            for uid in cluster.table.placed.by_namespace.get(namespace, ()):
                 if (pod := cluster.pod(uid)) is not None:
                     teams[_team(pod.pod)].append(pod.key)
             self._teams[namespace] = teams
         return self._teams[namespace]
 
+    def _first_node(self, entity: QueuedEntity) -> Iterator[Candidate]:
+        """Where there are none: one for all its members."""
+        if len(self.told.engine.cluster):
+            return
+        amounts = {**_requests([entity]), "pods": len(entity.members)}
+        told = ", ".join(format_amount(*each) for each in amounts.items())
+        labels = _wanted_labels(entity.representative.pod.pod)
+        yield "nodes", first_node(labels, amounts, f"a node with {told}")
+
     def _nodes(self, near: Sequence[Lack], verdict: Judgement) -> Iterator[Candidate]:
         for node in [each.node for each in near[:1]] or verdict.resolvable()[:1]:
             for count in _ADDED:
                 yield "nodes", add_nodes(count, node)
+
+
+def _wanted_labels(pod: Pod) -> Mapping[str, str]:
+    """Labels with which a node has what the pod wants of nodes: one way of several."""
+    labels = dict(pod.spec.node_selector)
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    required = (
+        affinity.required_during_scheduling_ignored_during_execution
+        if affinity is not None
+        else None
+    )
+    for term in required.node_selector_terms[:1] if required is not None else ():
+        for each in term.match_expressions:
+            if each.operator == "In" and each.values:
+                labels.setdefault(each.key, each.values[0])
+            elif each.operator == "Exists":
+                labels.setdefault(each.key, "")
+    return labels
 
 
 def _cores() -> int:

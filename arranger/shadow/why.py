@@ -17,6 +17,7 @@ from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.explain.judgement import Judgement
 from arranger.framework.cluster_event import ActionType
 from arranger.gangs.messages import arrival_summary
+from arranger.shadow.ends import ends_by
 from arranger.shadow.forecast import Forecast, why_waiting
 
 #: Nodes, and entities that are before one, that an answer names.
@@ -234,7 +235,9 @@ class WhyAnswers:
             reason = f"it goes to node {node} when it is tried{again}"
             return Answer(subject, "Placeable", reason, [key], {key: node}, left)
         if pod.spec.node_name:
-            reason = f"it runs on node {pod.spec.node_name}"
+            end = ends_by(told.engine, [pod])
+            until = f", until {end} at the latest" if end else ""
+            reason = f"it runs on node {pod.spec.node_name}{until}"
             return Answer(subject, "Running", reason, [key], {key: pod.spec.node_name})
         return None
 

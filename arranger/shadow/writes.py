@@ -31,8 +31,10 @@ from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import convert_object
 from arranger.api.types.core import ObjectMeta, Pod, PodStatus, StatusCondition
 from arranger.api.types.resource_claims import ResourceClaim
+from arranger.api.types.storage import PersistentVolume, PersistentVolumeClaim
 from arranger.engine.handlers.watched_kinds import TYPES
 from arranger.shadow.objects import Change, ClusterObjects, Kind, key_of
+from arranger.shadow.volumes import bound, kept_volumes, volume_for
 
 _GONE: Final = Refused(404, "NotFound", "it is gone")
 #: Kinds of owners whose pods are made again when they are evicted.
@@ -44,8 +46,8 @@ class ImmediateWrites:
     """Applies effects to the objects.
 
     A pod that is bound runs at once. One that is evicted is gone soon, and comes back
-    pending if a ReplicaSet, ReplicationController or StatefulSet controls it. Nobody provisions
-    volumes.
+    pending if a ReplicaSet, ReplicationController or StatefulSet controls it. Claims that are
+    written to for a pod get their volumes.
 
     Args:
         objects: are changed.
@@ -53,16 +55,18 @@ class ImmediateWrites:
 
     Attributes:
         evicted: pod (``namespace/name``) → why, of each pod that was deleted to make room.
-        remade: the pods that came back.
+        remade: pod that came back → the one in whose place.
         notes: (kind of object, its ``namespace/name``) → reason and text of its last Event.
     """
 
     objects: ClusterObjects
     now: Callable[[], datetime]
     evicted: dict[str, Eviction] = field(default_factory=dict, init=False)
-    remade: set[str] = field(default_factory=set, init=False)
+    remade: dict[str, str] = field(default_factory=dict, init=False)
     notes: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict, init=False)
     _version: int = field(default=0, init=False)
+    #: Claims that may get a volume, by ``namespace/name``; a dict for its order.
+    _claims: dict[str, None] = field(default_factory=dict, init=False)
 
     def apply(self, effect: Effect) -> tuple[Outcome, list[Change]]:
         """Do what is asked; returns what becomes of it, and what a watch would then show."""
@@ -142,7 +146,7 @@ class ImmediateWrites:
         for pod in list(self.objects.terminating.values()):
             changes.append(self._put(Pod, pod, None))
             if (again := self._remake(pod)) is not None:
-                self.remade.add(again.key)
+                self.remade[again.key] = pod.key
                 changes.append(self._put(Pod, None, again))
         return changes
 
@@ -189,7 +193,27 @@ class ImmediateWrites:
             after = convert_object(_merged(msgspec.to_builtins(before), effect.change), kind)
         except ParseError as error:
             return Refused(422, "Invalid", str(error)), []
+        if kind is PersistentVolumeClaim:
+            self._claims[key_of(after)] = None
+        elif kind is PersistentVolume and (kept := after.spec.claim_ref) is not None:
+            self._claims[f"{kept.namespace}/{kept.name}"] = None
         return Applied(), [self._put(kind, before, after)]
+
+    def bind_volumes(self) -> list[Change]:
+        """Claims that were written to have their volumes; what a watch would then show."""
+        due, self._claims = self._claims, {}
+        kept = kept_volumes(self.objects) if due else {}
+        changes: list[Change] = []
+        for key in due:
+            claim = self.objects.get(PersistentVolumeClaim, key)
+            if claim is None or claim.bound:
+                continue
+            if (volume := volume_for(self.objects, claim, kept.get(key))) is None:
+                continue
+            before = self.objects.get(PersistentVolume, key_of(volume))
+            changes.append(self._put(PersistentVolume, before, volume))
+            changes.append(self._put(PersistentVolumeClaim, claim, bound(claim, volume)))
+        return changes
 
     def _create(self, effect: CreateObject) -> tuple[Outcome, list[Change]]:
         self._version += 1

@@ -30,7 +30,7 @@ def _gang(observed: Observed, query: Query) -> Made | None:
         "what": f"gang/{gang.name}",
         "row": workloads.gang_row(observed, gang),
         "facts": facts,
-        **_pods_part(found),
+        **_pods_part(observed, found),
     }
 
 
@@ -41,7 +41,7 @@ def _group(observed: Observed, name: str) -> Made | None:
 
 def _job(observed: Observed, query: Query) -> Made | None:
     kind, name = query.get("kind", ""), query.get("name", "")
-    found = list(observed.objects.controlled_by(kind, name))
+    found, _ = observed.objects.controlled_by(kind, name)
     if not found:
         return None
     return "workload.html", {
@@ -49,7 +49,7 @@ def _job(observed: Observed, query: Query) -> Made | None:
         "what": f"{kind}/{name}",
         "row": None,
         "facts": [],
-        **_pods_part(workloads.members(observed, [pod.metadata.uid for pod in found])),
+        **_pods_part(observed, workloads.members(observed, [pod.metadata.uid for pod in found])),
     }
 
 
@@ -80,12 +80,12 @@ def _node(observed: Observed, query: Query) -> Made | None:
         "shares": nodes.node_shares(observed, row),
         "labels": sorted(node.metadata.labels.items()),
         "taints": [f"{taint.key}={taint.value}:{taint.effect}" for taint in node.spec.taints],
-        "pods": pods.pod_rows(nodes.node_pods(observed, name)[:MOST_ROWS]),
+        "pods": pods.pod_rows(observed, nodes.node_pods(observed, name)[:MOST_ROWS]),
     }
 
 
-def _pods_part(found: list[Any]) -> dict[str, Any]:
-    rows = pods.pod_rows(found[:MOST_ROWS])
+def _pods_part(observed: Observed, found: list[Any]) -> dict[str, Any]:
+    rows = pods.pod_rows(observed, found[:MOST_ROWS])
     return {"pods": rows, "hidden": len(found) - len(rows)}
 
 

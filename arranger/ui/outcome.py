@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from arranger.shadow.comparison import Difference
+from arranger.shadow.comparison import Difference, replacement_text
 
 #: Pods that a part names before it only counts.
 _NAMED: Final = 200
@@ -31,13 +31,15 @@ class Part:
 def parts_of(told: Difference) -> list[Part]:
     """The parts, the gravest first."""
     moved = {key: f"{was} → {becomes}" for key, (was, becomes) in told.moved.items()}
+    evicted = {key: f"{why}{replacement_text(told, key)}" for key, why in told.evicted.items()}
+    gone = {key: replacement_text(told, key).removeprefix("; ") for key in told.gone}
     return [
-        _part("evicted", "evicted", "Why", told.evicted),
+        _part("evicted", "evicted", "Why", evicted),
         _part("would wait, and do not now", "waits", "Why", told.waiting),
         _part("placed", "placed", "Node", told.placed),
         _part("placed elsewhere", "moved", "Nodes", moved),
         _part("no longer evicted", "spared", "", dict.fromkeys(told.spared, "")),
-        _part("taken away by the change", "gone", "", dict.fromkeys(told.gone, "")),
+        _part("taken away by the change", "gone", "", gone),
         _part("still waiting", "still", "Why", told.still_waiting),
     ]
 

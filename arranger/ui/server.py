@@ -17,6 +17,7 @@ from jinja2 import Environment
 from arranger.daemon.serving.connections import network_of
 from arranger.ui import security
 from arranger.ui.details import DETAILS
+from arranger.ui.foretelling import Foretelling
 from arranger.ui.history import INTERVAL, History
 from arranger.ui.lists import LISTS
 from arranger.ui.outcome import parts_of
@@ -63,8 +64,12 @@ class Cockpit:
     _templates: Environment = field(default_factory=environment, init=False)
     _files: Mapping[str, tuple[bytes, str]] = field(default_factory=static_files, init=False)
     _history: History = field(default_factory=History, init=False)
+    _foretelling: Foretelling = field(init=False)
     _followers: int = field(default=0, init=False)
     _seen: tuple[tuple[int, int], Observed] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._foretelling = Foretelling(self.source, time.monotonic)
 
     def application(self) -> web.Application:
         """The application for aiohttp."""
@@ -153,7 +158,7 @@ class Cockpit:
 
     async def _list(self, request: web.Request) -> web.Response:
         name = request.path.strip("/")
-        observed = self._observed()
+        observed = await self._foreseen()
         if name:
             template, values = LISTS[name](observed, _query(request))
         else:
@@ -165,7 +170,7 @@ class Cockpit:
 
     async def _detail(self, request: web.Request) -> web.Response:
         kind, query = request.path.strip("/"), _query(request)
-        found = DETAILS[kind](self._observed(), query)
+        found = DETAILS[kind](await self._foreseen(), query)
         if found is None:
             raise _NotFoundError(f"There is no {kind} {query.get('name', '')}.")
         template, values = found
@@ -257,6 +262,14 @@ class Cockpit:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+    async def _foreseen(self) -> Observed:
+        """The state as of now, with what becomes of pods that have not been tried."""
+        observed = self._observed()
+        if not observed.has_untried:
+            return observed
+        told = await self._foretelling.texts()
+        return Observed(observed.objects, observed.engine, observed.unread, told)
 
     def _observed(self) -> Observed:
         """The state as of now; what is counted for one page serves all of the same version."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from arranger.engine.engine import Engine
-from arranger.shadow.comparison import Difference
+from arranger.shadow.comparison import Difference, PresentState
 from arranger.shadow.objects import ClusterObjects
 from arranger.shadow.why import Answer
 
@@ -71,6 +71,13 @@ class Source(Protocol):
 
     async def why(self, what: str) -> list[Answer]:
         """Why ``pod/NAMESPACE/NAME``, ``gang/…``, ``queue/NAME`` or ``KIND/…`` waits.
+
+        Raises:
+            QuestionError: there is no answer.
+        """
+
+    async def present(self) -> PresentState:
+        """What the scheduler would do now.
 
         Raises:
             QuestionError: there is no answer.

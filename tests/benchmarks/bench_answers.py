@@ -22,6 +22,7 @@ import click
 from arranger.daemon.config.schema import Config
 from arranger.shadow import ClusterObjects, Shadow, WhatIf, Why
 from arranger.shadow.changes import add_nodes, cordon, create, delete, set_queue
+from arranger.shadow.objects import owner_kinds
 from tests.builders import a_node, a_pod, a_pod_group
 from tests.queueing import a_queue_manifest
 
@@ -96,7 +97,7 @@ def main() -> None:
     config = Config()
     manifests = list(cluster(given.nodes, given.pods, given.waiting))
     start = time.perf_counter()
-    objects = ClusterObjects.from_manifests(manifests, config.workload_kinds())
+    objects = ClusterObjects.from_manifests(manifests, owner_kinds(config))
     read = time.perf_counter()
     shadow = Shadow.of(objects, config)
     click.echo(

@@ -46,6 +46,7 @@ UNASKED: Final[Mapping[tuple[str, str], str]] = {
     ("argoproj.io", "workflows"): _ABSENT,
     ("batch.volcano.sh", "jobs/finalizers"): "asked by admission, of owners that block deletion",
     ("resource.k8s.io", "resourceclaims/binding"): "asked by the server, of who allocates devices",
+    ("", "configmaps"): "asked where what queues have used counts",
     ("authentication.k8s.io", "tokenreviews"): "asked where somebody reads metrics with a token",
     ("authorization.k8s.io", "subjectaccessreviews"): "as above",
 }

@@ -128,7 +128,7 @@ BUGS = (
     SeededBug(
         "all-nodes-for-a-starving-gang",
         "a gang that starves has all nodes kept for it, however many there are",
-        "arranger/engine/gang/reservation_budget.py",
+        "arranger/engine/gang/planning/reservation_budget.py",
         "return max(1, nodes * self._policy.reservation_max_nodes_percent // 100)",
         "return max(1, nodes)",
         ("tests/unit/engine/gang/test_reservation_budget.py",),
@@ -136,7 +136,7 @@ BUGS = (
     SeededBug(
         "reservation-for-ever",
         "nodes are kept for as long as the gang starves, if it never starts",
-        "arranger/engine/gang/reservation_budget.py",
+        "arranger/engine/gang/planning/reservation_budget.py",
         "return None if self._since is None else self._since + self._policy.reservation_seconds",
         "return None",
         ("tests/unit/engine/gang/test_reservation_budget.py",),

@@ -99,13 +99,13 @@ async def test_who_leads_is_told_with_when_it_said_so_last() -> None:
     async with followed(system, a_lease("arranger-x", renewed)) as (_, source):
         (leader, text), (server, _) = await source.health()
     assert (leader, server) == ("leader", "API server")
-    assert re.fullmatch(r"arranger-x, renewed 9\d s ago", text)
+    assert re.fullmatch(r"arranger-x leads, said 9\d s ago in Lease arranger-system/arranger", text)
 
 
 async def test_without_a_lease_nobody_leads() -> None:
     async with followed() as (_, source):
         _, text = (await source.health())[0]
-    assert text == "none: there is no Lease arranger-system/arranger"
+    assert text == "nobody has led yet: there is no Lease arranger-system/arranger"
 
 
 async def test_what_is_typed_into_the_form_is_made_as_the_cluster_would_make_it() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -25,3 +26,19 @@ def parse_time(text: str) -> datetime:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (msgspec.ValidationError, ValueError, OverflowError):
         raise ParseError(f"{shown(text)} is not a time such as 2026-01-31T12:00:00Z") from None
+
+
+def parse_zone(text: str) -> tzinfo:
+    """A time zone by its name in the IANA database; ``UTC`` is known without one.
+
+    Raises:
+        ParseError: there is none of that name on this machine.
+    """
+    if text == "UTC":
+        return UTC
+    try:
+        if len(text) > _MAX_LENGTH:
+            raise ParseError("too long")
+        return ZoneInfo(text)
+    except (ValueError, OSError, LookupError):
+        raise ParseError(f"{shown(text)} is no time zone such as Europe/Berlin") from None

@@ -154,6 +154,8 @@ class GangStatus(Struct):
     resource_satisfied: bool | None = None
     waiting_since: Time | None = None
     scheduling_cycle: int = 0
+    planned_start: Time | None = None
+    start_basis: str | None = None
 
 
 class GangObject(NamespacedObject):

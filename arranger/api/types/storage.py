@@ -175,6 +175,7 @@ class CSINodeDriver(Struct):
 
     name: str = ""
     allocatable: VolumeNodeResources | None = None
+    topology_keys: list[str] = msgspec.field(default_factory=list)
 
 
 class CSINodeSpec(Struct):

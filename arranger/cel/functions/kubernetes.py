@@ -25,6 +25,9 @@ _VERSION: Final = re.compile(
     r"(?:\+[\dA-Za-z-]+(?:\.[\dA-Za-z-]+)*)?",
     re.ASCII,
 )
+_NO_QUANTITY: Final = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
 
 
 @total_ordering
@@ -79,8 +82,8 @@ def quantity(text: str) -> Any:
     """A quantity, or an error."""
     try:
         return Quantity(parse_quantity(text))
-    except ValueError as error:
-        return CelError(str(error))
+    except ValueError:
+        return CelError(_NO_QUANTITY)
 
 
 def version(text: str, normalize: bool = False) -> Any:

@@ -8,11 +8,11 @@ from itertools import pairwise
 from typing import Any, Final
 
 from arranger.cel.errors import CelError, CostLimitError, no_such_overload
-from arranger.cel.functions import operators
+from arranger.cel.functions import operators, times
 from arranger.cel.functions.table import Table
 from arranger.cel.values import Comparison, Optional, compare, kind_of
 
-_COMPARABLE: Final = ("bool", "int", "uint", "double", "string", "bytes")
+_COMPARABLE: Final = ("bool", "int", "uint", "double", "string", "bytes", "duration", "timestamp")
 
 
 def _all_comparable(given: list[Any]) -> bool:
@@ -31,6 +31,8 @@ def _sum(given: list[Any]) -> Any:
         return 0
     if kinds == {"double"}:
         return reduce(lambda one, other: one + other, given, 0.0)
+    if kinds == {"duration"}:
+        return times.total(given)
     if kinds == {"int"}:
         return _added(given, operators.checked_int)
     return _added(given, operators.checked_uint) if kinds == {"uint"} else no_such_overload()

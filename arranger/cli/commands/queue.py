@@ -32,22 +32,26 @@ def queue(
     from arranger.cli.output.errors import CommandError
     from arranger.cli.output.queue_tables import print_queues
     from arranger.cli.output.screen import Screen, say, say_json
-    from arranger.cli.queues import load_queue_cache, queue_views
+    from arranger.cli.queues import load_mean_usage, load_queue_cache, queue_views
     from arranger.controllers.queue.cache import QueueCache
+    from arranger.daemon.config.schema import Config
+    from arranger.daemon.usage import usage_path
     from arranger.kube.client.aiohttp_transport import HttpTransport
     from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
     from arranger.kube.client.transport import TransportError
 
-    async def read() -> QueueCache:
+    async def read() -> tuple[QueueCache, dict[str, dict[str, float]]]:
         transport = HttpTransport(await load_api_server_config(kubeconfig, context))
         try:
-            return await load_queue_cache(transport, schedulers, unread.append)
+            cache = await load_queue_cache(transport, schedulers, unread.append)
+            return cache, await load_mean_usage(transport, usage_path(Config()))
         finally:
             await transport.close()
 
     unread: list[str] = []
     try:
-        views = queue_views(asyncio.run(read()), name)
+        cache, means = asyncio.run(read())
+        views = queue_views(cache, name, means)
     except (KubeconfigError, TransportError, OSError, LookupError, msgspec.MsgspecError) as error:
         raise CommandError(error) from error
     for line in unread:

@@ -47,11 +47,16 @@ def whatif(
     from arranger.cli.output.screen import say_json
     from arranger.cli.output.why_answers import print_difference
     from arranger.cli.question import ask
-    from arranger.cli.shadow import Source, read_changes
+    from arranger.cli.shadow import Source, named_changes, read_changes
+    from arranger.shadow.changes import MalformedChangeError
     from arranger.shadow.comparison import WhatIf
 
     if not (files or deleted or cordoned or added or queues):
         raise click.UsageError("give a change: -f, --delete, --cordon, --add-nodes or --queue")
+    try:
+        named_changes(shadow.namespace, deleted, cordoned, added, queues)
+    except MalformedChangeError as error:
+        raise click.UsageError(str(error)) from error
 
     def question(source: Source) -> WhatIf:
         namespace = shadow.namespace

@@ -39,6 +39,8 @@ def why(
     from arranger.cli.question import ask
     from arranger.shadow.questions import Why
 
+    if not all(what.split("/")):
+        raise click.UsageError(f"{what!r}: neither NAME nor KIND/NAME")
     question = Why(what, shadow.namespace, suggest=not no_suggestions, thorough=thorough)
     answers: list[Answer] = ask(shadow, lambda _: question)
     if output == "json":

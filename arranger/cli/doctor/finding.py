@@ -97,4 +97,7 @@ class CheckContext:
 
 def unseen(check: str, answer: Answered) -> Finding:
     """A check that could not be made."""
+    if answer.status == 404:
+        text = "this server does not serve the API that would tell"
+        return Finding(check, "unseen", text)
     return Finding(check, "unseen", f"{answer.status} {answer.message}".strip())

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from arranger.api.event_reasons import QUARANTINED
 from arranger.api.listing import first_names
 from arranger.cli.doctor.finding import Answered, CheckContext, Finding, Object, unseen
+from arranger.cli.lease import read_leadership
 from arranger.daemon.informers import COLLECTION_PATHS
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.kube.client.problems import resource_name
@@ -180,30 +180,23 @@ async def _reviewed(
 async def lease(context: CheckContext) -> AsyncIterator[Finding]:
     """Who leads, and since when it was last said."""
     election = context.config.leader_election
-    name, namespace = election.resource_name, election.resource_namespace
     if not election.leader_elect:
         yield Finding("lease", "ok", "replicas do not compete: there must be one only")
         return
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
-    answer = await context.get(path)
-    start = f"start the scheduler: kubectl -n {namespace} get pods"
-    if answer.status == 404:
-        yield Finding("lease", "wrong", f"nobody has led yet: no Lease {namespace}/{name}", start)
-        return
-    if answer.status != 200:
-        yield unseen("lease", answer)
-        return
-    spec = answer.body.get("spec") or {}
-    holder, renewed = spec.get("holderIdentity"), _moment(spec.get("renewTime"))
-    if not holder or renewed is None:
-        yield Finding("lease", "wrong", "nobody leads: it was given back", start)
-        return
-    age = (context.now - renewed).total_seconds()
-    told = f"{holder} leads, said {max(age, 0.0):.0f} s ago"
-    if age > float(spec.get("leaseDurationSeconds") or election.lease_duration):
-        yield Finding("lease", "wrong", f"nobody leads: {told}", start)
+    told = await read_leadership(context.transport, election)
+    text, age = told.text(context.now), told.age(context.now)
+    start = f"start the scheduler: kubectl -n {election.resource_namespace} get pods"
+    if told.status not in (0, 200, 404):
+        yield Finding("lease", "unseen", text)
+    elif told.status != 200 or not told.holder or age is None:
+        yield Finding("lease", "wrong", text, start)
+    elif age > float(told.duration or election.lease_duration):
+        yield Finding("lease", "wrong", f"nobody leads: {text}", start)
+    elif told.namespace != election.resource_namespace:
+        mend = "only if that is not the scheduler you mean: give its configuration with --config"
+        yield Finding("lease", "ok", text, mend)
     else:
-        yield Finding("lease", "ok", told)
+        yield Finding("lease", "ok", text)
 
 
 async def webhooks(context: CheckContext) -> AsyncIterator[Finding]:
@@ -287,11 +280,3 @@ def _regarding(event: Object) -> str:
     about = event.get("regarding") or {}
     space = f"{about.get('namespace')}/" if about.get("namespace") else ""
     return f"{about.get('kind')} {space}{about.get('name')}"
-
-
-def _moment(text: Any) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

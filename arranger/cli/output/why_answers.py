@@ -11,7 +11,7 @@ from rich.text import Text
 
 from arranger.cli.output.screen import Screen, line, text
 from arranger.shadow.capacity import CapacityAnswer
-from arranger.shadow.comparison import Difference
+from arranger.shadow.comparison import Difference, replacement_text
 from arranger.shadow.why import Answer, QueuePlace, Suggestion
 
 #: Pods that a list names before it only counts.
@@ -98,10 +98,11 @@ def print_difference(told: Difference) -> None:
     moved = {key: f"{before} → {after}" for key, (before, after) in told.moved.items()}
     spared = dict.fromkeys(told.spared, "stays, and would have been evicted")
     gone = dict.fromkeys(told.gone, "is taken away by the change itself")
+    evicted, gone = _with_replacements(told, told.evicted), _with_replacements(told, gone)
     parts: Sequence[tuple[str, str, Mapping[str, str]]] = (
         ("placed", "green", told.placed),
         ("placed elsewhere", "cyan", moved),
-        ("evicted", "red", told.evicted),
+        ("evicted", "red", evicted),
         ("not evicted", "green", spared),
         ("gone", "dim", gone),
         ("would wait, and does not now", "red", told.waiting),
@@ -114,6 +115,11 @@ def print_difference(told: Difference) -> None:
         screen.print("nothing changes for any pod")
     if told.unfinished:
         screen.print("broken off: pods evict each other without an end")
+
+
+def _with_replacements(told: Difference, pods: Mapping[str, str]) -> dict[str, str]:
+    """What becomes of pods, and of those that controllers make in their place."""
+    return {key: f"{text}{replacement_text(told, key)}" for key, text in pods.items()}
 
 
 def _part(title: str, colour: str, pods: Mapping[str, str]) -> Table:

@@ -115,16 +115,20 @@ class GangConfig(ConfigSection):
     has.
     """
     starvation_after_seconds: Annotated[float, Field(gt=0)] = 600.0
-    """After waiting so long for room the first such gang that would fit on them gets nodes kept
-    free for it; pods of its priority go there only if they will have ended before the nodes are
-    free, by `activeDeadlineSeconds` or `arranger.io/max-run-time`.
+    """After waiting so long for room a gang's start is planned, and room kept for it: pods of its
+    priority or a lower one go there only if they end before, by `activeDeadlineSeconds` or
+    `arranger.io/max-run-time`, or fit beside it then.
     """
+    planned_gangs: Annotated[int, Field(ge=1, le=64)] = 1
+    """How many gangs are planned at a time, the first of the queue."""
     reservation_seconds: Annotated[float, Field(gt=0)] = 600.0
-    """Nodes are kept for such gangs for so long at a stretch; if none of them has started by then,
+    """Room is kept for such gangs for so long at a stretch; if none of them has started by then,
     nothing is kept for as long, and for gangs of the same namespace longer each time.
     """
     reservation_max_nodes_percent: Annotated[int, Field(ge=0, le=100)] = 50
-    """At most so many of all nodes are kept for a gang, or one; none for a gang that needs more."""
+    """Room is kept on so many of all nodes at most, or on one; none for gangs that need more."""
+    wait_instead_of_preempting_seconds: Annotated[float, Field(ge=0)] = 0.0
+    """A gang that starts in less than so many seconds by the plan waits, and evicts nobody."""
     #: Changes to the shipped kinds, and others.
     workloads: list[WorkloadConfig] = []
 
@@ -186,6 +190,12 @@ class QueueConfig(ConfigSection):
     """How long cards are kept for an admitted PodGroup (`volcano.sh/card.request`) while
     its pods are not all there; it is asked again when they are.
     """
+    usage_half_life_seconds: Annotated[float, Field(ge=60, allow_inf_nan=False)] | None = None
+    """Queues take turns by what they use and by what they have used, of which half counts after so
+    long (604800 is a week); only by what they use where silent.
+    """
+    usage_period_seconds: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 3600.0
+    """What queues have used counts beside what they use as if it had been used within so long."""
 
 
 class TYJobConfig(ConfigSection):
@@ -279,6 +289,8 @@ class Config(ConfigSection):
             preempt_min_runtime=queues.preempt_min_runtime_seconds,
             eviction_cool_down=queues.eviction_cool_down_seconds,
             card_request_timeout=queues.card_request_timeout_seconds,
+            usage_half_life=queues.usage_half_life_seconds,
+            usage_period=queues.usage_period_seconds,
         )
 
     def workload_kinds(self) -> tuple[WorkloadKind, ...]:
@@ -295,6 +307,8 @@ class Config(ConfigSection):
             starvation_after=gangs.starvation_after_seconds,
             reservation_seconds=gangs.reservation_seconds,
             reservation_max_nodes_percent=gangs.reservation_max_nodes_percent,
+            planned_gangs=gangs.planned_gangs,
+            wait_instead_of_preempting=gangs.wait_instead_of_preempting_seconds,
         )
 
 

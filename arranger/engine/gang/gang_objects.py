@@ -37,6 +37,7 @@ from arranger.api.types.pod_groups import GangObject
 from arranger.engine.context import EngineContext
 from arranger.engine.deadlines import DeadlineSet
 from arranger.engine.gang.holds import GangHolds
+from arranger.engine.gang.observed_gang import ObservedGang, shown_start
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.pending_effects import PendingEffects
 from arranger.gangs.gang import Gang
@@ -64,29 +65,6 @@ _PACE: Final = (0.1, 0.02)
 _RETRY_DELAY: Final = 60.0
 
 
-@dataclass(slots=True)
-class _Observed:
-    """A Gang object: what it shows, or will show after the write on its way.
-
-    Attributes:
-        managed: whether a scheduler or controllers of our name made it.
-        minimums: named bundle → minimum, of what only this object may know.
-        waiting_since: in whole seconds since 1970.
-        unknown: whether the fate of our last write is unknown.
-        retry_at: when to write again, after a refusal.
-    """
-
-    uid: str
-    managed: bool = False
-    minimums: Mapping[str, int] = field(default_factory=dict)
-    satisfied: bool | None = None
-    waiting_since: int | None = None
-    scheduling_cycle: int = 0
-    written_at: float = float("-inf")
-    unknown: bool = False
-    retry_at: float = float("-inf")
-
-
 @dataclass(slots=True, eq=False)
 class GangObjects:
     """Keeps Gang objects true where only the scheduler can.
@@ -101,7 +79,7 @@ class GangObjects:
     _holds: GangHolds
     _policy: GangPolicy
     _schedulers: Sequence[str]
-    _observed: dict[str, _Observed] = field(default_factory=dict, init=False)
+    _observed: dict[str, ObservedGang] = field(default_factory=dict, init=False)
     #: Gang → the status that is on its way to its object, empty for a create or delete.
     _in_flight: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False)
     #: Gangs without an object, or objects without a gang → since when that is known; infinity for
@@ -132,7 +110,7 @@ class GangObjects:
         observed = self._observed.get(name)
         appeared = observed is None or observed.uid != saved.metadata.uid
         if observed is None or appeared:
-            observed = self._observed[name] = _Observed(saved.metadata.uid)
+            observed = self._observed[name] = ObservedGang(saved.metadata.uid)
             self._unpaired.pop(name, None)
         observed.managed = saved.metadata.labels.get(MANAGED_BY) == self._schedulers[0]
         observed.minimums = saved.recorded_minimums
@@ -141,6 +119,7 @@ class GangObjects:
         if name not in self._in_flight:
             since = status.waiting_since
             observed.waiting_since = int(since.timestamp()) if since is not None else None
+            observed.planned_start = shown_start(status)
             if observed.satisfied != status.resource_satisfied:
                 observed.satisfied = status.resource_satisfied
                 self._changed.add(name)
@@ -205,6 +184,11 @@ class GangObjects:
         """When the wait time of a gang began by its object, in seconds since 1970."""
         observed = self._observed.get(name)
         return None if observed is None else observed.waiting_since
+
+    def is_planned(self, name: str) -> bool:
+        """Whether a gang's start is planned by its object."""
+        observed = self._observed.get(name)
+        return observed is not None and bool(observed.planned_start)
 
     def take_changed(self) -> set[str]:
         """The gangs for which :meth:`blocks` may answer otherwise than before."""
@@ -285,7 +269,7 @@ class GangObjects:
             return self._update(gang, observed, now)
         return False
 
-    def _update(self, gang: Gang, observed: _Observed, now: float) -> bool:
+    def _update(self, gang: Gang, observed: ObservedGang, now: float) -> bool:
         status = self._status_change(gang, observed)
         cycle = max(gang.scheduling_cycle, observed.scheduling_cycle)
         bundles = self._unrecorded_bundles(gang, observed)
@@ -304,6 +288,7 @@ class GangObjects:
                 observed.satisfied = True
             observed.scheduling_cycle = status.get("schedulingCycle", observed.scheduling_cycle)
             observed.waiting_since = self._waiting_since(gang)
+            observed.planned_start = shown_start(gang.planned_start)
             observed.written_at, observed.unknown = now, False
             change = {"metadata": {"uid": observed.uid}, "status": status}
             self._send(PatchObject(f"{path}/status", change), gang.name, status)
@@ -335,7 +320,7 @@ class GangObjects:
         self._send(CreateObject(path, manifest), gang.name, {})
         return True
 
-    def _delete(self, name: str, observed: _Observed, now: float) -> bool:
+    def _delete(self, name: str, observed: ObservedGang, now: float) -> bool:
         """Delete an object whose gang has lost its last pod, if the controllers do not."""
         if not observed.managed:
             return False
@@ -352,7 +337,7 @@ class GangObjects:
 
     # --- what is to be written -------------------------------------------------------------
 
-    def _status_change(self, gang: Gang, observed: _Observed) -> dict[str, Any]:
+    def _status_change(self, gang: Gang, observed: ObservedGang) -> dict[str, Any]:
         """What must be written at once of a gang's status: all but the count of attempts."""
         status: dict[str, Any] = {}
         if observed.unknown or bool(observed.satisfied) != gang.satisfied:
@@ -361,6 +346,9 @@ class GangObjects:
         if observed.unknown or since != observed.waiting_since:
             moment = None if since is None else datetime.fromtimestamp(since, UTC)
             status["waitingSince"] = moment and second_time(moment)
+        planned = shown_start(gang.planned_start)
+        if observed.unknown or planned != observed.planned_start:
+            status |= {"plannedStart": planned.at, "startBasis": planned.basis}
         return status
 
     def _waiting_since(self, gang: Gang) -> int | None:
@@ -368,12 +356,12 @@ class GangObjects:
         hold = self._holds.get(self._registry.group_of(gang).name)
         return None if hold is None else hold.unix_since
 
-    def _unrecorded_bundles(self, gang: Gang, observed: _Observed) -> Mapping[str, int]:
+    def _unrecorded_bundles(self, gang: Gang, observed: ObservedGang) -> Mapping[str, int]:
         """The bundles of a gang if its object does not know them."""
         bundles = _bundles_of(gang)
         return {} if bundles == observed.minimums else bundles
 
-    def _is_ours(self, gang: Gang, observed: _Observed) -> bool:
+    def _is_ours(self, gang: Gang, observed: ObservedGang) -> bool:
         if observed.managed:
             return True
         pods = map(self._pod, gang.memberships)

@@ -9,14 +9,16 @@ from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.gang.attempts import GangAttempts
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gang_objects import GangObjects
+from arranger.engine.gang.group_attempt import GangScheduleResult
 from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.notifier import GangNotifier
+from arranger.engine.gang.planning.start_planner import StartPlanner
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
-from arranger.engine.gang.scheduling_cycle import GangScheduleResult, GangSchedulingCycle
-from arranger.engine.gang.starvation import StarvationGuard
+from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.possible_room import PossibleRoom
@@ -35,13 +37,14 @@ class GangScheduler:
 
     _context: EngineContext
     _queue: SchedulingQueue
+    _attempts: GangAttempts
     _cycle: GangSchedulingCycle
     _entities: GangEntityIndex
     _holds: GangHolds
     _manager: GangManager
     _binding_cycle: BindingCycle
     _preemption: GangPreemptionExecutor
-    _starvation_guard: StarvationGuard
+    _start_planner: StartPlanner
     _gang_objects: GangObjects
     _notifier: GangNotifier
     _satisfiability: Satisfiability
@@ -79,16 +82,22 @@ class GangScheduler:
         self._queue.add_unschedulable(entity, entity.rejected_by, now)
         return True
 
-    def schedule(self, entity: QueuedEntity, now: float) -> None:
-        """Try to place the group, and do what follows from the result."""
+    def schedule(self, entity: QueuedEntity, now: float, *, in_steps: bool) -> bool:
+        """Try to place the group, and do what follows from the result.
+
+        Returns whether the attempt is over; if not, it is to go on in another step.
+        """
         manager, group = self._manager, entity.gang_group
         hold = self._holds.get(group.name)
         if hold is not None and manager.requeue_lost(hold, now):
-            return
+            return True
         held = self._holds.members_of(entity)
-        self._gang_objects.record_attempt(group)
+        if entity.suspended is None:
+            self._gang_objects.record_attempt(group)
         nominated = self._preemption.nominations_of(entity)
-        result = self._cycle.schedule(entity)
+        result = self._attempts.go_on(entity, in_steps=in_steps)
+        if result is None:
+            return False
         for member, _ in result.placed:
             entity.remove_member(member)
             member.transition(Phase.RESERVED)
@@ -105,7 +114,7 @@ class GangScheduler:
             manager.begin_hold(entity, now)  # holds no node, but the wait time runs
         self.bind_ready(now)
         if result.complete:
-            self._starvation_guard.on_placed(entity, now)
+            self._start_planner.on_placed(entity, now)
         if result.error:
             self._on_error(entity, result, now)
         elif entity.key in self._queue:
@@ -119,7 +128,8 @@ class GangScheduler:
             entity.attempts = entity.broken_attempts = 0
             if entity.members:
                 self._entities.enqueue(entity, now)  # PreEnqueue plugins gate the rest
-        self._starvation_guard.release_if_idle(now)
+        self._start_planner.release_if_idle(now)
+        return True
 
     def bind_ready(self, now: float) -> None:
         """Start the bindings of groups that have become complete."""
@@ -139,6 +149,7 @@ class GangScheduler:
         """Do what follows for gangs of which pods are being evicted, or could not be."""
         self._manager.process_changes(now)
         self.bind_ready(now)
+        self._start_planner.follow(now)
 
     def on_permitted(self, member: QueuedPod, now: float) -> bool:
         """A Permit plugin lets a member go; True if its group keeps it until it is complete."""
@@ -149,7 +160,7 @@ class GangScheduler:
     def advance(self, now: float) -> None:
         """End the holds whose wait time is over, and write the notices that are due."""
         self._manager.advance(now)
-        self._starvation_guard.release_if_idle(now)
+        self._start_planner.release_if_idle(now)
         self._notifier.notify_due(now)
         self._gang_objects.write_due(now)
 
@@ -159,7 +170,7 @@ class GangScheduler:
             self._holds.next_deadline(),
             self._entities.next_notice(),
             self._gang_objects.next_timer(),
-            self._starvation_guard.next_timer(),
+            self._start_planner.next_timer(),
         )
         return min((due for due in times if due is not None), default=None)
 
@@ -188,9 +199,10 @@ class GangScheduler:
         for member in entity.ready():
             self._context.record_attempt(member, "unschedulable", entity.reason)
         if not result.complete:
-            self._starvation_guard.on_unschedulable(entity, now)
+            self._start_planner.on_unschedulable(entity, now)
+            entity.reason += self._start_planner.told_to(entity)
         self._queue.add_unschedulable(entity, result.rejected_by, now)
-        if not result.complete:
+        if not result.complete and not self._start_planner.waits_rather_than_evicts(entity):
             with self._context.tracer.long_step("PostFilter"):
                 self._preemption.preempt_for(entity, now)
         self._entities.notify(entity, now)

@@ -6,114 +6,33 @@ attempt, and the others give their nodes back at once. See ``docs/design/gang-sc
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from arranger.cluster.attempt_work import UnfinishedError
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
+from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.gang.group_attempt import GangScheduleResult, GroupAttempt
 from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.placement.boards import Placements, SearchEffort
 from arranger.engine.gang.placement.search import PlacementSearcher
-from arranger.engine.gang.placement.topology import placement_order, topology_row_masks
-from arranger.engine.pod.node_reservation import select_nodes
+from arranger.engine.gang.placement.topology import RowMasks, placement_order, topology_row_masks
+from arranger.engine.gang.steps import PLACING, ROWS_PER_UNIT, Steps, at_once
 from arranger.engine.pod.schedule_result import (
     CycleError,
     Infeasible,
     RowMask,
     Scheduled,
-    Unschedulable,
+    ScheduleResult,
 )
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.runtime.post_filter import run_pod_group_post_filter
-from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
 
-#: Where to try to place a group: the rows of a domain, or anywhere (None).
-RowMasks = Iterable[RowMask | None]
 #: Members that are nominated to a node, and the node's name.
 NominatedMembers = list[tuple[QueuedPod, str]]
-
-
-@dataclass(slots=True)
-class GangScheduleResult:
-    """What became of an attempt.
-
-    Attributes:
-        complete: whether the group has its minimum, with what it held before.
-        placed: the members that have a node now.
-        placeable: how many fit together, whether or not they have kept their nodes.
-        blocker: the first required member that fits nowhere.
-        message: why it does not fit, as for a pod on its own.
-        error: what a plugin raised, "" when none did.
-        rejected_by: the plugins whose events may change the result.
-        blockers: one pod of each class that fits nowhere.
-        events: (reason, text) of the plugins' events for the blocker.
-        infeasible: the diagnosis of the blocker, if no node is feasible for it.
-        bounded: whether there were too many ways to place the members to try them all.
-    """
-
-    complete: bool = False
-    placed: Placements = field(default_factory=list)
-    placeable: int = 0
-    blocker: QueuedPod | None = None
-    message: str = ""
-    error: str = ""
-    rejected_by: frozenset[str] = frozenset()
-    blockers: tuple[PodInfo, ...] = ()
-    events: tuple[tuple[str, str], ...] = ()
-    infeasible: Infeasible | None = None
-    bounded: bool = False
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """An attempt under way.
-
-    Attributes:
-        placed_counts: gang → bundle → members placed, those held from earlier attempts included.
-        failed_classes: equivalence key → one of its pods, and the plugins that rejected it.
-        result: what is known so far.
-    """
-
-    gang_of: Mapping[str, Gang]
-    placed_counts: dict[str, Counter[str]]
-    row_mask: RowMask | None
-    failed_classes: dict[Hashable, tuple[PodInfo, frozenset[str]]] = field(default_factory=dict)
-    result: GangScheduleResult = field(default_factory=GangScheduleResult)
-
-    @staticmethod
-    def of(group: GangGroup, held: Iterable[str], row_mask: RowMask | None) -> _Attempt:
-        """An attempt that begins; ``held`` are the uids of those that have nodes."""
-        return _Attempt(group.gangs_by_uid(), group.count_by_bundle(held), row_mask)
-
-    def keep(self, placed: Placements, members: Iterable[QueuedPod]) -> list[QueuedPod]:
-        """These are placed, and the group is complete; returns the others of the members."""
-        self.result = GangScheduleResult(complete=True, placed=placed)
-        for member, _ in placed:
-            gang = self.gang_of[member.uid]
-            self.placed_counts[gang.name][gang.memberships[member.uid].bundle] += 1
-        uids = {member.uid for member, _ in placed}
-        return [member for member in members if member.uid not in uids]
-
-    def fail(self, member: QueuedPod, answer: Infeasible | Unschedulable) -> None:
-        """A member fits nowhere, and so do the others of its class."""
-        if isinstance(answer, Unschedulable):
-            message, rejected_by = answer.message, answer.rejected_by
-        else:
-            message = answer.diagnosis.message()
-            rejected_by = answer.diagnosis.unschedulable_plugins() - {GANG}
-            rejected_by |= answer.filters_about_others(member.profile)
-        self.failed_classes[member.equivalence_key] = member.pod, rejected_by
-        result = self.result
-        if result.blocker is None:
-            result.blocker, result.message = member, message
-            if isinstance(answer, Infeasible):
-                result.events = tuple(answer.diagnosis.plugin_events())
-                result.infeasible = answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,34 +45,35 @@ class GangSchedulingCycle:
     _holds: GangHolds
     _searcher: PlacementSearcher
 
-    def schedule(self, entity: QueuedEntity) -> GangScheduleResult:
+    def steps(self, entity: QueuedEntity) -> Steps[GangScheduleResult]:
         """Place what the group needs and, beyond that, what fits.
 
         Members that are held have kept their nodes from earlier attempts. When the group
         stays incomplete, a Strict one keeps nothing of this attempt and a NonStrict one all of it.
+
+        Between two steps those that it yields have to be on their nodes again.
         """
         group = entity.gang_group
-        nominated = self._nominated_members(entity)
+        nominated = self.nominated_members(entity)
         in_domains, anywhere = SearchEffort(), SearchEffort()
         topology = group.topology
         required = topology is not None and topology.required
         best: GangScheduleResult | None = None
         best_domain: RowMask | None = None
-        for row_mask in self.row_masks(entity):
+        for row_mask in (yield from self._row_mask_steps(entity)):
             effort = anywhere if row_mask is None else in_domains
-            result = self.place_group(entity, row_mask, effort=effort)
+            result = yield from self._place_steps(entity, row_mask, effort=effort)
             if result.complete and row_mask is not None and not required:
-                result = self._place_surplus(entity, result)
+                result = yield from self._place_surplus(entity, result)
             if result.complete or result.error or row_mask is None:
                 return self._finish(group, result, nominated)
             self.unreserve_all(result)
-            self._renominate(nominated)
+            self.renominate(nominated)
             if best is None or result.placeable > best.placeable:
                 best, best_domain = result, row_mask
         if best_domain is not None and not group.is_strict:
-            return self._finish(
-                group, self.place_group(entity, best_domain, effort=in_domains), nominated
-            )
+            result = yield from self._place_steps(entity, best_domain, effort=in_domains)
+            return self._finish(group, result, nominated)
         return best or _no_domain(entity)
 
     def shortfall(self, entity: QueuedEntity) -> int:
@@ -164,67 +84,31 @@ class GangSchedulingCycle:
 
     def row_masks(self, entity: QueuedEntity) -> RowMasks:
         """Where to try to place the group: domain by domain, or anywhere (None)."""
+        with self._cluster.work.unlimited():
+            return at_once(self._row_mask_steps(entity))
+
+    def _row_mask_steps(self, entity: QueuedEntity) -> Steps[RowMasks]:
         held = self._holds.members_of(entity)
         return topology_row_masks(self._cluster, self._cycle, entity, held)
 
     @contextmanager
     def dry_run(self, entity: QueuedEntity) -> Iterator[None]:
         """Attempts inside are taken back by the caller; the members' nominations outlive them."""
-        nominated = self._nominated_members(entity)
+        nominated = self.nominated_members(entity)
         with self._cycle.dry_run():
             yield
-        self._renominate(nominated)
+        self.renominate(nominated)
 
     def unreserve_all(self, result: GangScheduleResult) -> None:
         """Take back the nodes of all members that an attempt has placed."""
-        while result.placed:
-            member, _ = result.placed.pop()
-            self._cycle.unreserve(member)
+        members = [member for member, _ in result.placed]
+        result.placed.clear()
+        self._cycle.unreserve_all(members)
 
     def run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> None:
         """Let plugins undo what an earlier placement of a member has left."""
         state, diagnosis = infeasible.evaluation.state, infeasible.diagnosis
         run_pod_group_post_filter(member.profile, state, member.pod, diagnosis)
-
-    def nodes_needed(self, entity: QueuedEntity) -> frozenset[str]:
-        """The nodes that would hold what the group needs if they were empty.
-
-        No nodes if the group would not fit even then, because of its queue's quota or the size of
-        the cluster: reserving nodes would only keep them from others.
-        """
-        group = entity.gang_group
-        gang_of = group.gangs_by_uid()
-        placed = group.count_by_bundle(m.uid for m in self._holds.members_of(entity))
-        classes: dict[Hashable, list[QueuedPod]] = {}
-        for member in placement_order(entity.ready(), group):
-            gang = gang_of[member.uid]
-            bundle = gang.memberships[member.uid].bundle
-            if gang.advances_minimum(bundle, placed[gang.name]):
-                placed[gang.name][bundle] += 1
-                classes.setdefault(member.equivalence_key, []).append(member)
-        evaluated = [
-            (self._cycle.evaluate(m[0].profile, m[0].pod, m[0].signature), m[0], len(m))
-            for m in classes.values()
-        ]
-        for row_mask in self.row_masks(entity):
-            rows = None if row_mask is None else row_mask.rows
-            nodes = select_nodes(self._cluster, evaluated, rows)
-            if nodes and self._fits_when_emptied(entity, row_mask, nodes):
-                return nodes
-        return frozenset()
-
-    def _fits_when_emptied(
-        self, entity: QueuedEntity, row_mask: RowMask | None, nodes: Iterable[str]
-    ) -> bool:
-        """Whether the group would be complete if all other pods were gone from these nodes."""
-        table = self._cluster.table
-        own = {uid for gang in entity.gang_group.gangs for uid in gang.memberships}
-        pods = [pod for row in table.rows(nodes) for pod in table.pods[row].values()]
-        others = [pod for pod in pods if pod.uid not in own and pod.uid not in self._nominator]
-        with self.dry_run(entity), self._cluster.simulate_without(others):
-            result = self.place_group(entity, row_mask, surplus=False, effort=SearchEffort())
-            self.unreserve_all(result)
-        return result.complete
 
     # --- placing ---------------------------------------------------------------------------
 
@@ -235,8 +119,20 @@ class GangSchedulingCycle:
         *,
         surplus: bool = True,
         effort: SearchEffort,
-        placed: Sequence[QueuedPod] = (),
     ) -> GangScheduleResult:
+        """Place what the group needs and, with ``surplus``, what else fits, at once."""
+        with self._cluster.work.unlimited():
+            return at_once(self._place_steps(entity, row_mask, surplus=surplus, effort=effort))
+
+    def _place_steps(
+        self,
+        entity: QueuedEntity,
+        row_mask: RowMask | None,
+        *,
+        surplus: bool = True,
+        effort: SearchEffort,
+        placed: Sequence[QueuedPod] = (),
+    ) -> Steps[GangScheduleResult]:
         """Place what the group needs and, with ``surplus``, what else fits; all of it is kept.
 
         ``placed`` are members that have got their nodes in this attempt. Where one after the other
@@ -246,35 +142,63 @@ class GangSchedulingCycle:
         held_uids = {member.uid for member in (*self._holds.members_of(entity), *placed)}
         waiting = (member for member in entity.ready() if member.uid not in held_uids)
         members = placement_order(waiting, group)
-        attempt = _Attempt.of(group, held_uids, row_mask)
-        unplaced = self._place_required(attempt, group, members)
+        attempt = GroupAttempt.of(group, held_uids, row_mask)
+        unplaced = yield from self._place_required(attempt, group, members)
         stuck = not (attempt.result.complete or attempt.result.error)
-        if stuck and self._searcher.may_fit(group, members, held_uids, row_mask, effort):
+        if stuck and self._may_fit(group, members, held_uids, row_mask, effort):
             self.unreserve_all(attempt.result)
-            attempt = _Attempt.of(group, held_uids, row_mask)
-            found = self._searcher.search(group, members, held_uids, row_mask, effort)
+            attempt = GroupAttempt.of(group, held_uids, row_mask)
+            found = self._search(group, members, held_uids, row_mask, effort)
             if found is None:
-                unplaced = self._place_required(attempt, group, members)
+                unplaced = yield from self._place_required(attempt, group, members)
             else:
                 unplaced = attempt.keep(found, members)
         result = attempt.result
         result.bounded = effort.bounded and not result.complete
         if result.complete and surplus and not result.error:
-            self._place_members(attempt, unplaced, required=False)
+            yield from self._place_members(attempt, unplaced, required=False)
         failed = attempt.failed_classes.values()
         result.placeable = len(held_uids) + len(result.placed)
         result.rejected_by = frozenset[str]().union(*(plugins for _, plugins in failed))
         result.blockers = tuple(pod for pod, _ in failed)
         return result
 
+    def _may_fit(
+        self,
+        group: GangGroup,
+        members: Sequence[QueuedPod],
+        held: Iterable[str],
+        row_mask: RowMask | None,
+        effort: SearchEffort,
+    ) -> bool:
+        work, kinds = self._cluster.work, len({member.equivalence_key for member in members})
+        with work.unlimited():
+            may = self._searcher.may_fit(group, members, held, row_mask, effort)
+        work.count(kinds * self._cluster.table.size // ROWS_PER_UNIT)
+        return may
+
+    def _search(
+        self,
+        group: GangGroup,
+        members: Sequence[QueuedPod],
+        held: Iterable[str],
+        row_mask: RowMask | None,
+        effort: SearchEffort,
+    ) -> Placements | None:
+        work, left = self._cluster.work, effort.left
+        with work.unlimited():
+            found = self._searcher.search(group, members, held, row_mask, effort)
+        work.count((left - effort.left) * PLACING)
+        return found
+
     def _place_required(
-        self, attempt: _Attempt, group: GangGroup, members: Sequence[QueuedPod]
-    ) -> list[QueuedPod]:
+        self, attempt: GroupAttempt, group: GangGroup, members: Sequence[QueuedPod]
+    ) -> Steps[list[QueuedPod]]:
         """Place what the minimum needs, one after the other; returns the unplaced."""
         result, unplaced = attempt.result, list(members)
         while True:
             before = len(result.placed)
-            unplaced = self._place_members(attempt, unplaced, required=True)
+            unplaced = yield from self._place_members(attempt, unplaced, required=True)
             result.complete = not group.lacks_members(attempt.placed_counts)
             progress = len(result.placed) > before
             if result.complete or result.error or not progress:
@@ -285,10 +209,10 @@ class GangSchedulingCycle:
             result.blocker, result.message = None, ""
 
     def _place_members(
-        self, attempt: _Attempt, members: Sequence[QueuedPod], *, required: bool
-    ) -> list[QueuedPod]:
+        self, attempt: GroupAttempt, members: Sequence[QueuedPod], *, required: bool
+    ) -> Steps[list[QueuedPod]]:
         """Try members once, only those that the minimum needs or all; returns the unplaced."""
-        unplaced: list[QueuedPod] = []
+        unplaced, work = list[QueuedPod](), self._cluster.work
         for n, member in enumerate(members):
             gang = attempt.gang_of[member.uid]
             bundle, counts = gang.memberships[member.uid].bundle, attempt.placed_counts[gang.name]
@@ -297,7 +221,10 @@ class GangSchedulingCycle:
             ):
                 unplaced.append(member)
                 continue
-            answer = self._cycle.place(member, attempt.row_mask)
+            if work.is_spent:
+                yield attempt.result.placed
+            while (answer := self._place(member, attempt.row_mask)) is None:
+                yield attempt.result.placed
             if isinstance(answer, Scheduled):
                 attempt.result.placed.append((member, answer.held))
                 counts[bundle] += 1
@@ -309,29 +236,48 @@ class GangSchedulingCycle:
                 unplaced.append(member)
         return unplaced
 
+    def _place(
+        self, member: QueuedPod, row_mask: RowMask | None
+    ) -> ScheduleResult | Infeasible | None:
+        """Place a member; None if what it takes to know where is to be looked at in more steps."""
+        try:
+            answer = self._cycle.place(member, row_mask)
+        except UnfinishedError:
+            return None
+        found = isinstance(answer, Scheduled)
+        self._cluster.work.count(PLACING if found else self._cluster.table.size // ROWS_PER_UNIT)
+        return answer
+
     def _place_surplus(
         self, entity: QueuedEntity, result: GangScheduleResult
-    ) -> GangScheduleResult:
+    ) -> Steps[GangScheduleResult]:
         """Place members beyond the minimum anywhere, where the preferred domain is too small."""
         placed = [member for member, _ in result.placed]
-        more = self.place_group(entity, None, effort=SearchEffort(0), placed=placed)
-        more.placed = [*result.placed, *more.placed]
-        return more
+        steps = self._place_steps(entity, None, effort=SearchEffort(0), placed=placed)
+        while True:
+            try:
+                beyond = next(steps)
+            except StopIteration as end:
+                more: GangScheduleResult = end.value
+                more.placed = [*result.placed, *more.placed]
+                return more
+            yield [*result.placed, *beyond]
 
     def _finish(
         self, group: GangGroup, result: GangScheduleResult, nominated: NominatedMembers
     ) -> GangScheduleResult:
         if not result.complete and (result.error or group.is_strict):
             self.unreserve_all(result)
-            self._renominate(nominated)
+            self.renominate(nominated)
         return result
 
-    def _nominated_members(self, entity: QueuedEntity) -> NominatedMembers:
+    def nominated_members(self, entity: QueuedEntity) -> NominatedMembers:
+        """The group's members that are nominated, with their nodes."""
         nominator = self._nominator
         members = entity.members.values() if nominator else ()
         return [(m, nominator.node_of(m.uid)) for m in members if m.uid in nominator]
 
-    def _renominate(self, nominated: NominatedMembers) -> None:
+    def renominate(self, nominated: NominatedMembers) -> None:
         """Placing a pod clears its nomination; restore those of pods that are not placed now."""
         for member, node in nominated:
             if member.uid not in self._cluster:

@@ -10,6 +10,7 @@ from arranger.api.quantity import QuantityError
 from arranger.api.quarantine import UnreadableError
 from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import Pod
+from arranger.backfill.history import RunTimeHistory
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
@@ -66,6 +67,7 @@ class PodHandlers:
     _workloads: WorkloadGangs
     _priorities: EffectivePriorities
     _tenants: TenantHandlers
+    _history: RunTimeHistory
     _run_times: RunTimeEnforcer
     uids: dict[str, str] = field(default_factory=dict, init=False)
     #: Pods of the initial lists, until all objects of these are known.
@@ -105,6 +107,8 @@ class PodHandlers:
         changed = self._update_gang_membership(pod)
         info.priority = self._priorities.of(info)
         if pod.terminal:
+            if meta.uid in self._context.cluster:
+                self._history.record(info, self._context.clock.to_unix_time(now))
             self._remove_pod(meta.uid, now)
         elif pod.spec.node_name:
             self._on_assigned_pod(info, now)

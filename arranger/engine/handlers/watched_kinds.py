@@ -11,6 +11,7 @@ from arranger.api.types import pod_groups, storage
 from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.queue import Queue
+from arranger.api.types.reservation import Reservation
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
@@ -34,7 +35,7 @@ _VERSIONS: dict[type[Any], str] = {
     **{group: group.api_version for group in pod_groups.POD_GROUPS},
     PodDisruptionBudget: "policy/v1",
     Queue: "scheduling.volcano.sh/v1beta1",
-    pod_groups.GangObject: "arranger.io/v1alpha1",
+    **dict.fromkeys((pod_groups.GangObject, Reservation), "arranger.io/v1alpha1"),
 }
 
 

@@ -3,15 +3,55 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from typing import Final
 
 from arranger.api.tracing import Tracer
+from arranger.cluster.cluster import Cluster
 from arranger.engine.entity import QueuedPod
 from arranger.engine.pod.schedule_result import PermitWait
 from arranger.framework.interface import Wait
 from arranger.framework.runtime.plugin_errors import plugin_errors
-from arranger.framework.status import Status
+from arranger.framework.status import CycleState, Status
 
 log = logging.getLogger(__name__)
+
+#: Plugins that reserve nothing but claims and volumes.
+_RESERVE_NOTHING_ELSE: Final = frozenset({"DynamicResources", "VolumeBinding"})
+
+
+def reserves_more(member: QueuedPod) -> bool:
+    """Whether plugins may reserve something for a pod beside its node, or wait with it."""
+    pod, profile = member.pod, member.profile
+    if pod.volumes or pod.pvc_keys or pod.pod.spec.resource_claims:
+        return True
+    others = {plugin.name for plugin in profile.plugins_at("reserve")} - _RESERVE_NOTHING_ELSE
+    return bool(others or profile.plugins_at("permit"))
+
+
+def unreserve(cluster: Cluster, member: QueuedPod) -> None:
+    """Give a pod's reservation up, plugins first, in reverse order."""
+    run_unreserve_plugins(member)
+    cluster.remove_pod(member.uid)
+    _forget_node(member)
+
+
+def unreserve_all(cluster: Cluster, members: Sequence[QueuedPod]) -> None:
+    """Give the reservations of several pods up, the last first."""
+    if any(map(reserves_more, members)):
+        for member in reversed(members):
+            unreserve(cluster, member)
+        return
+    cluster.lift([member.uid for member in members])
+    for member in members:
+        _forget_node(member)
+
+
+def _forget_node(member: QueuedPod) -> None:
+    member.node = ""
+    member.cycle_state = CycleState()
+    member.pending_writes.clear()
+    member.binding = None
 
 
 def run_unreserve_plugins(member: QueuedPod) -> None:

@@ -20,8 +20,12 @@ from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
 from arranger.engine.pod.attempt_limits import looks_at_pods, most_work
 from arranger.engine.pod.extender_result import ExtenderResult, rows_to_clear
-from arranger.engine.pod.node_reservation import NodeReservations
-from arranger.engine.pod.reserve_and_permit import run_reserve_and_permit, run_unreserve_plugins
+from arranger.engine.pod.planned_room import PlannedRoom
+from arranger.engine.pod.reserve_and_permit import (
+    run_reserve_and_permit,
+    unreserve,
+    unreserve_all,
+)
 from arranger.engine.pod.schedule_result import (
     CycleError,
     Infeasible,
@@ -58,6 +62,13 @@ class Domains(Protocol):
         """The rows that are left to a pod; None if all are."""
 
 
+class ReservedNodes(Protocol):
+    """Knows which nodes are kept for others now."""
+
+    def row_masks(self, member: QueuedPod) -> Sequence[RowMask]:
+        """What is left to a pod."""
+
+
 class SchedulingCycle:
     """Runs pods through the extension points up to Permit.
 
@@ -70,18 +81,17 @@ class SchedulingCycle:
         context: EngineContext,
         nominator: Nominator,
         policy: EvictionPolicy,
-        reservations: NodeReservations,
+        planned_room: PlannedRoom,
         domains: Domains,
+        reserved: ReservedNodes,
     ) -> None:
         self.cluster = context.cluster
-        self._clock = context.clock
-        self._pods, self._tracer = context.pods, context.tracer
+        self._clock, self._pods, self._tracer = context.clock, context.pods, context.tracer
         self._record_failure = context.record_failure
         self._extenders = context.extenders
         self._nominator = nominator
-        self._policy = policy
-        self._reservations = reservations
-        self._domains = domains
+        self._policy, self._planned_room = policy, planned_room
+        self._domains, self._reserved = domains, reserved
         self._extender_results: Mapping[Hashable, ExtenderResult] = {}
         self._is_dry_run = False
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
@@ -263,12 +273,11 @@ class SchedulingCycle:
 
     def unreserve(self, member: QueuedPod) -> None:
         """Give the pod's reservation up, plugins first, in reverse order."""
-        run_unreserve_plugins(member)
-        self.cluster.remove_pod(member.uid)
-        member.node = ""
-        member.cycle_state = CycleState()
-        member.pending_writes.clear()
-        member.binding = None
+        unreserve(self.cluster, member)
+
+    def unreserve_all(self, members: Sequence[QueuedPod]) -> None:
+        """The same of several pods, the last first; no time passes between them."""
+        unreserve_all(self.cluster, members)
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -305,11 +314,8 @@ class SchedulingCycle:
         if self._is_dry_run:
             closed = rows_to_clear(self.cluster.table, member, self._clock.now)
             masks += [] if closed is None else [closed]
-        reservation = self._reservations.current
-        if reservation is not None and reservation.excludes(member, self._clock.now):
-            rejection = reservation.rejection_for(member)
-            masks.append(RowMask(reservation.allowed_rows(self.cluster), rejection))
-        return masks
+        masks += self._reserved.row_masks(member)
+        return masks + self._planned_room.row_masks(member)
 
     def _diagnose(
         self, evaluation: Evaluation, masks: list[RowMask], extender_result: ExtenderResult | None

@@ -19,6 +19,9 @@ class InterestIndex:
     _filed_under: dict[Hashable, Hashable] = field(default_factory=dict)
     _last: int = 0
 
+    def __bool__(self) -> bool:
+        return bool(self._alike)
+
     def add(self, key: Hashable, entity: QueuedEntity) -> None:
         """Something is rejected as ``entity`` is."""
         alike = self._filed_under[key] = rejected_alike(entity)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from arranger.cluster.pod_info import PodInfo
+from arranger.quota.decayed_usage import DecayedUsage
 from arranger.quota.ledger import QuotaLedger
 
 
@@ -18,6 +19,7 @@ class FairShareOrder:
     """Gives each quota queue its turns; without queues all pods are of one."""
 
     _ledger: QuotaLedger
+    _usage: DecayedUsage | None = None
 
     def queue_of(self, pod: PodInfo) -> str:
         """The quota queue of a pod."""
@@ -26,12 +28,16 @@ class FairShareOrder:
     def queue_rank(self, queue: str) -> tuple[Any, ...]:
         """The more important queue first, then the one that has less of its due, by weight.
 
-        What the largest queue that it is part of has counts before what a smaller one has.
+        What the largest queue that it is part of has counts before what a smaller one has. Where
+        use over time counts, what it has had lately counts as well.
         """
         ancestors = list(self._ledger.path_self_to_root(queue))
         if not ancestors:
             return 0, ()
-        total = self._ledger.cluster_total
-        return -ancestors[0].priority, tuple(
-            q.dominant_share(total) / q.weight for q in reversed(ancestors)
-        )
+        total, usage = self._ledger.cluster_total, self._usage
+        if usage is None:
+            shares = (q.dominant_share(total) / q.weight for q in reversed(ancestors))
+        else:
+            had = usage.beside_present
+            shares = (q.dominant_share(total, had(q.name)) / q.weight for q in reversed(ancestors))
+        return -ancestors[0].priority, tuple(shares)

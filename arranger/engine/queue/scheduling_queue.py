@@ -22,10 +22,10 @@ from typing import Any, Final
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.queue.active_entities import ActiveEntities
 from arranger.engine.queue.attempt_start import AttemptStart
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.queue.collaborators import Gate, Nominations
-from arranger.engine.queue.heap import MultiQueueHeap
 from arranger.engine.queue.hints import HelpQuestion
 from arranger.engine.queue.interest_index import InterestIndex
 from arranger.engine.queue.job_shares import JobShares
@@ -60,7 +60,7 @@ class SchedulingQueue:
         self._config, self._requirements = config, Requirements(gate)
         self._nominations = nominations
         self._entities: dict[str, QueuedEntity] = {}
-        self._active = MultiQueueHeap(QueueState.ACTIVE, order)
+        self._active = ActiveEntities(order)
         #: (when, heap version, entity) of back-offs and of waits for an event that end then.
         self._timers: list[tuple[float, int, QueuedEntity]] = []
         self._unschedulable = UnschedulableEntities()
@@ -167,7 +167,7 @@ class SchedulingQueue:
         return AttemptStart(self.event_count, self._is_nominated(entity), woken_from)
 
     def go_on(self, entity: QueuedEntity, start: AttemptStart) -> None:
-        """An attempt is to go on in another step, at its place in the order."""
+        """An attempt is to go on in another step."""
         self._entities[entity.key], entity.woken_from = entity, start.woken_from
         entity.broken_attempts -= 1
         self._push_active(entity)
@@ -193,12 +193,12 @@ class SchedulingQueue:
             entity.broken_attempts = 0
             if woken_by_itself:
                 self.activate(entity)
-        if start.woken_from is None or entity.group is not None:
+        if (key := start.woken_from) is None or entity.group is not None:
             return
-        if nominated or not in_vain:
-            self._wake_first(start.woken_from)
+        if nominated or not in_vain or self._unschedulable.speaks_for_itself(entity, key):
+            self._wake_first(key)
         elif entity.state is QueueState.UNSCHEDULABLE and not self._open_questions:
-            self._unschedulable.share_verdict(start.woken_from, entity, self._nominations)
+            self._unschedulable.share_verdict(key, entity, self._nominations)
 
     def _is_nominated(self, entity: QueuedEntity) -> bool:
         known = self._nominations
@@ -228,21 +228,21 @@ class SchedulingQueue:
     @property
     def ready(self) -> bool:
         """Whether :meth:`pop` has something to give, or to do before."""
-        return bool(self._open_questions) or self._active.first_queue() is not None
+        return bool(self._open_questions) or self._active.ready
 
     def wake(self, event: ClusterEvent, now: float, *, yields: bool = False) -> None:
         """Something has happened in the cluster: wake the entities that it may help.
 
         Upstream: ``MoveAllToActiveOrBackoffQueue``. With ``yields`` those that were tried not long
-        ago leave the room for a moment, while nobody else is to be tried: it is meant for another,
-        who is about to come.
+        ago leave the room for a moment, while nobody else is to be tried: another is about to come.
 
         Of many that wait only some are asked at once, the others by :meth:`pop`.
         """
         self.event_count += 1
         self._now = now
-        asked = HelpQuestion(event)
-        groups = self._unschedulable.groups_asking(asked)
+        if not (self._unschedulable or self._gated_interests or self._open_questions):
+            return
+        groups = self._unschedulable.groups_asking(asked := HelpQuestion(event))
         gated = self._gated_interests.asking(asked, self._gated.__getitem__)
         if self._open_questions.add(OpenQuestion(asked, groups, gated, yields)):
             self._answer_next()

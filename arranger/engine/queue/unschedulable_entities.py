@@ -12,7 +12,10 @@ from collections.abc import Container, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.api.annotations import MAX_RUN_TIME
+from arranger.api.annotations import RESERVATION as RESERVATION_KEY
+from arranger.api.queue_annotations import queue_of
+from arranger.engine.entity import RESERVATION, QueuedEntity, QueueState
 from arranger.engine.queue.hints import HelpQuestion
 from arranger.engine.queue.interest_index import InterestIndex
 
@@ -71,6 +74,9 @@ class UnschedulableEntities:
     _groups: dict[Hashable, _WakeupGroup] = field(default_factory=dict)
     _interests: InterestIndex = field(default_factory=InterestIndex)
 
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
     def add(self, entity: QueuedEntity) -> None:
         """An entity is unschedulable from now on; it has its rank and a new version."""
         entity.wakeup_group = entity.rejected_by, _class_of(entity)
@@ -121,6 +127,12 @@ class UnschedulableEntities:
                 other.rejected_by = tried.rejected_by
                 self.add(other)
 
+    @staticmethod
+    def speaks_for_itself(tried: QueuedEntity, key: Hashable) -> bool:
+        """Whether what has rejected one of a group may let others of the group pass."""
+        waits = tried.state is QueueState.UNSCHEDULABLE and tried.wakeup_group != key
+        return waits and RESERVATION in tried.rejected_by
+
     def check_consistent(self) -> None:
         """Check that all groups are found by what rejected them.
 
@@ -135,5 +147,17 @@ class UnschedulableEntities:
 
 
 def _class_of(entity: QueuedEntity) -> Hashable:
-    """The class of a lone pod; a gang stands for itself."""
-    return entity.representative.equivalence_key if entity.group is None else entity.key
+    """The class of a lone pod; a gang stands for itself.
+
+    Nodes are kept for others by what a pod says beyond its class: its namespace and queue, how long
+    it may run at most, and which Reservation it asks for.
+    """
+    if entity.group is not None:
+        return entity.key
+    key = entity.representative.equivalence_key
+    if RESERVATION not in entity.rejected_by:
+        return key
+    pod = entity.representative.pod.pod
+    notes = pod.metadata.annotations
+    said = notes.get(MAX_RUN_TIME), notes.get(RESERVATION_KEY)
+    return key, pod.metadata.namespace, queue_of(pod), *said

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence, Set
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +16,9 @@ from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo, RowChange
 from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
-from arranger.framework.interface import DependsOn, Plugin, PreFilterResult, overrides
+from arranger.framework.interface import DependsOn, Plugin, PreFilterResult
+from arranger.framework.runtime.active_plugins import NO_SCORERS, ActiveScorers, ScoreEntry
+from arranger.framework.runtime.largest_score import LargestScore
 from arranger.framework.runtime.plugin_errors import plugin_errors
 from arranger.framework.runtime.pre_filter import run_pre_filter
 from arranger.framework.runtime.profile import Profile
@@ -26,6 +27,8 @@ from arranger.framework.status import Code, CycleState, Status
 
 #: With more than this share of the rows changed, redoing all of them costs no more.
 _FULL_REFRESH_SHARE = 0.25
+#: Rows that a plugin judges or scores in one unit of an attempt's work.
+_ROWS_PER_UNIT = 150
 
 
 class Evaluation:
@@ -53,12 +56,8 @@ class Evaluation:
         self._profile = profile
         self._cluster = cluster
         self._pod = pod
-        self._cluster_pre_filters, self._cluster_pre_scorers = (
-            tuple(p for p in profile.plugins_at(point) if p.depends_on is DependsOn.CLUSTER)
-            for point in ("pre_filter", "pre_score")
-        )
-        if not scoring:
-            self._cluster_pre_scorers = ()
+        self._cluster_pre_filters = profile.cluster_pre_filters
+        self._cluster_pre_scorers = profile.cluster_pre_scorers if scoring else ()
         self._version = 0
         self._diagnosis: Diagnosis | None = None
         self.pre_filter_status: Status | None = None
@@ -72,8 +71,12 @@ class Evaluation:
         """
         if self.pre_filter_status is not None or not len(self.total_scores):
             return -1
-        scores = self.total_scores if allowed is None else np.where(allowed, self.total_scores, -1)
-        row = int(scores.argmax())
+        scores = self.total_scores
+        if allowed is None:
+            row = self._largest.first_row()
+        else:
+            scores = np.where(allowed, scores, -1)
+            row = int(scores.argmax())
         return row if scores[row] >= 0 else -1
 
     @property
@@ -195,17 +198,15 @@ class Evaluation:
         self._weighted: dict[str, IntArray] = {}
         self.feasible: BoolArray = np.zeros(table.size, dtype=np.bool_)
         self.total_scores: IntArray = np.full(table.size, -1, dtype=np.int64)
+        self._largest = LargestScore(self.total_scores)
         self._tracer.step("PreFilter")
         self._pre_filter = run_pre_filter(self._profile, self.state, self._pod, self._cluster)
         self.pre_filter_status = self._pre_filter.status
         skipped = self._pre_filter.skipped
-        filters = tuple(p for p in self._profile.plugins_at("filter") if p.name not in skipped)
-        self._filters = filters
-        nodes_only = (DependsOn.NODE, DependsOn.NODES)
-        self._node_filters = tuple(p for p in filters if p.depends_on in nodes_only)
-        self._usage_filters = tuple(p for p in filters if p.depends_on is DependsOn.USAGE)
-        self._cluster_filters = tuple(p for p in filters if p.depends_on is DependsOn.CLUSTER)
-        self._use_scorers(())
+        filters = self._profile.active.filters(skipped)
+        self._filters, self._node_filters = filters.all, filters.node
+        self._usage_filters, self._cluster_filters = filters.usage, filters.cluster
+        self._use_scorers(NO_SCORERS)
         if self.pre_filter_status is None:
             self._tracer.step("Filter")
             self._filter_all()
@@ -214,7 +215,8 @@ class Evaluation:
                 self._score_all()
             else:
                 self._sum_scores()
-        active = [*filters, *(scorer.plugin for scorer in self._scorers)]
+        active = [*filters.all, *(scorer.plugin for scorer in self._scorers)]
+        self._cluster.work.count(len(active) * table.size // _ROWS_PER_UNIT)
         self._node_sensitive: bool = self._pre_filter.allowed_rows is not None or any(
             plugin.depends_on is DependsOn.NODES for plugin in active
         )
@@ -242,14 +244,33 @@ class Evaluation:
     def _filter_all(self) -> None:
         view = NodeView(self._cluster.table)
         #: Row → whether the filters pass that depend on the node's object only;
-        candidates = self._candidate_rows(view)
-        self._static_feasible = self._run_filters(self._node_filters, view, candidates)
+        self._static_feasible = self._candidate_rows(view).copy()
+        for plugin in self._node_filters:
+            self._static_feasible &= self._node_mask(plugin, view)
         #: with those that depend on its pods as well;
         self._node_feasible = self._run_filters(self._usage_filters, view, self._static_feasible)
         #: with those that depend on the whole cluster as well.
         self.feasible = self._node_feasible
         if self._cluster_filters:
             self.feasible = self._run_filters(self._cluster_filters, view, self._node_feasible)
+
+    def _node_mask(self, plugin: Plugin, view: NodeView) -> BoolArray:
+        """What a plugin's Filter says of all nodes; shared by the classes that agree about it."""
+        sign, pod = self._profile.node_signers.get(plugin.name), self._pod
+        signature = None if sign is None else sign(pod)
+        if signature is None:
+            return run_filter(plugin, self.state, pod, view).passes
+        results, key = self._cluster.node_results, (plugin, signature)
+        return results.mask(key, lambda: run_filter(plugin, self.state, pod, view).passes)
+
+    def _all_scores(self, plugin: Plugin, view: NodeView) -> IntArray:
+        """A plugin's raw scores of all nodes, shared in the same way."""
+        sign, pod, state = self._profile.node_signers.get(plugin.name), self._pod, self.state
+        signature = None if sign is None else sign(pod)
+        if signature is None:
+            return run_score(plugin, state, pod, view, self._scorable_rows(plugin))
+        results, key, every = self._cluster.node_results, (plugin, signature), view.alive
+        return results.scores(key, lambda: run_score(plugin, state, pod, view, every))
 
     def _candidate_rows(self, view: NodeView) -> BoolArray:
         allowed = self._pre_filter.allowed_rows
@@ -270,17 +291,9 @@ class Evaluation:
             answer = run_pre_score(plugin, self.state, self._pod, view, self.feasible)
             if _is_skip(answer):
                 self._skipped_scores.add(plugin.name)
-        weights = self._profile.weights
-        self._use_scorers(
-            tuple(
-                ScoreEntry(p, p.name, weights[p.name], overrides(p, "normalize_score"))
-                for p in self._profile.plugins_at("score")
-                if p.name not in self._skipped_scores
-            )
-        )
+        self._use_scorers(self._profile.active.scorers(self._skipped_scores))
         for scorer in self._scorers:
-            scorable = self._scorable_rows(scorer.plugin)
-            raw = run_score(scorer.plugin, self.state, self._pod, view, scorable)
+            raw = self._all_scores(scorer.plugin, view)
             if scorer.normalized:
                 self._raw[scorer.name] = raw.astype(np.int64, copy=True)
                 self._normalize_and_weigh(scorer)
@@ -288,13 +301,10 @@ class Evaluation:
                 self._weighted[scorer.name] = raw * scorer.weight
         self._sum_scores()
 
-    def _use_scorers(self, scorers: tuple[ScoreEntry, ...]) -> None:
-        cluster, usage = DependsOn.CLUSTER, DependsOn.USAGE
-        self._scorers = scorers
-        self._normalized = tuple(s for s in scorers if s.normalized)
-        self._cluster_scorers = tuple(s for s in scorers if s.plugin.depends_on is cluster)
-        self._usage_scorers = tuple(s for s in scorers if s.plugin.depends_on is usage)
-        self._row_scorers = tuple(s for s in scorers if s.plugin.depends_on is not cluster)
+    def _use_scorers(self, scorers: ActiveScorers) -> None:
+        self._scorers, self._normalized = scorers.all, scorers.normalized
+        self._cluster_scorers, self._usage_scorers = scorers.cluster, scorers.usage
+        self._row_scorers = scorers.rows
 
     def _scorable_rows(self, plugin: Plugin) -> BoolArray:
         """The rows that can become feasible before the plugin is run on them again."""
@@ -312,10 +322,12 @@ class Evaluation:
         for weighted in self._weighted.values():
             total += weighted
         self.total_scores = np.where(self.feasible, total, -1)
+        self._largest = LargestScore(self.total_scores)
 
     def _refresh_rows(self, view: NodeView, node_changed: bool) -> None:
         """Redo the rows of ``view``, and all rows for plugins that depend on everything."""
-        rows = view.rows
+        rows, whole = view.rows, len(self._cluster_filters) + len(self._cluster_scorers)
+        self._cluster.work.count(whole * self._size // _ROWS_PER_UNIT)
         if node_changed:
             candidates = self._candidate_rows(view)
             self._static_feasible[rows] = self._run_filters(self._node_filters, view, candidates)
@@ -350,6 +362,7 @@ class Evaluation:
             for weighted in self._weighted.values():
                 total += weighted[rows]
             self.total_scores[rows] = np.where(self.feasible[rows], total, -1)
+            self._largest.on_changed(rows)
             return
         self._sum_scores()
 
@@ -369,15 +382,6 @@ class Evaluation:
             else:
                 self._weighted[scorer.name] = raw * scorer.weight
         return True
-
-
-class ScoreEntry(NamedTuple):
-    """A plugin that scores this class, with what is needed for every placement."""
-
-    plugin: Plugin
-    name: str
-    weight: int
-    normalized: bool
 
 
 def _in_order_of_explanation(filters: Sequence[Plugin]) -> list[Plugin]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from arranger.cluster import BoolArray, Cluster, PodInfo
+from arranger.cluster.attempt_work import UnfinishedError
 from arranger.framework.interface import PreFilterResult
-from arranger.framework.runtime.plugin_errors import plugin_errors
+from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import Code, CycleState, Status
 
@@ -44,8 +45,12 @@ def run_pre_filter(
     names: frozenset[str] | None = None
     plugins = profile.plugins_at("pre_filter")
     for position, plugin in enumerate(plugins):
-        with plugin_errors(plugin.name, "PreFilter"):
+        try:
             answer = plugin.pre_filter(state, pod, cluster)
+        except UnfinishedError:
+            raise
+        except Exception as error:
+            raise PluginFailureError(error_text(plugin.name, "PreFilter", error)) from error
         if answer is None:
             continue
         if isinstance(answer, PreFilterResult):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import Plugin, SpecOnlyPlugin
+from arranger.framework.interface import DependsOn, Plugin, SpecOnlyPlugin
+from arranger.framework.runtime.active_plugins import ActivePlugins
 from arranger.framework.runtime.run import implements
 
 #: The methods of extension points whose plugins run in order.
@@ -50,6 +51,10 @@ class Profile:
         resource_filters: names of the plugins that count resources, of nodes or of quotas.
         node_resource_filters: names of the plugins that count resources of nodes.
         quota_plugin: name of the first plugin that counts quotas, "" if none does.
+        active: those that have a say about a class of pods.
+        cluster_pre_filters, cluster_pre_scorers: those whose PreFilter, and PreScore, depend on
+            everything.
+        node_signers: plugin → its ``sign_pod_for_nodes``, where it states one of its own.
         evicting_plugin: the first PostFilter plugin that evicts pods, if there is one.
     """
 
@@ -68,6 +73,17 @@ class Profile:
         }
         self.weights = {w.plugin.name: w.weight for w in plugins}
         self.by_name = {w.plugin.name: w.plugin for w in plugins}
+        filters, scorers = self._by_point["filter"], self._by_point["score"]
+        self.active = ActivePlugins(filters, scorers, self.weights)
+        self.cluster_pre_filters, self.cluster_pre_scorers = (
+            tuple(p for p in self._by_point[point] if p.depends_on is DependsOn.CLUSTER)
+            for point in ("pre_filter", "pre_score")
+        )
+        self.node_signers: dict[str, Callable[[PodInfo], Hashable]] = {
+            w.plugin.name: w.plugin.sign_pod_for_nodes
+            for w in plugins
+            if "sign_pod_for_nodes" in vars(type(w.plugin))
+        }
         #: Plugins whose results depend on more of the pod than its spec.
         self._signature_plugins = tuple(
             w.plugin

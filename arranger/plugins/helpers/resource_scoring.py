@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -113,17 +113,55 @@ def make_scorer(strategy: ScoringStrategy) -> ResourceScorer:
     return most_allocated if strategy.type == "MostAllocated" else least_allocated
 
 
+def score_one_row(
+    strategy: ScoringStrategy, requested: Sequence[int], allocatable: Sequence[int]
+) -> int | None:
+    """What the scorer of a strategy says of one row, for much less; None where that is not done."""
+    if strategy.type == "RequestedToCapacityRatio":
+        return None
+    points = weights = 0
+    for resource, used, whole in zip(strategy.resources, requested, allocatable, strict=True):
+        if whole > 0:
+            most = strategy.type == "MostAllocated"
+            part = min(used, whole) if most else max(whole - used, 0)
+            points += resource.weight * (100 * part // whole)
+            weights += resource.weight
+    return points // max(weights, 1)
+
+
 def _weighted_mean(parts: IntArray, weights: IntArray, allocatable: IntArray) -> IntArray:
     """The mean percentage that ``parts`` make of what is allocatable, over what the node has."""
     mean: IntArray
     if allocatable.min(initial=1) > 0:  # the usual case, in half the time
-        shares = parts * 100 // allocatable
+        shares = percentages(parts, allocatable)
+        if len(weights) == 2 and weights[0, 0] == weights[1, 0]:
+            mean = shares[0] + shares[1]
+            mean >>= 1
+            return mean
         mean = (shares * weights).sum(axis=0) // int(weights.sum())
         return mean
     shares = parts * 100 // np.maximum(allocatable, 1)
     counted = (weights * (allocatable > 0)).sum(axis=0)
     mean = (shares * weights).sum(axis=0) // np.maximum(counted, 1)
     return mean
+
+
+#: Integers below are what they are as floating-point numbers, too.
+_EXACT: Final = 2**53
+
+
+def percentages(parts: IntArray, wholes: IntArray) -> IntArray:
+    """``100 * parts // wholes`` of parts that are not negative, and wholes above 0.
+
+    Floating-point division is several times as fast, and rounded down it is exact: a quotient of
+    integers below 2**53 that is no integer is further from the next one than it is rounded.
+    """
+    hundredfold = parts * 100
+    if hundredfold.max(initial=0) >= _EXACT or wholes.max(initial=0) >= _EXACT:
+        exact: IntArray = hundredfold // wholes
+        return exact
+    shares: IntArray = (hundredfold / wholes).astype(np.int64)
+    return shares
 
 
 class _RequestedToCapacityRatio:

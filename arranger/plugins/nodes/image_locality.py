@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from itertools import islice
 from typing import Final
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
 from arranger.framework import CycleState, DependsOn, SpecOnlyPlugin
+from arranger.plugins.helpers.node_signatures import signature_of
 
 _MIB: Final = 1024 * 1024
 #: Below this many bytes an image counts for nothing,
@@ -32,6 +34,12 @@ class ImageLocality(SpecOnlyPlugin):
     # How widely an image is spread depends on all nodes.
     depends_on = DependsOn.NODES
     queueing_hints = ()
+
+    def sign_pod_for_nodes(self, pod: PodInfo) -> Hashable | None:
+        """The images, in containers and in volumes."""
+        spec = pod.pod.spec
+        containers = [c.image for c in (*spec.init_containers, *spec.containers)]
+        return signature_of((containers, [v.image for v in spec.volumes if v.image is not None]))
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -24,6 +25,7 @@ from arranger.plugins.helpers.node_selectors import (
     required_node_affinity,
     too_large,
 )
+from arranger.plugins.helpers.node_signatures import signature_of
 from arranger.plugins.helpers.normalize_score import default_normalize_score
 
 OWN: Final = Rejection(("node(s) didn't match Pod's node affinity/selector",), Code.UNRESOLVABLE)
@@ -120,6 +122,12 @@ class NodeAffinity(SpecOnlyPlugin):
         if not names:
             return self.reject("pod affinity terms conflict", resolvable=False)
         return PreFilterResult(names)
+
+    def sign_pod_for_nodes(self, pod: PodInfo) -> Hashable | None:
+        """The pod's node selector and node affinity."""
+        spec = pod.pod.spec
+        affinity = None if spec.affinity is None else spec.affinity.node_affinity
+        return signature_of((spec.node_selector, affinity))
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes that the added affinity and the pod's own both select."""

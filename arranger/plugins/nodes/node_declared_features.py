@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final
 
 import numpy as np
@@ -44,6 +45,10 @@ class NodeDeclaredFeatures(SpecOnlyPlugin):
         QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_FEATURES, _has_them),
         QueueingHint(ActionType.OWN_UPDATE),
     )
+
+    def sign_pod_for_nodes(self, pod: PodInfo) -> Hashable:
+        """The features that the pod needs."""
+        return required_features(pod.pod.spec)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass the nodes that declare all features needed."""

@@ -27,6 +27,10 @@ class NodeName(Plugin):
         """``spec.nodeName``, which the key of a spec leaves out."""
         return pod.pod.spec.node_name
 
+    def sign_pod_for_nodes(self, pod: PodInfo) -> Hashable:
+        """The node that the spec names."""
+        return pod.pod.spec.node_name
+
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass the named node, or all if none is named."""
         name = pod.pod.spec.node_name

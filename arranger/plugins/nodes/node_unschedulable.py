@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final
 
 from arranger.api.selectors import tolerates
@@ -37,6 +38,10 @@ class NodeUnschedulable(SpecOnlyPlugin):
         QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_TAINTS, _became_schedulable),
         QueueingHint(ActionType.OWN_UPDATE, _now_tolerates),
     )
+
+    def sign_pod_for_nodes(self, pod: PodInfo) -> Hashable:
+        """Whether the pod tolerates the cordon."""
+        return bool(pod.pod.spec.tolerations) and _tolerates_cordon(pod)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes that are not cordoned."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final
 
 import numpy as np
@@ -11,6 +12,7 @@ from arranger.api.types.core import Toleration
 from arranger.cluster import BoolArray, IntArray, NodeTable, NodeView, PodInfo
 from arranger.framework import Code, CycleState, DependsOn, FilterResult, Rejection, SpecOnlyPlugin
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.plugins.helpers.node_signatures import signature_of
 from arranger.plugins.helpers.normalize_score import default_normalize_score
 from arranger.plugins.helpers.taints import tolerates_hard_taints
 
@@ -60,6 +62,10 @@ class TaintToleration(SpecOnlyPlugin):
         QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_TAINTS, _now_tolerated),
         QueueingHint(ActionType.OWN_UPDATE),
     )
+
+    def sign_pod_for_nodes(self, pod: PodInfo) -> Hashable | None:
+        """The tolerations."""
+        return signature_of(pod.pod.spec.tolerations)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes whose NoSchedule and NoExecute taints are tolerated."""

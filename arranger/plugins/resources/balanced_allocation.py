@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
+from arranger.cluster import BoolArray, IntArray, NodeTable, NodeView, PodInfo
+from arranger.cluster.columns import CPU, MEMORY
 from arranger.framework import SKIP, CycleState, DependsOn, SpecOnlyPlugin, Status
 from arranger.plugins.helpers.args import CPU_AND_MEMORY, PluginArgs, ResourceSpec
 from arranger.plugins.helpers.resource_scoring import (
@@ -51,14 +52,36 @@ class NodeResourcesBalancedAllocation(SpecOnlyPlugin):
     ) -> IntArray:
         """50–100: 75 if nothing changes, more if the pod evens the node out."""
         asked: IntArray = state[self.name]
+        if nodes.only_row >= 0 and self._resources == ["cpu", "memory"]:
+            score = _score_one_row(asked, nodes.table, nodes.only_row)
+            if score is not None:
+                return np.array([score], dtype=np.int64)
         allocatable = allocatable_matrix(self._resources, nodes)
         for place in self._scalar:
             if not asked[place, 0]:
                 allocatable[place] = 0
         requested = requested_matrix(self._resources, nodes)
         change = _balance(requested + asked, allocatable) - _balance(requested, allocatable)
-        score: IntArray = 50 + (50 + change) // 2
-        return score
+        scores: IntArray = 50 + (50 + change) // 2
+        return scores
+
+
+def _score_one_row(asked: IntArray, table: NodeTable, row: int) -> int | None:
+    """The same for one row, as after each placement; None where a resource is not offered."""
+    offered, used = table.allocatable.item, table.requested.item
+    cpu, memory = offered(CPU, row), offered(MEMORY, row)
+    if cpu <= 0 or memory <= 0:
+        return None
+    now_cpu, now_memory = used(CPU, row), used(MEMORY, row)
+    now = _evenness(now_cpu / cpu, now_memory / memory)
+    after_cpu, after_memory = now_cpu + asked.item(0, 0), now_memory + asked.item(1, 0)
+    change = _evenness(after_cpu / cpu, after_memory / memory) - now
+    return 50 + (50 + change) // 2
+
+
+def _evenness(cpu: float, memory: float) -> int:
+    """As :func:`_balance`, step by step, of one row."""
+    return int((1.0 - abs(min(cpu, 1.0) - min(memory, 1.0)) / 2) * 100)
 
 
 def _balance(requested: IntArray, allocatable: IntArray) -> IntArray:

@@ -12,7 +12,7 @@ from pydantic import Field
 from arranger.api.resource_requests import NONZERO_DEFAULTS, parse_resource_list, pod_requests
 from arranger.api.types.core import Node
 from arranger.cluster import PODS, BoolArray, IntArray, NodeTable, NodeView, PodInfo
-from arranger.cluster.columns import NOT_OFFERED
+from arranger.cluster.columns import CPU, MEMORY, NOT_OFFERED
 from arranger.framework import ActionType, ClusterEvent, DependsOn, QueueingHint, SpecOnlyPlugin
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.status import Code, CycleState, Status
@@ -23,6 +23,7 @@ from arranger.plugins.helpers.resource_scoring import (
     is_scalar,
     make_scorer,
     requested_matrix,
+    score_one_row,
 )
 
 ResourceGroup = Annotated[str, Field(pattern=r"^[^/]+$")]
@@ -115,14 +116,20 @@ class NodeResourcesFit(SpecOnlyPlugin):
         self._resources = [resource.name for resource in args.scoring_strategy.resources]
         self._scalar = [place for place, name in enumerate(self._resources) if is_scalar(name)]
         self._scorer = make_scorer(args.scoring_strategy)
+        self._strategy = args.scoring_strategy
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes with a pod slot and every resource requested."""
         data = self._requests(state, pod, nodes.table)
         passes: BoolArray | None = None
+        row, table = nodes.only_row, nodes.table
+        if row >= 0:  # after each placement
+            offered, requested = table.allocatable.item, table.requested.item
+            enough = all(offered(at, row) - requested(at, row) >= n for at, n in data.wanted)
+            return FilterResult(np.array([enough]), lambda: _explain(data, nodes))
         for column, amount in data.wanted:
-            enough = nodes.allocatable(column) - nodes.requested(column) >= amount
-            passes = enough if passes is None else passes & enough
+            fits = nodes.allocatable(column) - nodes.requested(column) >= amount
+            passes = fits if passes is None else passes & fits
         assert passes is not None, "every pod asks for a pod slot"
         return FilterResult(passes, lambda: _explain(data, nodes))
 
@@ -158,9 +165,13 @@ class NodeResourcesFit(SpecOnlyPlugin):
 
         Upstream's scorer, unlike its filter, ignores pod-level requests.
         """
+        data = self._requests(state, pod, nodes.table)
+        if self._resources == ["cpu", "memory"] and pod.pod.spec.resources is None:
+            cpu, memory = pod.nonzero_requests  # the usual case: the same amounts
+            data.extra = np.array([[cpu], [memory]], dtype=np.int64)
+            return None
         names = {*self._resources, *NONZERO_DEFAULTS}
         counted = pod_requests(pod.pod, defaults=NONZERO_DEFAULTS, pod_level=False, only=names)
-        data = self._requests(state, pod, nodes.table)
         extra = [[counted.get(name, 0)] for name in self._resources]
         data.extra = np.array(extra, dtype=np.int64)
         return None
@@ -170,12 +181,20 @@ class NodeResourcesFit(SpecOnlyPlugin):
     ) -> IntArray:
         """By the strategy: emptiest, fullest, or a function of how full."""
         extra = self._requests(state, pod, nodes.table).extra
+        row, table = nodes.only_row, nodes.table
+        if row >= 0 and self._resources == ["cpu", "memory"]:
+            offered, used = table.allocatable.item, table.nonzero_requested.item
+            requested = used(CPU, row) + extra.item(0, 0), used(MEMORY, row) + extra.item(1, 0)
+            whole = offered(CPU, row), offered(MEMORY, row)
+            score = score_one_row(self._strategy, requested, whole)
+            if score is not None:
+                return np.array([score], dtype=np.int64)
         allocatable = allocatable_matrix(self._resources, nodes)
         for place in self._scalar:
             if not extra[place, 0]:
                 allocatable[place] = 0
-        requested = requested_matrix(self._resources, nodes, nonzero=True)
-        return self._scorer(requested + extra, allocatable)
+        in_use = requested_matrix(self._resources, nodes, nonzero=True)
+        return self._scorer(in_use + extra, allocatable)
 
 
 def _pods_first(wanted: tuple[int, int]) -> tuple[bool, int]:

@@ -287,6 +287,7 @@ def _matching_pod_counts(cluster: Cluster, terms: Sequence[AffinityTerm]) -> Int
         namespaces,
         lambda pod: all(test(pod) for test in tests),
         lambda: sum(1 + term.selector.size // 4 for term in terms),
+        lambda: [label for term in terms for label in term.selector.required_labels()],
     )
     return counts.by_row()
 

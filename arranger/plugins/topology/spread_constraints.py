@@ -53,7 +53,8 @@ class SpreadConstraint:
         if selector.empty:  # upstream counts nothing for a selector that selects everything
             return counts.get("no pods", frozenset(), matches)
         key = "spread", self.selector_key
-        return counts.get(key, frozenset({namespace}), matches, lambda: 1 + selector.size // 4)
+        spaces, cost = frozenset({namespace}), lambda: 1 + selector.size // 4
+        return counts.get(key, spaces, matches, cost, selector.required_labels)
 
     def match_node_inclusion_policies(
         self, pod: Pod, affinity: RequiredNodeAffinity, nodes: NodeView

@@ -46,6 +46,9 @@ class QuotaConfig:
         eviction_cool_down: seconds after an eviction for which what comes back is left alone.
         card_request_timeout: seconds for which cards are kept for an admitted PodGroup that
             does not take them.
+        usage_half_life: seconds after which half of what queues have used counts for their turns;
+            None where only present use counts.
+        usage_period: what was used counts as if it had been used within so many seconds.
     """
 
     respect_priority: bool = True
@@ -57,6 +60,8 @@ class QuotaConfig:
     preempt_min_runtime: float = 0.0
     eviction_cool_down: float = 0.0
     card_request_timeout: float = 300.0
+    usage_half_life: float | None = None
+    usage_period: float = 3600.0
 
 
 class GangExpansion(Protocol):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -12,6 +13,7 @@ from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedPod
 from arranger.shadow.objects import ClusterObjects
 
+UNTRIED: Final = "has not been tried yet"
 #: How far a pod is, in the order in which people care.
 STATES: Final = ("Waiting", "Gated", "Starting", "Running", "Ending", "Succeeded", "Failed")
 
@@ -24,11 +26,13 @@ class Observed:
         objects: of the cluster.
         engine: fed with them.
         unread: what the shadow may not see, or could not read, a line each.
+        foretold: pod (``namespace/name``) → what becomes of it when it is tried.
     """
 
     objects: ClusterObjects
     engine: Engine
     unread: tuple[str, ...] = ()
+    foretold: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def states(self) -> Counter[str]:
@@ -39,6 +43,20 @@ class Observed:
     def members(self) -> dict[str, QueuedPod]:
         """uid → what the queue knows of a pod of ours."""
         return {member.uid: member for member in self.engine.pods()}
+
+    @cached_property
+    def has_untried(self) -> bool:
+        """Whether a pod waits of which nobody says why."""
+        return any(
+            reason_of(each.pod.pod) == UNTRIED
+            for each in self.members.values()
+            if each.entity is not None
+        )
+
+    def reason_of(self, pod: Pod) -> str:
+        """Why a pod has no node, as its condition says; else what will be said when it is tried."""
+        told = reason_of(pod)
+        return self.foretold.get(pod.key, told) if told == UNTRIED else told
 
     def queue_of(self, uid: str) -> str:
         """The queue that a pod is in; "" where there are none."""
@@ -65,4 +83,4 @@ def reason_of(pod: Pod) -> str:
             return condition.message or condition.reason
     if pod.status.nominated_node_name:
         return f"waits for its victims to leave {pod.status.nominated_node_name}"
-    return "has not been tried yet"
+    return UNTRIED

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from arranger.api.quantity import QuantityError
 from arranger.api.resource_requests import pod_requests
 from arranger.api.types.core import Pod
+from arranger.shadow.ends import ends_by
 from arranger.ui.views.amounts import several
-from arranger.ui.views.observed import STATES, Observed, reason_of, state_of
+from arranger.ui.views.observed import STATES, Observed, state_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,9 @@ class PodView:
     facts: list[tuple[str, str]]
 
 
-def pod_rows(pods: Iterable[Pod]) -> list[PodRow]:
+def pod_rows(observed: Observed, pods: Iterable[Pod]) -> list[PodRow]:
     """The lines of these pods."""
-    return [_row(pod) for pod in pods]
+    return [_row(observed, pod) for pod in pods]
 
 
 def find_pods(observed: Observed, text: str, state: str, most: int) -> tuple[list[PodRow], int]:
@@ -56,7 +57,7 @@ def find_pods(observed: Observed, text: str, state: str, most: int) -> tuple[lis
         if text in pod.key and (order := STATES.index(state_of(pod))) in _wanted(state)
     ]
     first = heapq.nsmallest(most, found, key=lambda each: each[:2])
-    return [_row(pod) for _, _, pod in first], len(found)
+    return [_row(observed, pod) for _, _, pod in first], len(found)
 
 
 def pod_view(observed: Observed, key: str) -> PodView | None:
@@ -72,6 +73,7 @@ def pod_view(observed: Observed, key: str) -> PodView | None:
         ("priority", f"{pod.priority:,}"),
         ("scheduler", pod.spec.scheduler_name),
         ("created", f"{created:%Y-%m-%d %H:%M:%S} UTC" if created is not None else ""),
+        ("ends by", ends_by(observed.engine, [pod])),
         ("gates", ", ".join(gate.name for gate in pod.spec.scheduling_gates)),
     ]
     return PodView(
@@ -81,7 +83,7 @@ def pod_view(observed: Observed, key: str) -> PodView | None:
         gang.name if gang is not None else "",
         observed.queue_of(pod.metadata.uid),
         (owner.kind, f"{pod.metadata.namespace}/{owner.name}") if owner is not None else None,
-        _reason(pod),
+        _reason(observed, pod),
         [(name, text) for name, text in facts if text],
     )
 
@@ -90,12 +92,14 @@ def _wanted(state: str) -> Iterable[int]:
     return (STATES.index(state),) if state in STATES else range(len(STATES))
 
 
-def _row(pod: Pod) -> PodRow:
-    return PodRow(pod.key, state_of(pod), pod.spec.node_name, _requests(pod), _reason(pod))
+def _row(observed: Observed, pod: Pod) -> PodRow:
+    return PodRow(
+        pod.key, state_of(pod), pod.spec.node_name, _requests(pod), _reason(observed, pod)
+    )
 
 
-def _reason(pod: Pod) -> str:
-    return reason_of(pod) if state_of(pod) == "Waiting" else ""
+def _reason(observed: Observed, pod: Pod) -> str:
+    return observed.reason_of(pod) if state_of(pod) == "Waiting" else ""
 
 
 def _requests(pod: Pod) -> str:

@@ -13,7 +13,7 @@ from arranger.engine.entity import QueuedEntity, QueueState
 from arranger.gangs.gang import Gang
 from arranger.gangs.member_state import MemberState
 from arranger.gangs.messages import arrival_summary
-from arranger.ui.views.observed import STATES, Observed, reason_of, state_of
+from arranger.ui.views.observed import STATES, UNTRIED, Observed, state_of
 
 _WITH_NODE: Final = (MemberState.BINDING, MemberState.BOUND, MemberState.SUCCEEDED)
 
@@ -100,7 +100,7 @@ def gang_row(observed: Observed, gang: Gang) -> WorkloadRow:
         max(0, gang.total_minimum - len(gang.memberships)),
         () if entity is None else tuple(pod.key for pod in entity.blockers),
         observed.queue_of(next(iter(gang.memberships), "")),
-        "" if entity is None else _reason(entity),
+        "" if entity is None else _reason(observed, entity),
     )
 
 
@@ -150,13 +150,13 @@ def _entity_row(observed: Observed, entity: QueuedEntity) -> WorkloadRow:
         missing,
         tuple(pod.key for pod in entity.blockers),
         observed.queue_of(first.uid),
-        _reason(entity),
+        _reason(observed, entity),
     )
 
 
-def _reason(entity: QueuedEntity) -> str:
-    told = entity.reason or reason_of(entity.representative.pod.pod)
-    if entity.group is not None and told == "has not been tried yet":
+def _reason(observed: Observed, entity: QueuedEntity) -> str:
+    told = entity.reason or observed.reason_of(entity.representative.pod.pod)
+    if entity.group is not None and told == UNTRIED:
         return f"{told}: {arrival_summary(entity.group, entity.arrived)}"
     return told
 

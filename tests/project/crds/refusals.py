@@ -34,7 +34,24 @@ _JOB, _TY = "Volcano's job", "a TYJob that says all"
 _VALUE, _ENUM = "FieldValueInvalid", "FieldValueNotSupported"
 _TYPE, _MISSING = "FieldValueTypeInvalid", "FieldValueRequired"
 
+_RESERVED = "a reservation"
+
 REFUSED: Final[dict[str, Refusal]] = {
+    "nobody, and no maintenance": Refusal(_RESERVED, {"users": ...}, (_VALUE, "spec")),
+    "users of a maintenance": Refusal(_RESERVED, {"maintenance": True}, (_VALUE, "spec")),
+    "no nodes": Refusal(_RESERVED, {"nodes": {}}, (_VALUE, "spec.nodes")),
+    "no nodes of a selector": Refusal(_RESERVED, {"nodes.count": 0}, (_VALUE, "spec.nodes.count")),
+    "two lengths": Refusal(
+        _RESERVED, {"window.end": "2999-01-01T00:00:00Z"}, (_VALUE, "spec.window")
+    ),
+    "a day that is none": Refusal(
+        _RESERVED,
+        {"window.recurrence.days": ["Caturday"]},
+        (_ENUM, "spec.window.recurrence.days[0]"),
+    ),
+    "a start that is no time": Refusal(
+        _RESERVED, {"window.start": "now"}, (_TYPE, "spec.window.start")
+    ),
     "fewer members than none": Refusal(_SIGS, {"minMember": -1}, (_VALUE, "spec.minMember")),
     "members as text": Refusal(_SIGS, {"minMember": "5"}, (_TYPE, "spec.minMember")),
     "a wait below zero": Refusal(

@@ -105,6 +105,21 @@ SAMPLES: Final[dict[str, Sample]] = {
         "podgroups.scheduling.sigs.k8s.io", **_COMMUNITY
     ),
     "the community's PodGroup": Sample("podgroups.scheduling.x-k8s.io", **_COMMUNITY),
+    "a reservation": Sample(
+        "reservations.arranger.io",
+        spec={
+            "nodes": {"selector": {"matchLabels": {"zone": "z1"}}, "count": 3},
+            "window": {
+                "start": STAMP,
+                "duration": "2h",
+                "recurrence": {"days": ["Monday", "Friday"]},
+            },
+            "users": {"queues": ["research"]},
+        },
+        added={"maintenance": False, "drainBefore": "1h", "window.recurrence.timeZone": "UTC"},
+        status={"phase": "Active", "nodes": 3, "start": STAMP, "end": STAMP, "message": "none"},
+        cells=["Active", 3, STAMP, STAMP, False, "none"],
+    ),
     "a gang with bundles": Sample(
         "gangs.arranger.io",
         spec={

@@ -23,7 +23,7 @@ COLUMNS = {
 }
 #: A kind that is done and gone: all it says is beside its metadata, and nobody writes its status.
 PLAIN = "commands.bus.volcano.sh"
-OURS = ["commands", "gangs", "jobs", "podgroups", "queues", "tyjobs"]
+OURS = ["commands", "gangs", "jobs", "podgroups", "queues", "reservations", "tyjobs"]
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def cluster() -> EmbeddedCluster:
 
 def test_all_kinds_are_there() -> None:
     assert sorted({name.split(".")[0] for name in DEFINITIONS}) == OURS
-    assert len(DEFINITIONS) == 8
+    assert len(DEFINITIONS) == 9
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)

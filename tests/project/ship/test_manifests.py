@@ -77,6 +77,7 @@ WRITES: set[Right] = {
     ("", "persistentvolumeclaims", "patch"),
     *(("arranger.io", "gangs", verb) for verb in ("create", "patch", "delete")),
     ("arranger.io", "gangs/status", "patch"),
+    ("arranger.io", "reservations/status", "patch"),
     ("resource.k8s.io", "resourceclaims", "patch"),
     ("resource.k8s.io", "resourceclaims", "update"),
     ("resource.k8s.io", "resourceclaims/status", "patch"),

@@ -7,17 +7,30 @@ and for a CSI provisioner, as far as a scheduler can tell them apart.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any, Protocol
 
 from arranger.api.annotations import BIND_COMPLETED, SELECTED_NODE
 from arranger.api.quantity import value
+from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.storage.store import Change
 from tests.simulation.harnesses.reconcile_loop import ReconcileLoop
-from tests.simulation.harnesses.simulation import MERGE, Object, SimulationHarness
+from tests.simulation.harnesses.simulation import MERGE, Object
 from tests.storage import ZONE
 
 VOLUMES = "/api/v1/persistentvolumes"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 _WATCHED = ("/persistentvolumes", "/persistentvolumeclaims", "/pods")
+
+
+class HasCluster(Protocol):
+    """A simulation, or as much of it as storage needs."""
+
+    @property
+    def cluster(self) -> EmbeddedCluster:
+        """Where the objects are."""
+
+    def request(self, method: str, path: str, body: Any = None, content_type: str = "") -> Any:
+        """A request that must succeed."""
 
 
 class VolumeHarness:
@@ -30,7 +43,7 @@ class VolumeHarness:
         order: what happened to claims and pods, as it happened.
     """
 
-    def __init__(self, sim: SimulationHarness) -> None:
+    def __init__(self, sim: HasCluster) -> None:
         self.enabled = True
         self.loop = ReconcileLoop("storage", self._reconcile, delay=1.0)
         self.failing: Counter[str] = Counter()

@@ -1,13 +1,14 @@
 """What the shadow foretells is what the scheduler then does.
 
 The judge is the scheduler itself: the whole program in virtual time, on the embedded cluster with
-its kubelets, in random worlds of every feature. Worlds without volumes, which only a provisioner
-can make, and with pods that end as soon as they are told to: when they leave decides who gets what.
+its kubelets and a provisioner of volumes, in random worlds of every feature. Their pods end as soon
+as they are told to: when they leave decides who gets what.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 from collections.abc import Sequence
@@ -19,6 +20,9 @@ from typing import Any
 
 import pytest
 
+from arranger.api.annotations import SELECTED_NODE
+from arranger.api.types.resource_claims import ResourceClaim
+from arranger.api.types.storage import PersistentVolume, PersistentVolumeClaim
 from arranger.cli.simulation.ending import Bounds, Movement
 from arranger.cli.simulation.manifests import load_manifests
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
@@ -27,9 +31,14 @@ from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import run_virtual, virtual_now
+from arranger.kube.client.transport import Request
 from arranger.shadow import ClusterObjects, Shadow, WhatIf, forecast
 from arranger.shadow.changes import add_nodes, cordon
+from arranger.shadow.listing import list_objects
+from arranger.shadow.objects import owner_kinds
+from tests import storage
 from tests.builders import Manifest
+from tests.simulation.harnesses.volumes import VolumeHarness
 from tests.simulation.warm_cold.worlds import PRIORITIES, a_world, first_seeds
 
 CONFIG = Config().model_copy(update={"leader_election": LeaderElectionConfig(leader_elect=False)})
@@ -56,12 +65,27 @@ class Played:
         began: when that was.
         nodes: pod → node, of all that have one in the end.
         gone: the pods that were evicted.
+        claims: what was written about claims and volumes: see :func:`_claimed`.
     """
 
     start: Sequence[Manifest]
     began: datetime
     nodes: dict[str, str]
     gone: set[str]
+    claims: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Administrator:
+    """Whose requests succeed."""
+
+    cluster: EmbeddedCluster
+
+    def request(self, method: str, path: str, body: Any = None, content_type: str = "") -> Any:
+        encoded = json.dumps(body).encode()
+        answer = self.cluster.handle(Request(method, path, {}, encoded, content_type))
+        assert answer.status < 300, answer
+        return answer
 
 
 def play(objects: Sequence[Manifest], later: Sequence[Manifest] = ()) -> Played:
@@ -95,10 +119,12 @@ async def _play(objects: Sequence[Manifest], later: Sequence[Manifest]) -> Playe
         perf_counter=lambda: 0.0,
     )
     kubelets = HollowKubelets(InProcessTransport(cluster), now=virtual_now)
+    volumes = VolumeHarness(Administrator(cluster))
     movement = Movement(Bounds(50_000.0, 100_000, QUIET))
     silence = store.subscribe(movement.on_change)
     work = [asyncio.create_task(scheduler.run()), asyncio.create_task(kubelets.run())]
-    await movement.until_end(kubelets)
+    async with volumes.loop.running():
+        await movement.until_end(kubelets)
     scheduler.stop()
     await work[0]
     work[1].cancel()
@@ -109,18 +135,46 @@ async def _play(objects: Sequence[Manifest], later: Sequence[Manifest]) -> Playe
     before = [obj for obj in start if obj["kind"] == "Pod"]
     ends = {_key(pod) for pod in before if pod["metadata"].get("deletionTimestamp")}
     gone = {_key(pod) for pod in before} - there - ends
-    return Played(start, began, nodes, gone)
+    return Played(start, began, nodes, gone, _claimed(await _as_of(cluster)))
 
 
 def _key(pod: dict[str, Any]) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
-def world_without_volumes(seed: int) -> list[Manifest] | None:
-    """The objects of a random world; None for one with volumes."""
+async def _as_of(cluster: EmbeddedCluster) -> ClusterObjects:
+    return await list_objects(InProcessTransport(cluster), CONFIG)
+
+
+def _claimed(objects: ClusterObjects) -> dict[str, object]:
+    """What a scheduler writes about claims before it binds a pod, by claim or volume.
+
+    Of a claim to a volume: the node for which one is to be made. Of a volume: the claim that it is
+    kept for; those that are made later are left out. Of a claim to devices: which, and whose it is.
+    """
+    found: dict[str, object] = {}
+    for claim in objects.of(PersistentVolumeClaim):
+        found[f"claim {claim.key}"] = claim.metadata.annotations.get(SELECTED_NODE)
+    for volume in objects.of(PersistentVolume):
+        if not volume.metadata.name.startswith(("made-for-", "pvc-")):
+            kept = volume.spec.claim_ref
+            found[f"volume {volume.metadata.name}"] = kept.name if kept is not None else ""
+    for asked in objects.of(ResourceClaim):
+        given = asked.status.allocation
+        devices = sorted(each.device for each in given.devices.results) if given else None
+        users = sorted(each.name for each in asked.status.reserved_for)
+        found[f"devices {asked.metadata.name}"] = devices, users
+    return found
+
+
+def a_forecast_world(seed: int) -> list[Manifest]:
+    """The objects of a random world, whose pods end as soon as they are told to."""
     objects = a_world(seed, past=True).objects
-    if any(each["kind"] == "PersistentVolumeClaim" for each in objects):
-        return None
+    if any(each["kind"] == "StorageClass" for each in objects):
+        driver = {"name": storage.DRIVER, "nodeID": "n", "topologyKeys": [storage.ZONE]}
+        nodes = [each["metadata"]["name"] for each in objects if each["kind"] == "Node"]
+        csi = [storage.a_csi_node(name).with_spec(drivers=[driver]).manifest() for name in nodes]
+        objects = [*objects, *csi]
     for each in objects:
         (each["metadata"].get("annotations") or {}).pop("arranger.io/termination-seconds", None)
     return objects
@@ -129,23 +183,22 @@ def world_without_volumes(seed: int) -> list[Manifest] | None:
 @pytest.mark.parametrize("first", first_seeds(WORLDS))
 def test_the_shadow_foretells_nodes_and_victims(first: int) -> None:
     for seed in range(first, first + 20):
-        if (objects := world_without_volumes(seed)) is None:
-            continue
+        objects = a_forecast_world(seed)
         truth = play(objects)
-        known = ClusterObjects.from_manifests(truth.start, CONFIG.workload_kinds())
+        known = ClusterObjects.from_manifests(truth.start, owner_kinds(CONFIG))
         told = forecast(known, CONFIG, now=truth.began)
         told.engine.check_consistent()
         waited = {key for key in truth.nodes if key in told.nodes or key in told.waiting}
         assert dict(told.nodes) == {k: truth.nodes[k] for k in waited}, f"world {seed}"
         assert set(told.evicted) == truth.gone, f"world {seed}"
+        assert _claimed(told.objects) == truth.claims, f"world {seed}"
 
 
 @pytest.mark.parametrize("first", first_seeds(WORLDS))
 def test_the_shadow_foretells_what_a_change_does(first: int) -> None:
     """The change is made to the cluster, too, and the scheduler tried on that."""
     for seed in range(first, first + 20):
-        if (objects := world_without_volumes(seed)) is None:
-            continue
+        objects = a_forecast_world(seed)
         nodes = [each for each in objects if each["kind"] == "Node"]
         node = nodes[seed % len(nodes)]
         name = node["metadata"]["name"]
@@ -178,7 +231,7 @@ def _as_read(objects: Sequence[Manifest]) -> tuple[ClusterObjects, datetime]:
         return _load(cluster, objects), virtual_now()
 
     start, began = run_virtual(load())
-    return ClusterObjects.from_manifests(start, CONFIG.workload_kinds()), began
+    return ClusterObjects.from_manifests(start, owner_kinds(CONFIG)), began
 
 
 def _alike(node: Manifest, name: str) -> Manifest:

@@ -8,11 +8,15 @@ from datetime import UTC, datetime
 import pytest
 
 from arranger.daemon.config.schema import Config
-from arranger.shadow import Shadow, Why
+from arranger.shadow import Shadow, WhatIf, Why
+from arranger.shadow.changes import create
 from arranger.shadow.forecast import Driver
 from arranger.shadow.suggestions import Suggester
 from arranger.shadow.why import Answer
-from tests.builders import Manifest, a_node, a_pod, a_pod_group
+from arranger.ui.views.observed import Observed
+from arranger.ui.views.pods import pod_view
+from tests import devices, storage
+from tests.builders import Manifest, a_node, a_pod, a_pod_group, expr
 from tests.builders.base import ManifestBuilder
 from tests.queueing import a_queue_manifest
 
@@ -21,12 +25,17 @@ Given = ManifestBuilder | Manifest
 ZONE = "topology.kubernetes.io/zone"
 
 
+def manifests(given: Sequence[Given]) -> list[Manifest]:
+    return [each.manifest() if isinstance(each, ManifestBuilder) else each for each in given]
+
+
+def a_shadow(given: Sequence[Given]) -> Shadow:
+    return Shadow.from_manifests(manifests(given), Config(), calendar=lambda: NOW)
+
+
 def why(what: str, *given: Given) -> list[Answer]:
     """The answers of a cluster of these objects."""
-    manifests = [each.manifest() if isinstance(each, ManifestBuilder) else each for each in given]
-    return Shadow.from_manifests(manifests, Config(), calendar=lambda: NOW).ask_now(
-        Why(what, thorough=True)
-    )
+    return a_shadow(given).ask_now(Why(what, thorough=True))
 
 
 def node(name: str = "n1", cpu: int = 4) -> ManifestBuilder:
@@ -35,6 +44,13 @@ def node(name: str = "n1", cpu: int = 4) -> ManifestBuilder:
 
 def busy(name: str, cpu: int, on: str = "n1") -> ManifestBuilder:
     return a_pod(name).needs(cpu=cpu).on(on).in_phase("Running")
+
+
+def volcano_group(cpu: str) -> list[Given]:
+    """A PodGroup of Volcano in queue q that wants at least so much, and its pod."""
+    group = a_pod_group("g", least=1, queue="q", minResources={"cpu": cpu}).manifest()
+    group["apiVersion"] = "scheduling.volcano.sh/v1beta1"
+    return [group, a_pod("new").needs(cpu=1).annotated({"scheduling.k8s.io/group-name": "g"})]
 
 
 #: What it is about, the cluster, and a text of the chain and of a suggestion.
@@ -172,7 +188,114 @@ CAUSES: dict[str, tuple[Sequence[Given], str, str]] = {
         "blocked by pod",
         "1 more node like n1",
     ),
+    "a pod that it wants to be near": (
+        [
+            node().in_zone("a"),
+            node("n2", cpu=1).in_zone("b"),
+            busy("old", 1, on="n2").labelled(app="x"),
+            a_pod("new").needs(cpu=2).near(ZONE, {"app": "x"}),
+        ],
+        "didn't match pod affinity rules",
+        "cpu 2000m more on node n2",
+    ),
+    "required affinity to nodes": (
+        [node(), a_pod("new").needs(cpu=1).requires(expr("disk", "In", "ssd"))],
+        "didn't match Pod's node affinity/selector",
+        "node n1 labelled disk=ssd",
+    ),
+    "no nodes at all": (
+        [a_pod("new").needs(cpu=1)],
+        "no nodes available to schedule pods",
+        "a node with cpu 1000m, 1 pod slot",
+    ),
+    "a volume in another zone": (
+        [
+            node().in_zone("a"),
+            node("n2", cpu=1).in_zone("b"),
+            storage.a_volume("v").usable_in("b").held_by("data").manifest(),
+            storage.a_claim("data").bound_to("v").manifest(),
+            a_pod("new").needs(cpu=2).with_claim("data"),
+        ],
+        "Insufficient cpu",
+        "cpu 1000m more on node n2",
+    ),
+    "devices that are all taken": (
+        [
+            node(),
+            devices.a_device_class().manifest(),
+            devices.a_slice("n1", "d0").manifest(),
+            devices.a_claim("theirs").asks().given("d0", on="n1").reserved_for("uid-default-old"),
+            devices.claiming(busy("old", 1), "theirs"),
+            devices.a_claim("mine").asks(),
+            devices.claiming(a_pod("new").needs(cpu=1), "mine"),
+        ],
+        "cannot allocate all claims",
+        "when pod default/old ends",
+    ),
+    "the least that a PodGroup wants": (
+        [
+            node(),
+            a_queue_manifest("q", capability={"cpu": "2"}),
+            *volcano_group(cpu="3"),
+        ],
+        "for its minResources",
+        "queue q with capability cpu 3",
+    ),
+    "room that others are guaranteed": (
+        [
+            node(),
+            a_queue_manifest("q"),
+            a_queue_manifest("other", guarantee={"resource": {"cpu": "3"}}),
+            a_pod("new").needs(cpu=2).in_queue("q"),
+        ],
+        "beside what other queues are guaranteed",
+        "queue other with guarantee cpu 1",
+    ),
 }
+
+
+#: Causes that lie in objects which nobody can guess: the cluster, a text, and what would help.
+REMEDIES: dict[str, tuple[Sequence[Given], str, Sequence[Given]]] = {
+    "a claim that is not there": (
+        [node(), a_pod("new").needs(cpu=1).with_claim("data")],
+        'persistentvolumeclaim "data" not found',
+        [storage.a_claim("data").bound_to("v"), storage.a_volume("v").held_by("data")],
+    ),
+    "no volume to bind": (
+        [
+            node(),
+            storage.a_class(by="kubernetes.io/no-provisioner").manifest(),
+            storage.a_claim("data").manifest(),
+            a_pod("new").needs(cpu=1).with_claim("data"),
+        ],
+        "didn't find available persistent volumes to bind",
+        [storage.a_volume("v")],
+    ),
+    "a queue that is closed": (
+        [
+            node(),
+            a_queue_manifest("q", notes={"arranger.io/queue-state": "Closed"}),
+            a_pod("new").needs(cpu=1).in_queue("q"),
+        ],
+        "is not open",
+        [a_queue_manifest("q")],
+    ),
+    "a key that no node has": (
+        [node(), a_pod("new").needs(cpu=1).spreads(ZONE, over={"app": "x"})],
+        "topology spread constraints (missing required label)",
+        [node().in_zone("a")],
+    ),
+}
+
+
+@pytest.mark.parametrize("cause", REMEDIES)
+def test_what_the_manual_says_helps_where_nothing_can_be_tried(cause: str) -> None:
+    given, reason, remedy = REMEDIES[cause]
+    (answer,) = why("new", *given)
+    assert reason in answer.reason
+    assert not answer.suggestions
+    told = a_shadow(given).ask_now(WhatIf([create(manifests(remedy), "the remedy")]))
+    assert "default/new" in told.placed
 
 
 @pytest.mark.parametrize("cause", CAUSES)
@@ -268,3 +391,18 @@ def test_the_pods_of_an_owner_are_answered_for() -> None:
 def test_what_is_not_there_is_said(what: str) -> None:
     with pytest.raises(LookupError, match="nobody"):
         why(what, node())
+
+
+def test_when_a_pod_ends_at_the_latest_is_told_of_it_and_of_those_that_wait_for_it() -> None:
+    started = "2026-01-01T23:00:00Z"
+    old = busy("old", 3).with_spec(activeDeadlineSeconds=7200).with_status(startTime=started)
+    cluster = [node(), old, a_pod("new").needs(cpu=2)]
+    end = "2026-01-02 01:00:00 UTC"
+    (answer,) = why("old", *cluster)
+    assert answer.reason == f"it runs on node n1, until {end} at the latest"
+    (answer,) = why("new", *cluster)
+    told = [each.change for each in answer.suggestions]
+    assert f"when pod default/old ends, at the latest at {end}" in told
+    view = pod_view(Observed(a_shadow(cluster).objects, a_shadow(cluster).engine), "default/old")
+    assert view is not None
+    assert ("ends by", end) in view.facts

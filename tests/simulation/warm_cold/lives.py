@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -13,6 +13,7 @@ import msgspec
 from arranger.api.types.workloads import Owner
 from arranger.daemon.config.schema import QueueConfig
 from arranger.daemon.informers import COLLECTION_PATHS
+from arranger.embedded.server import EmbeddedCluster
 from arranger.engine.engine import Engine
 from arranger.kube.client.transport import Request
 from tests.builders import a_node
@@ -58,8 +59,18 @@ class Lives:
         self._next_node = 0
         self.killed_soon = False
 
-    async def live(self) -> tuple[Engine, list[Shown], float]:
-        """Let a scheduler live for a random time; returns it, what the API has, and the time."""
+    @property
+    def cluster(self) -> EmbeddedCluster:
+        """Where it happens."""
+        return self._sim.cluster
+
+    async def live(
+        self, look: Callable[[], Awaitable[None]] | None = None
+    ) -> tuple[Engine, list[Shown], float]:
+        """Let a scheduler live for a random time; returns it, what the API has, and the time.
+
+        ``look``: called from time to time, when something has happened.
+        """
         sim, rng = self._sim, self._rng
         for manifest in self._world.early:
             self._create(manifest)
@@ -76,6 +87,8 @@ class Lives:
                 self._create(manifest)
                 await asyncio.sleep(rng.choice([1.0, 2.0, 5.0, 30.0]))
                 self._something_happens()
+                if look is not None:
+                    await look()
             for manifest in self._important:
                 self._create(manifest)
                 await asyncio.sleep(1.0)

@@ -39,7 +39,7 @@ class Server:
         lease = {"holderIdentity": "a", "renewTime": "2026-01-01T23:59:58Z"}
         self._answers: dict[str, Any] = {
             "/version": {"gitVersion": "v1.36.0"},
-            LEASE: {"spec": {**lease, "leaseDurationSeconds": 15}},
+            LEASE: {"metadata": {}, "spec": {**lease, "leaseDurationSeconds": 15}},
             HOOKS: {"items": []},
             HOOKS.replace("validating", "mutating"): {"items": []},
             EVENTS: {"items": []},
@@ -138,7 +138,12 @@ WRONG: dict[str, tuple[Mapping[str, Any], str, str]] = {
     ),
     "nobody has led yet": ({LEASE: 404}, "lease", "nobody has led"),
     "whoever led is gone": (
-        {LEASE: {"spec": {"holderIdentity": "a", "renewTime": "2026-01-01T23:00:00Z"}}},
+        {
+            LEASE: {
+                "metadata": {},
+                "spec": {"holderIdentity": "a", "renewTime": "2026-01-01T23:00:00Z"},
+            }
+        },
         "lease",
         "a leads, said 3600 s ago",
     ),
@@ -224,3 +229,36 @@ def test_without_a_cluster_there_is_one_line() -> None:
     )
     assert result.exit_code == 1
     assert len(result.output.splitlines()) == 1
+
+
+LEASES = "/apis/coordination.k8s.io/v1/leases"
+
+
+def test_a_lease_in_another_namespace_is_found_and_told() -> None:
+    """As in ``arranger demo``, whose scheduler has another configuration."""
+    spec = {"holderIdentity": "demo", "renewTime": "2026-01-01T23:59:58Z"}
+    there = {"metadata": {"name": "arranger", "namespace": "kube-system"}, "spec": spec}
+    found = examined({LEASE: 404, LEASES: {"items": [there]}})
+    (lease,) = (each for each in found if each.check == "lease")
+    assert (lease.state, lease.text) == (
+        "ok",
+        "demo leads, said 2 s ago in Lease kube-system/arranger",
+    )
+    assert "--config" in lease.mend
+
+
+def test_what_a_server_does_not_serve_is_told_without_a_status() -> None:
+    found = examined({HOOKS: 404, EVENTS: 404, "/version": 404})
+    unseen = {each.check: each.text for each in found if each.state == "unseen"}
+    assert {"validating webhooks", "objects set aside", "server"} <= unseen.keys()
+    assert not [text for text in unseen.values() if "404" in text]
+    assert not [each for each in found if each.state == "wrong"]
+
+
+def test_a_lease_that_cannot_be_read_is_wrong_and_raises_nothing() -> None:
+    for time in ("never", "2026-13-45", "0001-01-01T00:00:00+14:00"):
+        found = examined(
+            {LEASE: {"metadata": {}, "spec": {"holderIdentity": "a", "renewTime": time}}}
+        )
+        (lease,) = (each for each in found if each.check == "lease")
+        assert lease.state == "wrong", time

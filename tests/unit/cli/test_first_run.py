@@ -6,6 +6,8 @@ import copy
 import gc
 import logging
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -222,3 +224,11 @@ def test_half_a_pair_of_certificate_and_key_is_refused(command: str, tmp_path: P
 def test_a_port_in_use_names_the_option_of_the_demo(taken_port: int) -> None:
     error = error_of("demo", f"--port={taken_port}")
     assert error == f"--port: port {taken_port} is in use on this machine; 0 picks a free one"
+
+
+def test_python_runs_the_package_as_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "arranger", "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: arranger [OPTIONS]")

@@ -241,7 +241,7 @@ def _state(cluster: Cluster) -> dict[str, Any]:
         "non zero": table.nonzero_requested.tolist(),
         "ports": [dict(table.ports.on_row(row)) for row in range(table.size)],
         "pods": [list(pods) for pods in table.pods],
-        "by namespace": {ns: dict(rows) for ns, rows in table.pods_by_namespace.items()},
+        "by namespace": {ns: dict(rows) for ns, rows in table.placed.by_namespace.items()},
         "affinity": {name: dict(terms.rows) for name, terms in vars(table.affinity).items()},
         "where": {uid: cluster.node_of(uid) for pods in table.pods for uid in pods},
         "assumed": set(cluster.assumed),
@@ -260,6 +260,6 @@ def test_when_all_objects_are_gone_nothing_is_kept() -> None:
     cluster.check_consistent()
     table = cluster.table
     assert (len(cluster), cluster._unknown_node_pods, table.index) == (0, {}, {})
-    assert (len(table.images), table.pods_by_namespace) == (0, {})
+    assert (len(table.images), table.placed.by_namespace) == (0, {})
     assert (table.ports, table.disks) == (HostPorts(), DiskUses())
     assert not table.affinity

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import msgspec
 import pytest
 
@@ -161,3 +163,48 @@ def test_equal_questions_share_their_counts_and_old_ones_make_room(
     cache.get("c", None, _is_web)
     assert cache.get("a", None, _is_web) is first, "the one not used longest goes"
     assert len(cache._counts) == 2
+
+
+@pytest.mark.parametrize("most", [0, 60, 50_000])
+def test_counts_that_look_labels_up_equal_those_that_look_at_every_pod(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr("arranger.cluster.placed_pods._MANY_PODS", most)
+    random, cluster = Random(1), a_cluster(*(a_node(f"n{n}") for n in range(40)))
+    looked_up = {
+        (key, value): SelectorCounts(
+            cluster.table,
+            frozenset({"default"}),
+            lambda pod, key=key, value=value: pod.metadata.labels.get(key) == value,
+            labels=[(key, value)],
+        )
+        for key in map(str, range(10))  # more keys than are kept
+        for value in "ab"
+    }
+    present: dict[str, Pod] = {}
+    for n in range(600):
+        labels = {str(k): random.choice("abc") for k in range(10) if random.random() < 0.7}
+        pod = a_pod(f"p{n}").labelled(labels).on(f"n{random.randrange(41)}")  # one of no node
+        pod = pod.in_namespace("other") if random.random() < 0.1 else pod
+        cluster.observe_pod(pod.info())
+        present[pod.info().uid] = pod.build()
+        if random.random() < 0.3:
+            gone = random.choice(list(present))
+            cluster.remove_pod(gone)
+            del present[gone]
+        if n == 300:
+            cluster.remove_node("n7")
+        if random.random() < 0.1:
+            for (key, value), counts in looked_up.items():
+                expected = [0] * cluster.table.size
+                for other in present.values():
+                    row = cluster.table.index.get(other.spec.node_name)
+                    here = other.metadata.namespace == "default"
+                    if row is not None and here and other.metadata.labels.get(key) == value:
+                        expected[row] += 1
+                assert counts.by_row().tolist() == expected
+    cluster.check_consistent()
+    for uid in list(present):
+        cluster.remove_pod(uid)
+    assert not cluster.table.placed.by_namespace
+    assert not cluster.table.placed._by_label

@@ -203,6 +203,8 @@ REACHES: dict[str, dict[str, tuple[object, str]]] = {
         "starvationAfterSeconds": (92.0, "starvation_after"),
         "reservationSeconds": (93.0, "reservation_seconds"),
         "reservationMaxNodesPercent": (94, "reservation_max_nodes_percent"),
+        "plannedGangs": (3, "planned_gangs"),
+        "waitInsteadOfPreemptingSeconds": (95.0, "wait_instead_of_preempting"),
     },
     "queues": {
         "overCommitFactor": (2.0, "over_commit"),
@@ -214,6 +216,8 @@ REACHES: dict[str, dict[str, tuple[object, str]]] = {
         "preemptMinRuntimeSeconds": (2.0, "preempt_min_runtime"),
         "evictionCoolDownSeconds": (3.0, "eviction_cool_down"),
         "cardRequestTimeoutSeconds": (4.0, "card_request_timeout"),
+        "usageHalfLifeSeconds": (604800.0, "usage_half_life"),
+        "usagePeriodSeconds": (1800.0, "usage_period"),
     },
 }
 #: What the daemon watches, and what is for the controllers: no rules.

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from arranger.api.effects import Applied
-from arranger.cluster import selector_counts
+from arranger.cluster import node_results, selector_counts
 from arranger.cluster.change_log import ChangeLog
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
@@ -161,6 +161,7 @@ def settle(engine: Engine, now: float) -> None:
 def test_what_comes_and_goes_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cel_selectors, "_MAX_SELECTORS", 8)
     monkeypatch.setattr(selector_counts, "_MAX_CACHED", 8)
+    monkeypatch.setattr(node_results, "_MAX_KEPT", 8)
     engine = Engine([default_profile()])
     for n in range(NODES):
         engine.handlers.on_node_updated(a_node(f"n{n}").offers(cpu=8).build(), 0.0)

@@ -141,7 +141,7 @@ def test_nothing_is_left_when_everything_is_gone(harness: EngineHarness) -> None
         "assumed": engine.cluster.assumed,
         "nodes": engine.cluster.table.index,
         "images": engine.cluster.table.images,
-        "namespaces": engine.cluster.table.pods_by_namespace,
+        "namespaces": engine.cluster.table.placed.by_namespace,
     }
     assert {name: kept for name, kept in maps.items() if kept} == {}
     assert engine.next_timer() is None

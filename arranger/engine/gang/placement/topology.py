@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
+from arranger.engine.gang.steps import ROWS_PER_UNIT, Steps
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.framework.diagnosis import PluginRejection
@@ -20,6 +22,8 @@ from arranger.framework.status import Code
 from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
 
+#: Where to try to place a group: the rows of a domain, or anywhere (None).
+RowMasks = Iterable[RowMask | None]
 OUTSIDE_DOMAIN: Final = PluginRejection(
     GANG, Rejection(("node(s) outside the gang's topology domain",), Code.UNRESOLVABLE)
 )
@@ -57,7 +61,7 @@ def age(member: QueuedPod) -> tuple[float, str]:
 
 def topology_row_masks(
     cluster: Cluster, cycle: SchedulingCycle, entity: QueuedEntity, held: Sequence[QueuedPod]
-) -> Iterator[RowMask | None]:
+) -> Steps[RowMasks]:
     """Where to try to place the group, in this order: domain by domain, then anywhere (None).
 
     A group without constraint is tried anywhere only; one whose constraint is required, in domains
@@ -65,15 +69,14 @@ def topology_row_masks(
     else those that may hold the group, the smallest capacity first. Where none is large enough, the
     largest one, whose diagnosis says best what is missing.
     """
-    group = entity.gang_group
-    topology = group.topology
-    if topology is not None:
-        table = cluster.table
-        column = table.label_column(topology.key)[: table.size]
-        for value in _domains(column, cluster, cycle, entity, held):
-            yield RowMask(column == value, OUTSIDE_DOMAIN)
-    if topology is None or not topology.required:
-        yield None
+    topology = entity.gang_group.topology
+    if topology is None:
+        return [None]
+    table = cluster.table
+    column = table.label_column(topology.key)[: table.size]
+    domains = yield from _domains(column, cluster, cycle, entity, held)
+    masks = (RowMask(column == value, OUTSIDE_DOMAIN) for value in domains)
+    return masks if topology.required else chain(masks, [None])
 
 
 def _domains(
@@ -82,13 +85,13 @@ def _domains(
     cycle: SchedulingCycle,
     entity: QueuedEntity,
     held: Sequence[QueuedPod],
-) -> list[int]:
+) -> Steps[list[int]]:
     """The values of a label's column that stand for the domains to try."""
     table, gangs = cluster.table, entity.gang_group.gangs
     if (used := _used_domain(column, cluster, entity.gang_group, held)) is not None:
         return [used]
     labelled = table.alive[: table.size] & (column != ABSENT)
-    weights = _replica_capacity(cluster, cycle, entity)[labelled]
+    weights = (yield from _replica_capacity(cluster, cycle, entity))[labelled]
     capacity = np.bincount(column[labelled], weights=weights, minlength=1)
     domains = np.unique(column[labelled]).tolist()
     needed = sum(gang.shortfall({}) for gang in gangs)
@@ -140,15 +143,21 @@ def _used_domain(
     return values.most_common(1)[0][0] if values else None
 
 
-def _replica_capacity(cluster: Cluster, cycle: SchedulingCycle, entity: QueuedEntity) -> IntArray:
+def _replica_capacity(
+    cluster: Cluster, cycle: SchedulingCycle, entity: QueuedEntity
+) -> Steps[IntArray]:
     """Row → how many members fit at most, by the class of which most fit."""
     table = cluster.table
     best = np.zeros(table.size, dtype=np.int64)
     for member in {member.equivalence_key: member for member in entity.ready()}.values():
+        if cluster.work.is_spent:
+            yield ()
         try:
-            evaluation = cycle.evaluate(member.profile, member.pod, member.signature)
+            with cluster.work.unlimited():
+                evaluation = cycle.evaluate(member.profile, member.pod, member.signature)
         except Exception:
             continue  # placing the member fails in the same way, and its owner is told then
+        cluster.work.count(table.size // ROWS_PER_UNIT)
         capacity = np.where(evaluation.feasible, table.replica_capacity(member.pod), 0)
         np.maximum(best, capacity, out=best)
     return best

@@ -12,8 +12,9 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.gang.group_attempt import GangScheduleResult
 from arranger.engine.gang.placement.boards import SearchEffort
-from arranger.engine.gang.scheduling_cycle import GangScheduleResult, GangSchedulingCycle
+from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator

@@ -3,11 +3,13 @@
 // It reads questions as JSON, one a line, {"expression": "…", "devices": [{"driver": "…",
 // "attributes": {}, "capacity": {}}]}, and answers each with one line: why the expression cannot be
 // compiled, or its estimated cost and for each device a verdict or an error, and what it cost. It
-// ends with its input.
+// ends with its input. A question {"rules": {"schema": {}, "object": {}, "old": {}}} is about rules
+// of definitions instead (rules.go).
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +26,7 @@ import (
 type question struct {
 	Expression string   `json:"expression"`
 	Devices    []device `json:"devices"`
+	Rules      *rules   `json:"rules"`
 }
 
 type device struct {
@@ -38,6 +41,8 @@ type answer struct {
 	Uncompiled string   `json:"uncompiled,omitempty"`
 	Estimate   uint64   `json:"estimate,omitempty"`
 	Results    []result `json:"results,omitempty"`
+	// Errors are what rules of a definition say: type, field and text.
+	Errors []string `json:"errors,omitempty"`
 }
 
 type result struct {
@@ -66,8 +71,23 @@ func answerAll(questions io.Reader, answers io.Writer) error {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
 			var asked question
-			if err := json.Unmarshal(line, &asked); err != nil {
+			decoder := json.NewDecoder(bytes.NewReader(line))
+			decoder.UseNumber()
+			if err := decoder.Decode(&asked); err != nil {
 				return err
+			}
+			if asked.Rules != nil {
+				given, err := judgeRules(*asked.Rules)
+				if err != nil {
+					given = answer{Refused: err.Error()}
+				}
+				if err := encoder.Encode(given); err != nil {
+					return err
+				}
+				if err := writer.Flush(); err != nil {
+					return err
+				}
+				continue
 			}
 			given := answer{Refused: refused(compiler.CompileCELExpression, asked.Expression)}
 			compiled := compiler.CompileCELExpression(asked.Expression, cel.Options{})

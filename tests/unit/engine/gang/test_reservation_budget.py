@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from arranger.api.effects import Effect
+from arranger.engine.gang.planning.reservation_budget import MAX_PENALTY, ReservationBudget
 from arranger.engine.gang.policy import GangPolicy
-from arranger.engine.gang.reservation_budget import MAX_PENALTY, ReservationBudget
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, placements

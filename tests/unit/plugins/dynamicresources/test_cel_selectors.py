@@ -90,7 +90,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "a list": (f'{ATTRIBUTES}.modes == "a"', "attribute modes: unsupported attribute value"),
     "a value that is not there": (f"{ATTRIBUTES}.?color.value() == 1", "optional.none()"),
     "no truth": (f"{ATTRIBUTES}.index", "could not be converted to bool"),
-    "no quantity": (f'{CAPACITY} == quantity("much")', "'much' is not a quantity"),
+    "no quantity": (f'{CAPACITY} == quantity("much")', "quantities must match"),
     "two errors": (f"{ATTRIBUTES}.color == 1 || {ATTRIBUTES}.size == 1", "no such key: color"),
 }
 
@@ -112,7 +112,7 @@ UNREADABLE: dict[str, tuple[str, str]] = {
     "an optional is no number": (f'{ATTRIBUTES}[?"model"] == 1', "no matching overload"),
     "a number is no truth": ("1 && true", "no matching overload"),
     "no truth at all": ("device.driver.size()", "must evaluate to bool or any, not int"),
-    "addresses": ('isIP("1.2.3.4")', "undeclared reference to 'isIP'"),
+    "addresses": ('isMAC("1.2.3.4")', "undeclared reference to 'isMAC'"),
 }
 
 

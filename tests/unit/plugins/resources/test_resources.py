@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from arranger.framework import ActionType, ClusterEvent
 from arranger.framework.interface import Plugin
 from arranger.framework.runtime.registry import Registry
+from arranger.plugins.helpers.resource_scoring import percentages
 from arranger.plugins.nodes.image_locality import ImageLocality, normalized_image_name
 from arranger.plugins.resources.balanced_allocation import NodeResourcesBalancedAllocation
 from arranger.plugins.resources.node_resources_fit import NodeResourcesFit
@@ -366,3 +369,18 @@ HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
 def test_wakes(case: tuple[PodBuilder, ClusterEvent, bool]) -> None:
     pod, event, expected = case
     assert any(w.matches(pod.info(), event) for w in NodeResourcesFit.queueing_hints) == expected
+
+
+def test_percentages_are_exact_whatever_the_amounts() -> None:
+    random = Random(1)
+    numbers = [0, 1, 2, 3, 7, 99, 100, 101, 2**31, 2**46, 2**52 - 1, 2**52]
+    numbers += [random.randrange(2 ** random.randrange(1, 53)) for _ in range(300)]
+    parts = np.array([[part for part in numbers for _ in numbers]], dtype=np.int64)
+    wholes = np.array([[whole or 1 for _ in numbers for whole in numbers]], dtype=np.int64)
+    # Quotients that lie just below an integer.
+    near = parts * wholes
+    near = np.where((near > 0) & (near < 2**52), near - 1, parts)
+    small = wholes < 2**46
+    for part, whole in ((parts, wholes), (near, wholes), (near[small][None], wholes[small][None])):
+        expected = [100 * p // w for p, w in zip(part[0].tolist(), whole[0].tolist(), strict=True)]
+        assert percentages(part, whole)[0].tolist() == expected

@@ -1,0 +1,71 @@
+"""Reservations: nodes that are kept for some, or for nobody, during a window of time.
+
+Texts stay texts here; :mod:`arranger.api.reservation_windows` reads them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from arranger.api.types.core import LabelSelector, ObjectMeta, Struct
+
+
+class ReservedNodes(Struct):
+    """``spec.nodes``: those that are named, and those that the selector matches."""
+
+    names: list[str] = msgspec.field(default_factory=list)
+    selector: LabelSelector | None = None
+    count: int | None = None
+
+
+class Recurrence(Struct):
+    """``spec.window.recurrence``: the days on which the window comes again."""
+
+    days: list[str] = msgspec.field(default_factory=list)
+    time_zone: str = "UTC"
+    until: str = ""
+
+
+class ReservationWindow(Struct):
+    """``spec.window``: when the nodes are reserved."""
+
+    start: str = ""
+    end: str = ""
+    duration: str = ""
+    recurrence: Recurrence | None = None
+
+
+class ReservationUsers(Struct):
+    """``spec.users``: whose pods may be there; one of these is enough."""
+
+    queues: list[str] = msgspec.field(default_factory=list)
+    namespace_selector: LabelSelector | None = None
+    gangs: list[str] = msgspec.field(default_factory=list)
+
+
+class ReservationSpec(Struct):
+    """``spec`` of a Reservation."""
+
+    nodes: ReservedNodes = msgspec.field(default_factory=ReservedNodes)
+    window: ReservationWindow = msgspec.field(default_factory=ReservationWindow)
+    users: ReservationUsers = msgspec.field(default_factory=ReservationUsers)
+    maintenance: bool = False
+    drain_before: str = ""
+
+
+class ReservationStatus(Struct):
+    """``status``: how it stands, as the scheduler has written it."""
+
+    phase: str = ""
+    message: str = ""
+    nodes: int = 0
+    start: str = ""
+    end: str = ""
+
+
+class Reservation(Struct):
+    """A Reservation of ``arranger.io``; it has no namespace."""
+
+    metadata: ObjectMeta
+    spec: ReservationSpec = msgspec.field(default_factory=ReservationSpec)
+    status: ReservationStatus = msgspec.field(default_factory=ReservationStatus)

@@ -1,0 +1,1 @@
+"""A plan of the near future: when running pods end, and when what waits can start."""

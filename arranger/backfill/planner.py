@@ -1,0 +1,221 @@
+"""The earliest time at which all of a gang fits, beside what is planned already."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from arranger.backfill.run_times import Basis
+from arranger.backfill.timeline import FloatArray, Timeline
+from arranger.cluster.columns import BoolArray, IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """``count`` pods alike, of which each asks for ``amounts`` of the resource ``columns``.
+
+    Attributes:
+        rows: row → whether such a pod may run there if the node is empty.
+    """
+
+    columns: Sequence[int]
+    amounts: Sequence[int]
+    count: int
+    rows: BoolArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """Room that is planned to be taken from ``start`` on, up to ``end``.
+
+    Attributes:
+        rows: the rows, ascending.
+        amounts: ``[column, n]`` of each of them.
+        known: whether all that must end before does so at a known time.
+    """
+
+    start: float
+    end: float
+    rows: IntArray
+    amounts: IntArray
+    known: bool
+
+    def is_active(self, at: float) -> bool:
+        """Whether the room is taken at that time."""
+        return self.start <= at < self.end
+
+
+class Planner:
+    """Finds room in the future of one moment.
+
+    Args:
+        timeline: brought up to date for ``now``.
+        claims: what is planned already.
+        least: only ends of which at least that tells are counted on.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        now: float,
+        claims: Iterable[Claim] = (),
+        *,
+        least: Basis = Basis.ESTIMATE,
+    ) -> None:
+        self._timeline, self._now = timeline, now
+        self.claims = list(claims)
+        end, basis = timeline.ends(now)
+        end = np.where(basis >= least, end, np.inf)
+        present = timeline.rows_of_slots() >= 0
+        self._order = np.argsort(end, kind="stable")
+        self._order = self._order[present[self._order] & np.isfinite(end[self._order])]
+        self._ends, self._basis = end[self._order], basis[self._order]
+        self._present = timeline.free_now()
+
+    def earliest(
+        self,
+        demands: Sequence[Demand],
+        lasts: float = math.inf,
+        within: BoolArray | None = None,
+        *,
+        now_too: bool = True,
+    ) -> Claim | None:
+        """Room for all of ``demands`` at once, for so many seconds; None if there never is.
+
+        Members of one kind get it at the earliest time there is. Of several kinds each takes from
+        what the ones before it leave, so that a later time may be found. With ``now_too`` the
+        answer may be the present moment.
+        """
+        times = self._times(now_too=now_too)
+        if not times.size:
+            return None
+        later = sorted({c.start for c in self.claims if c.start > self._now})
+        futures = {at: self._room(at) for at in later} if later else {}
+        base, low = (0, self._present), 0
+        for high in self._segment_ends(times, lasts):
+            # Between two of these moments room only grows.
+            first, last, low = low, high - 1, high
+            if first > last:
+                continue
+            free = self._grown(base, float(times[last]))
+            found = self._fit(demands, float(times[last]), lasts, within, free[1], futures)
+            if found is None:
+                base = free
+                continue
+            while first < last:
+                middle = (first + last) // 2
+                free = self._grown(base, float(times[middle]))
+                claim = self._fit(demands, float(times[middle]), lasts, within, free[1], futures)
+                if claim is None:
+                    base, first = free, middle + 1
+                else:
+                    found, last = claim, middle
+            return found
+        return None
+
+    def still_fits(self, claim: Claim) -> bool:
+        """Whether planned room is still there, or will be, at its time."""
+        times = [max(claim.start, self._now)]
+        times += [c.start for c in self.claims if claim.start < c.start < claim.end]
+        rooms = (self._room(at)[:, claim.rows] for at in times)
+        return all(bool((room >= claim.amounts)[claim.amounts > 0].all()) for room in rooms)
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _times(self, *, now_too: bool) -> FloatArray:
+        ends = [c.end for c in self.claims if self._now < c.end < math.inf]
+        times = np.unique(np.concatenate([self._ends, np.array(ends, dtype=np.float64)]))
+        times = times[times > self._now]
+        return np.concatenate([[self._now], times]) if now_too else times
+
+    def _segment_ends(self, times: FloatArray, lasts: float) -> list[int]:
+        cuts = {len(times)}
+        for claim in self.claims:
+            for at in (claim.start, claim.end):
+                cuts.add(int(np.searchsorted(times, at, side="left")))
+            if lasts < math.inf:
+                cuts.add(int(np.searchsorted(times, claim.start - lasts, side="right")))
+        return sorted(cut for cut in cuts if cut > 0)
+
+    def _grown(self, base: tuple[int, IntArray], at: float) -> tuple[int, IntArray]:
+        """(ends counted, what is free) at a time, from that at an earlier one."""
+        count = int(np.searchsorted(self._ends, at, side="right"))
+        before, free = base
+        if count > before:
+            free = free.copy()
+            self._timeline.add_ended(free, self._order[before:count])
+        return count, free
+
+    def _room(self, at: float) -> IntArray:
+        """What is free at a time and not planned for."""
+        _, free = self._grown((0, self._present), at)
+        return self._less_active(free, at)
+
+    def _less_active(self, free: IntArray, at: float) -> IntArray:
+        active = [claim for claim in self.claims if claim.is_active(at)]
+        if active:
+            free = free.copy()
+        for claim in active:
+            free[:, claim.rows] -= claim.amounts
+        return free
+
+    def _fit(
+        self,
+        demands: Sequence[Demand],
+        at: float,
+        lasts: float,
+        within: BoolArray | None,
+        free: IntArray,
+        futures: dict[float, IntArray],
+    ) -> Claim | None:
+        room = self._less_active(free, at)
+        for later, left in futures.items():
+            if at < later < at + lasts:
+                room = np.minimum(room, left)
+        taken = np.zeros_like(room)
+        for demand in demands:
+            capacity = _capacity(room - taken, demand)
+            if within is not None:
+                capacity = np.where(within[: len(capacity)], capacity, 0)
+            if int(capacity.sum()) < demand.count:
+                return None
+            counts = _spread(capacity, _capacity(self._present, demand), demand.count)
+            for column, amount in zip(demand.columns, demand.amounts, strict=True):
+                taken[column] += counts * amount
+        rows = np.flatnonzero(taken.any(axis=0))
+        return Claim(at, at + lasts, rows, taken[:, rows], self._is_known(rows, at))
+
+    def _is_known(self, rows: IntArray, at: float) -> bool:
+        """Whether all that ends on these rows until then does so at a known time."""
+        count = int(np.searchsorted(self._ends, at, side="right"))
+        guessed = self._order[:count][self._basis[:count] < Basis.KNOWN]
+        where = self._timeline.rows_of_slots()[guessed]
+        return not bool(np.isin(where, rows).any())
+
+
+def _spread(capacity: IntArray, present: IntArray, count: int) -> IntArray:
+    """Row → how many of ``count`` pods it gets, on as few nodes as will do.
+
+    Room that is only to come goes first: what is there now is left to those who go before.
+    """
+    counts = np.zeros_like(capacity)
+    to_come = np.maximum(capacity - present, 0)
+    for room in (to_come, capacity - to_come):
+        order = np.argsort(-room, kind="stable")
+        filled = np.minimum(np.cumsum(room[order]), count)
+        counts[order] += np.diff(filled, prepend=0)
+        count -= int(filled[-1]) if filled.size else 0
+    return counts
+
+
+def _capacity(room: IntArray, demand: Demand) -> IntArray:
+    """Row → how many pods of a kind fit, no more than are asked for."""
+    fitting = np.where(demand.rows[: room.shape[1]], demand.count, 0)
+    for column, amount in zip(demand.columns, demand.amounts, strict=True):
+        if amount > 0:
+            fitting = np.minimum(fitting, room[column] // amount)
+    capacity: IntArray = np.maximum(fitting, 0)
+    return capacity

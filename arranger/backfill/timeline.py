@@ -1,0 +1,218 @@
+"""The room on every node over time: what is free now, and what each end of a pod adds.
+
+Kept as NumPy columns with one slot a pod, which follow the node table's log of changed rows. All
+times are in seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from arranger.backfill.history import HistoryKey
+from arranger.backfill.run_times import Basis, RunTime, RunTimes
+from arranger.cluster.columns import IntArray, resized
+from arranger.cluster.node_table import NodeTable, RowChange
+from arranger.cluster.pod_info import PodInfo
+
+FloatArray = npt.NDArray[np.float64]
+
+#: No more than this is counted on to become free of one pod: sums stay within 64 bits.
+_MOST: Final = 2**53
+#: A pod that is late is expected to take as long again as it is late, and a second at least.
+_LEAST_DELAY: Final = 1.0
+_FIRST_CAPACITY: Final = 256
+
+
+class Timeline:
+    """When the pods on the nodes end, and what that frees.
+
+    Attributes:
+        table: the nodes.
+        run_times: says when pods end.
+        freed: how often pods have gone, or nodes have changed.
+    """
+
+    def __init__(self, table: NodeTable, run_times: RunTimes) -> None:
+        self.table, self.run_times = table, run_times
+        self.freed = 0
+        self._version = -1
+        #: Row → uid → slot and the pod as it was when its end was worked out.
+        self._slots: list[dict[str, tuple[int, PodInfo]]] = []
+        self._free_slots: list[int] = []
+        self._size = 0
+        self._start: FloatArray = np.zeros(_FIRST_CAPACITY)
+        self._end: FloatArray = np.full(_FIRST_CAPACITY, np.inf)
+        self._basis: IntArray = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
+        self._row: IntArray = np.full(_FIRST_CAPACITY, -1, dtype=np.int64)
+        self._amounts: IntArray = np.zeros((len(table.requested), _FIRST_CAPACITY), dtype=np.int64)
+        #: Pods that have not started as far as their status says → when they were first seen.
+        self._seen: dict[str, float] = {}
+        #: Kinds of pods without an estimate → rows where such pods are.
+        self._unknown: dict[HistoryKey, set[int]] = {}
+        #: Rows that are still to be followed, and those whose pods are to be looked at anew.
+        self._pending: set[int] = set()
+        self._anew: set[int] = set()
+
+    def __len__(self) -> int:
+        return self._size - len(self._free_slots)
+
+    def refresh(self, now: float, only: Set[int] | None = None) -> set[int]:
+        """Follow what has changed since the last call; returns the rows.
+
+        With ``only`` other rows are left to a later call.
+        """
+        table = self.table
+        replaced, kinds = table.take_replaced(), self.run_times.history.take_new_kinds()
+        changed = table.changed_since(self._version) if table.version != self._version else ()
+        if changed is None:
+            self._pending, self.freed = set(range(table.size)), self.freed + 1
+        elif changed:
+            self._pending.update(row for _, row in changed)
+            self.freed += any(kind is RowChange.NODE for kind, _ in changed)
+        self._pending |= replaced
+        for kind in kinds:
+            self._anew |= self._unknown.pop(kind, set())
+        self._version = table.version
+        if only is not None and len(self._amounts) == len(table.requested):
+            rows, anew = self._pending & only, self._anew & only
+        else:
+            rows, anew = self._pending, self._anew
+        if not rows and not anew:
+            return rows
+        self._pending, self._anew = self._pending - rows, self._anew - anew
+        while len(self._slots) < table.size:
+            self._slots.append({})
+        if len(self._amounts) < len(table.requested):
+            more = len(table.requested) - len(self._amounts)
+            fresh = np.zeros((more, self._amounts.shape[1]), dtype=np.int64)
+            self._amounts = np.concatenate([self._amounts, fresh])
+            rows, anew = set(range(table.size)), set(range(table.size))
+        for row in rows | anew:
+            self._follow(row, now, anew=row in anew)
+        return rows | anew
+
+    # --- answers ---------------------------------------------------------------------------
+
+    def ends(self, now: float) -> tuple[FloatArray, IntArray]:
+        """Slot → when its pod is expected to have ended, and what tells of it (``Basis``)."""
+        start, end = self._start[: self._size], self._end[: self._size]
+        basis = self._basis[: self._size]
+        late = end <= now
+        if late.any():
+            again = np.where(basis == Basis.ESTIMATE, now - start, now - end)
+            end = np.where(late, now + np.maximum(again, _LEAST_DELAY), end)
+            basis = np.where(late, Basis.ESTIMATE, basis)
+        return end, basis
+
+    def rows_of_slots(self) -> IntArray:
+        """Slot → row; -1 for one without a pod."""
+        return self._row[: self._size]
+
+    def free_now(self) -> IntArray:
+        """``[column, row]``: what is allocatable and not requested."""
+        table = self.table
+        free: IntArray = table.allocatable[:, : table.size] - table.requested[:, : table.size]
+        return free
+
+    def add_ended(self, free: IntArray, slots: IntArray) -> None:
+        """Add to ``[column, row]`` what is free once the pods of these slots have ended."""
+        rows = self._row[slots]
+        for column in range(len(free)):
+            np.add.at(free[column], rows, self._amounts[column, slots])
+
+    def free_at(self, at: float, now: float, rows: IntArray | None = None) -> IntArray:
+        """``[column, row]``: what is free at a time if nothing else starts; of ``rows`` only."""
+        end, _ = self.ends(now)
+        if rows is None:
+            free = self.free_now()
+            self.add_ended(free, np.flatnonzero((end <= at) & (self.rows_of_slots() >= 0)))
+            return free
+        table = self.table
+        some: IntArray = table.allocatable[:, rows] - table.requested[:, rows]
+        for n, row in enumerate(rows.tolist()):
+            slots = [slot for slot, _ in self._slots[row].values()]
+            ended = [slot for slot in slots if end[slot] <= at]
+            if ended:
+                some[:, n] += self._amounts[:, ended].sum(axis=1)
+        return some
+
+    def pods_ending(self, rows: IntArray, until: float, now: float) -> list[tuple[float, PodInfo]]:
+        """The pods on some rows that end by then, the last one first."""
+        end, _ = self.ends(now)
+        pods = [
+            (end[slot].item(), pod)
+            for row in rows.tolist()
+            for slot, pod in self._slots[row].values()
+            if end[slot] <= until
+        ]
+        return sorted(pods, key=lambda each: (-each[0], each[1].key))
+
+    def check_consistent(self) -> None:
+        """Compare the slots with the pods on the nodes, just after a refresh.
+
+        Raises:
+            AssertionError: they disagree.
+        """
+        taken = [slot for slots in self._slots for slot, _ in slots.values()]
+        assert len(taken) == len(set(taken)) == len(self), "slots of the timeline"
+        for row, slots in enumerate(self._slots):
+            pods = self.table.pods[row]
+            assert {uid: pod for uid, (_, pod) in slots.items()} == pods, f"timeline, row {row}"
+            assert all(self._row[slot] == row for slot, _ in slots.values()), f"slots of row {row}"
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _follow(self, row: int, now: float, *, anew: bool) -> None:
+        pods, slots = self.table.pods[row], self._slots[row]
+        for uid in [u for u, (_, pod) in slots.items() if anew or pods.get(u) is not pod]:
+            slot, _ = slots.pop(uid)
+            if uid not in pods:
+                self.freed += 1
+                self._seen.pop(uid, None)  # an attempt may have been taken back
+            self._row[slot], self._end[slot] = -1, np.inf
+            self._free_slots.append(slot)
+        for uid, pod in pods.items():
+            if uid not in slots:
+                slots[uid] = self._fill(row, pod, now), pod
+
+    def _fill(self, row: int, pod: PodInfo, now: float) -> int:
+        time = self._time_of(pod, now)
+        if time.kind is not None:
+            self._unknown.setdefault(time.kind, set()).add(row)
+            if len(self._unknown) > 2 * self._size + _FIRST_CAPACITY:
+                self._unknown.clear()
+        slot = self._free_slots.pop() if self._free_slots else self._grow()
+        self._start[slot], self._end[slot] = time.start, time.end
+        self._basis[slot], self._row[slot] = time.basis, row
+        self._amounts[:, slot] = 0
+        columns, amounts = pod.request_vector(self.table.resource_column)
+        for column, amount in zip(columns, amounts, strict=True):
+            self._amounts[column, slot] = min(amount, _MOST)
+        return slot
+
+    def _time_of(self, pod: PodInfo, now: float) -> RunTime:
+        if pod.pod.status.start_time is not None:
+            self._seen.pop(pod.uid, None)
+            return self.run_times.of(pod, now)
+        return self.run_times.of(pod, self._seen.setdefault(pod.uid, now))
+
+    def _grow(self) -> int:
+        slot = self._size
+        self._size += 1
+        if self._size > len(self._row):
+            capacity = 2 * len(self._row)
+            self._start, self._end = resized(self._start, capacity, 0), _wider(self._end, capacity)
+            self._basis = resized(self._basis, capacity, 0)
+            self._row = resized(self._row, capacity, -1)
+            self._amounts = resized(self._amounts, capacity, 0)
+        return slot
+
+
+def _wider(ends: FloatArray, capacity: int) -> FloatArray:
+    wider = np.full(capacity, np.inf)
+    wider[: len(ends)] = ends
+    return wider

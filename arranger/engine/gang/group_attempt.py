@@ -1,0 +1,92 @@
+"""What one attempt to place a gang group knows and has come to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import GANG, QueuedPod
+from arranger.engine.gang.placement.boards import Placements
+from arranger.engine.pod.schedule_result import Infeasible, RowMask, Unschedulable
+from arranger.gangs.gang import Gang
+from arranger.gangs.group import GangGroup
+
+
+@dataclass(slots=True)
+class GangScheduleResult:
+    """What became of an attempt.
+
+    Attributes:
+        complete: whether the group has its minimum, with what it held before.
+        placed: the members that have a node now.
+        placeable: how many fit together, whether or not they have kept their nodes.
+        blocker: the first required member that fits nowhere.
+        message: why it does not fit, as for a pod on its own.
+        error: what a plugin raised, "" when none did.
+        rejected_by: the plugins whose events may change the result.
+        blockers: one pod of each class that fits nowhere.
+        events: (reason, text) of the plugins' events for the blocker.
+        infeasible: the diagnosis of the blocker, if no node is feasible for it.
+        bounded: whether there were too many ways to place the members to try them all.
+    """
+
+    complete: bool = False
+    placed: Placements = field(default_factory=list)
+    placeable: int = 0
+    blocker: QueuedPod | None = None
+    message: str = ""
+    error: str = ""
+    rejected_by: frozenset[str] = frozenset()
+    blockers: tuple[PodInfo, ...] = ()
+    events: tuple[tuple[str, str], ...] = ()
+    infeasible: Infeasible | None = None
+    bounded: bool = False
+
+
+@dataclass(slots=True)
+class GroupAttempt:
+    """An attempt under way.
+
+    Attributes:
+        placed_counts: gang → bundle → members placed, those held from earlier attempts included.
+        failed_classes: equivalence key → one of its pods, and the plugins that rejected it.
+        result: what is known so far.
+    """
+
+    gang_of: Mapping[str, Gang]
+    placed_counts: dict[str, Counter[str]]
+    row_mask: RowMask | None
+    failed_classes: dict[Hashable, tuple[PodInfo, frozenset[str]]] = field(default_factory=dict)
+    result: GangScheduleResult = field(default_factory=GangScheduleResult)
+
+    @staticmethod
+    def of(group: GangGroup, held: Iterable[str], row_mask: RowMask | None) -> GroupAttempt:
+        """An attempt that begins; ``held`` are the uids of those that have nodes."""
+        return GroupAttempt(group.gangs_by_uid(), group.count_by_bundle(held), row_mask)
+
+    def keep(self, placed: Placements, members: Iterable[QueuedPod]) -> list[QueuedPod]:
+        """These are placed, and the group is complete; returns the others of the members."""
+        self.result = GangScheduleResult(complete=True, placed=placed)
+        for member, _ in placed:
+            gang = self.gang_of[member.uid]
+            self.placed_counts[gang.name][gang.memberships[member.uid].bundle] += 1
+        uids = {member.uid for member, _ in placed}
+        return [member for member in members if member.uid not in uids]
+
+    def fail(self, member: QueuedPod, answer: Infeasible | Unschedulable) -> None:
+        """A member fits nowhere, and so do the others of its class."""
+        if isinstance(answer, Unschedulable):
+            message, rejected_by = answer.message, answer.rejected_by
+        else:
+            message = answer.diagnosis.message()
+            rejected_by = answer.diagnosis.unschedulable_plugins() - {GANG}
+            rejected_by |= answer.filters_about_others(member.profile)
+        self.failed_classes[member.equivalence_key] = member.pod, rejected_by
+        result = self.result
+        if result.blocker is None:
+            result.blocker, result.message = member, message
+            if isinstance(answer, Infeasible):
+                result.events = tuple(answer.diagnosis.plugin_events())
+                result.infeasible = answer

@@ -1,0 +1,60 @@
+"""What a Gang object shows of a gang, of what only the scheduler may write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from arranger.api.timestamps import second_time
+from arranger.api.types.pod_groups import GangStatus
+from arranger.gangs.planned_start import PlannedStart
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStart:
+    """``status.plannedStart`` and ``status.startBasis``; None where nothing is planned."""
+
+    at: str | None = None
+    basis: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.at is not None
+
+
+def shown_start(source: PlannedStart | GangStatus | None) -> ShownStart:
+    """The planned start as it stands in a status, or is to stand there: in whole seconds."""
+    if source is None:
+        return ShownStart()
+    if isinstance(source, PlannedStart):
+        moment = datetime.fromtimestamp(math.ceil(source.at), UTC)
+        return ShownStart(second_time(moment), source.basis)
+    if source.planned_start is None:
+        return ShownStart()
+    return ShownStart(second_time(source.planned_start), source.start_basis)
+
+
+@dataclass(slots=True)
+class ObservedGang:
+    """A Gang object: what it shows, or will show after the write on its way.
+
+    Attributes:
+        managed: whether a scheduler or controllers of our name made it.
+        minimums: named bundle → minimum, of what only this object may know.
+        waiting_since: in whole seconds since 1970.
+        planned_start: when it starts by the plan, as its status says that.
+        unknown: whether the fate of our last write is unknown.
+        retry_at: when to write again, after a refusal.
+    """
+
+    uid: str
+    managed: bool = False
+    minimums: Mapping[str, int] = field(default_factory=dict)
+    satisfied: bool | None = None
+    waiting_since: int | None = None
+    planned_start: ShownStart = ShownStart()
+    scheduling_cycle: int = 0
+    written_at: float = float("-inf")
+    unknown: bool = False
+    retry_at: float = float("-inf")

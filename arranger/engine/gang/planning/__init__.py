@@ -1,0 +1,1 @@
+"""When gangs start that have waited long, and what is kept for them until then."""

@@ -1,0 +1,135 @@
+"""What gangs are told about their starts, and whether that is kept.
+
+A start that follows from known ends is a promise, as long as room is kept until then. Whatever
+becomes of a promise that is not kept is counted with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from arranger.backfill.run_times import Basis
+from arranger.backfill.timeline import Timeline
+from arranger.engine.context import EngineContext
+from arranger.engine.entity import QueuedEntity
+from arranger.engine.gang.gang_objects import GangObjects
+from arranger.engine.pod.planned_room import PlannedGang
+from arranger.gangs.group import GangGroup
+from arranger.gangs.planned_start import PlannedStart
+
+#: A start so many seconds late is in time: kubelets need a moment to end pods and to start them.
+TOLERANCE: Final = 60.0
+#: Starts later than that, in seconds, are not told: limits may be longer than calendars.
+_FAR: Final = 10 * 365 * 86_400.0
+#: How many pods are named that have to end before.
+_NAMED: Final = 3
+
+
+@dataclass(slots=True, eq=False)
+class Promises:
+    """Tells of planned starts, and counts those that were promised and did not come."""
+
+    _context: EngineContext
+    _timeline: Timeline
+    _gang_objects: GangObjects
+    #: Entity → the start that was promised, in seconds since 1970.
+    promised: dict[str, float] = field(default_factory=dict, init=False)
+
+    def are_broken_by(self, plans: Mapping[str, PlannedGang]) -> bool:
+        """Whether a promise would not be kept by these plans."""
+        for key, at in self.promised.items():
+            plan = plans.get(key)
+            if plan is None or plan.claim is None or plan.claim.start > at:
+                return True
+        return False
+
+    def was_planned(self, group: GangGroup) -> bool:
+        """Whether a start was planned for the group by its objects: before our own start."""
+        return any(self._gang_objects.is_planned(name) for name in group.gang_names)
+
+    def on_planned(
+        self,
+        entity: QueuedEntity,
+        plan: PlannedGang | None,
+        before: PlannedGang | None,
+        until: float,
+    ) -> None:
+        """A group is planned anew, or not any more; room is kept up to ``until``."""
+        at, claim = self.promised.get(entity.key), None if plan is None else plan.claim
+        start = None if claim is None else claim.start
+        if at is not None and (start is None or start > at + TOLERANCE):
+            self._count(before or plan, at)
+            del self.promised[entity.key]
+            at = None
+        if claim is not None and claim.known and claim.start <= until:
+            self.promised[entity.key] = at = min(claim.start, at or claim.start)
+        if claim is None or claim.start > self._context.unix_now + _FAR:
+            self._tell(entity, None)
+            return
+        known = at is not None
+        self._tell(
+            entity,
+            PlannedStart(at if at is not None else claim.start, known, self._waits_for(plan)),
+        )
+
+    def on_started(self, entity: QueuedEntity, plan: PlannedGang | None) -> None:
+        """A group has got its place."""
+        at = self.promised.pop(entity.key, None)
+        if at is not None and self._context.unix_now > at + TOLERANCE:
+            self._count(plan, at)
+        self._tell(entity, None)
+
+    def withdraw(self, plan: PlannedGang, entity: QueuedEntity | None) -> None:
+        """Room is not kept for a group any more, which has not started."""
+        at = self.promised.pop(plan.key, None)
+        if at is not None and entity is not None and self._context.unix_now >= at:
+            self._count(plan, at)
+        if entity is not None:
+            self._tell(entity, None)
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _tell(self, entity: QueuedEntity, start: PlannedStart | None) -> None:
+        for gang in () if entity.group is None else entity.group.gangs:
+            if gang.planned_start != start:
+                gang.planned_start = start
+                self._gang_objects.mark((gang.name,))
+
+    def _count(self, plan: PlannedGang | None, at: float) -> None:
+        self._context.stats.broken_promises[self._reason(plan, at)] += 1
+
+    def _reason(self, plan: PlannedGang | None, at: float) -> str:
+        if plan is None or plan.claim is None:
+            return "Other"
+        table = self._timeline.table
+        rows = table.rows(plan.nodes)
+        if len(rows) < len(plan.nodes) or any(table.unschedulable[row] for row in rows):
+            return "NodeLost"
+        there = [pod for row in rows for pod in table.pods[row].values()]
+        if any(pod.priority > plan.priority for pod in there):
+            return "HigherPriority"
+        late = (self._timeline.run_times.of(pod, at) for pod in there)
+        return (
+            "PodOverran"
+            if any(time.end <= at and time.basis is Basis.KNOWN for time in late)
+            else "Other"
+        )
+
+    def _waits_for(self, plan: PlannedGang | None) -> str:
+        """The pods that end last on the nodes of a plan, by name in its own namespaces."""
+        if plan is None or plan.claim is None:
+            return ""
+        claim, now = plan.claim, self._context.unix_now
+        ending = self._timeline.pods_ending(claim.rows, claim.start, now)
+        if not ending:
+            return ""
+        own = [pod for _, pod in ending if pod.namespace in plan.namespaces]
+        names = ", ".join(pod.key for pod in own[:_NAMED])
+        others = len(ending) - len(own)
+        more = len(own) - _NAMED
+        parts = [names] if names else []
+        parts += [f"{more} more"] if more > 0 else []
+        parts += [f"{others} pods of other namespaces"] if others else []
+        return " and ".join(parts)

@@ -1,0 +1,217 @@
+"""Room that is planned for gangs, so that other pods do not take it before they start.
+
+A pod may be placed on a node of the plan if it ends before the gang starts, or fits beside it then.
+Where nothing tells when a gang can start, its nodes are kept as a whole. Pods of a higher priority
+need not heed the plan: they go first anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+
+from arranger.backfill.history import RunTimeHistory
+from arranger.backfill.planner import Claim
+from arranger.backfill.run_times import RunTimes
+from arranger.backfill.spare import SpareRoom, names_of
+from arranger.backfill.timeline import Timeline
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_table import NodeTable
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import RESERVATION, QueuedPod
+from arranger.engine.pod.schedule_result import RowMask
+from arranger.framework.diagnosis import PluginRejection
+from arranger.framework.filter_result import Rejection
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.status import Code
+
+#: Kinds of pods for which it is remembered what is left to them.
+_MAX_ANSWERS: Final = 256
+
+
+class UnixClock(Protocol):
+    """Tells the time."""
+
+    @property
+    def unix_now(self) -> float:
+        """The present time, in seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedGang:
+    """What is planned for the entity ``key``, of ``priority``.
+
+    Attributes:
+        rank: its sort key in the queue; a group with a lower one is planned before it.
+        title: the name of the group in messages to pods of its ``namespaces``.
+        nodes: those that it is to start on.
+        claim: the room it takes there, and when; None where nothing tells when it can start, and
+            the nodes are kept as a whole.
+    """
+
+    key: str
+    rank: tuple[object, ...]
+    title: str
+    namespaces: frozenset[str]
+    priority: int
+    nodes: frozenset[str]
+    claim: Claim | None = None
+
+    def is_alike(self, other: PlannedGang) -> bool:
+        """Whether the same is kept by both."""
+        mine, its = self.claim, other.claim
+        if mine is None or its is None:
+            return mine is its and self.nodes == other.nodes
+        return (
+            (mine.start, mine.end, self.nodes) == (its.start, its.end, other.nodes)
+            and np.array_equal(mine.rows, its.rows)
+            and np.array_equal(mine.amounts, its.amounts)
+        )
+
+    def rejection_for(self, member: QueuedPod) -> PluginRejection:
+        """Why another pod does not fit on these nodes."""
+        known = member.pod.pod.metadata.namespace in self.namespaces
+        reason = f"node(s) reserved for {self.title if known else 'a gang of another namespace'}"
+        return PluginRejection(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE))
+
+
+@dataclass(slots=True, eq=False)
+class PlannedRoom:
+    """The plan in force.
+
+    Attributes:
+        plans: entity → what is planned for it, in the order of the queue.
+    """
+
+    timeline: Timeline
+    _clock: UnixClock
+    plans: Mapping[str, PlannedGang] = field(default_factory=dict, init=False)
+    _spare: SpareRoom | None = field(default=None, init=False)
+    #: What was found for pods of a kind, and in which state of the spare room.
+    _answers: dict[Hashable, list[tuple[str, BoolArray]]] = field(default_factory=dict, init=False)
+    _answers_of: tuple[int, int] = field(default=(-1, -1), init=False)
+
+    @staticmethod
+    def empty(
+        table: NodeTable,
+        queue_of: Callable[[PodInfo], str],
+        limit_of: Callable[[PodInfo], float | None],
+        clock: UnixClock,
+    ) -> PlannedRoom:
+        """Nothing is planned yet on these nodes; ``limit_of`` says how long a pod may run."""
+        return PlannedRoom(Timeline(table, RunTimes(RunTimeHistory(queue_of), limit_of)), clock)
+
+    def keep(self, plans: Iterable[PlannedGang]) -> None:
+        """Room is kept for these from now on, in place of others."""
+        now, table = self._clock.unix_now, self.timeline.table
+        self.plans = {plan.key: plan for plan in plans}
+        claims = {key: plan.claim for key, plan in self.plans.items() if plan.claim is not None}
+        self._spare, self._answers = None, {}
+        if claims:
+            self.timeline.refresh(now)
+            self._spare = SpareRoom(self.timeline, claims, names_of(table, claims.values()))
+            self._spare.start(now)
+
+    def follow(self) -> float:
+        """Bring all up to date; returns the present time, in seconds since 1970."""
+        now = self._clock.unix_now
+        changed = self.timeline.refresh(now)
+        if self._spare is not None and changed:
+            self._spare.follow(changed, now)
+        return now
+
+    def row_masks(self, member: QueuedPod) -> list[RowMask]:
+        """What is left to a pod of all rows, by each plan that it would be in the way of."""
+        if not self.plans:
+            return []
+        entity, pod = member.entity, member.pod
+        own = "" if entity is None else entity.key
+        unbound = frozenset(k for k, plan in self.plans.items() if plan.priority < pod.priority)
+        masks = [
+            RowMask(self._without(self._rows(plan)), plan.rejection_for(member))
+            for key, plan in self.plans.items()
+            if plan.claim is None and key != own and key not in unbound
+        ]
+        if self._spare is not None:
+            for key, left in self._left_by_claims(self._spare, pod, unbound, own):
+                masks.append(RowMask(left, self.plans[key].rejection_for(member)))
+        return masks
+
+    def _left_by_claims(
+        self, spare: SpareRoom, pod: PodInfo, unbound: frozenset[str], own: str
+    ) -> list[tuple[str, BoolArray]]:
+        """Each claim that a pod would be in the way of, and the rows that are left to it."""
+        table, now = self.timeline.table, self._clock.unix_now
+        spare.follow(self.timeline.refresh(now, spare.names.keys()), now)
+        ends = self.timeline.run_times.end_if_started(pod, now)
+        columns, amounts = pod.request_vector(table.resource_column)
+        own = own if own in spare.claims else ""
+        alike = tuple(columns), tuple(amounts), spare.starts_before(ends), unbound, own
+        state = spare.changes, table.size
+        if state != self._answers_of or len(self._answers) >= _MAX_ANSWERS:
+            self._answers, self._answers_of = {}, state
+        answer = self._answers.get(alike)
+        if answer is None:
+            found = spare.rows_in_the_way(columns, amounts, ends, unbound, own)
+            answer = [(key, self._without(rows)) for key, rows in found.items() if rows.size]
+            self._answers[alike] = answer
+        return answer
+
+    def check_consistent(self) -> None:
+        """Compare what is known of the future with the pods on the nodes.
+
+        Raises:
+            AssertionError: they disagree.
+        """
+        if not self.plans:
+            return
+        now = self.follow()
+        if self._spare is not None:
+            self._spare.check_consistent(now)
+        self.timeline.check_consistent()
+
+    def _rows(self, plan: PlannedGang) -> IntArray:
+        return np.array(self.timeline.table.rows(plan.nodes), dtype=np.int64)
+
+    def _without(self, rows: IntArray) -> BoolArray:
+        left = np.ones(self.timeline.table.size, dtype=np.bool_)
+        left[rows] = False
+        return left
+
+
+def select_nodes(
+    cluster: Cluster,
+    classes: Sequence[tuple[Evaluation, QueuedPod, int]],
+    within: BoolArray | None = None,
+) -> frozenset[str]:
+    """The nodes to reserve for pods of some classes: those that are nearest to being empty.
+
+    Empty if all nodes, or all rows of ``within``, are too few even without the pods that run there
+    now. Each class gets nodes of its own, so that a few more may be reserved than are needed.
+
+    Args:
+        classes: (evaluation, one pod, how many pods) of each class.
+    """
+    table = cluster.table
+    taken = np.zeros(table.size, dtype=np.bool_)
+    for evaluation, member, count in classes:
+        suitable = (
+            evaluation.fits_when_empty if within is None else evaluation.fits_when_empty & within
+        )
+        empty = np.where(suitable, table.replica_capacity(member.pod, empty=True), 0)
+        if empty.sum() < count:
+            return frozenset()
+        usable = suitable & ~taken
+        total = np.where(usable, empty, 0)
+        now = np.where(usable, table.replica_capacity(member.pod), 0)
+        # Those first on which the fewest replicas have to go, the larger first among equals.
+        order = np.lexsort((-total, total - now))
+        enough = np.cumsum(total[order])
+        last = int(np.searchsorted(enough, count)) + 1
+        chosen = order[:last]
+        taken[chosen[total[chosen] > 0]] = True
+    return frozenset(table.name(int(row)) for row in np.flatnonzero(taken))

@@ -1,0 +1,189 @@
+"""All Reservations: which nodes they keep a pod away from at a moment, and when that changes.
+
+Nothing of this may be remembered with what plugins say of a class of pods: it changes with time,
+and with how long each pod may run. So it is asked at every attempt, as rows that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+import numpy as np
+
+from arranger.api.annotations import RESERVATION as RESERVATION_KEY
+from arranger.api.parsing.errors import ParseError, shown
+from arranger.api.types.reservation import Reservation, ReservationStatus
+from arranger.cluster.columns import BoolArray
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine import pod_events
+from arranger.engine.context import EngineContext
+from arranger.engine.entity import RESERVATION, QueuedPod
+from arranger.engine.pod.schedule_result import RowMask
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.engine.reservations.entry import Entry, read_entry, shown_time
+from arranger.engine.reservations.status import StatusWriter, status_of
+from arranger.engine.run_time.limits import RunTimeLimits
+from arranger.framework.cluster_event import ActionType, ClusterEvent
+from arranger.framework.diagnosis import PluginRejection
+from arranger.framework.filter_result import Rejection
+from arranger.framework.status import Code
+from arranger.quota.ledger import QuotaLedger
+
+#: Reservations that are looked at, the oldest first; more cost every attempt, and say so.
+MAX_RESERVATIONS: Final = 200
+_NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class Queues(Protocol):
+    """Knows the queues of pods."""
+
+    def queue_name(self, pod: PodInfo) -> str:
+        """The queue of a pod."""
+
+
+class Limits(Protocol):
+    """Knows how long pods may run."""
+
+    def limit_of(self, pod: PodInfo) -> float | None:
+        """How long a pod may run once it has started, in seconds; None if for ever."""
+
+
+@dataclass(slots=True, eq=False)
+class ReservationBook:
+    """What Reservations say, from the objects and nothing else.
+
+    Attributes:
+        problems: name → why a Reservation reserves nothing.
+    """
+
+    _context: EngineContext
+    _queue: SchedulingQueue
+    _queues: Queues
+    _limits: Limits
+    _statuses: StatusWriter
+    problems: Mapping[str, str] = field(default_factory=dict, init=False)
+    _entries: Mapping[str, Entry] = field(default_factory=dict, init=False)
+    #: In what state of objects and nodes the entries were made.
+    _read_at: Hashable = field(default=None, init=False)
+    _stored: Sequence[Reservation] = field(default=(), init=False)
+    #: In what state the statuses were looked at last.
+    _told_at: Hashable = field(default=None, init=False)
+    #: Name → the window that counted when it was looked at last.
+    _seen: Mapping[str, tuple[float, float, bool]] = field(default_factory=dict, init=False)
+
+    def row_masks(self, member: QueuedPod) -> Sequence[RowMask]:
+        """What Reservations leave to a pod that would start now; nothing if that is all."""
+        self._refresh()
+        wanted = member.pod.pod.metadata.annotations.get(RESERVATION_KEY, "")
+        if not self._entries and not wanted:
+            return ()
+        now, lasts = self._context.unix_now, self._limits.limit_of(member.pod)
+        masks = [self._only_in(wanted, member, now)] if wanted else []
+        for entry in self._entries.values():
+            window = entry.window_for(now, lasts)
+            if window is not None and not self._is_user(entry, member):
+                masks.append(_mask(~entry.rows, entry.reason(window, now)))
+        return masks
+
+    def advance(self, now: float) -> None:
+        """Wake those for whom a window opens or ends."""
+        self._refresh()
+        if not self._stored and not self._seen:
+            return
+        unix_now = self._context.unix_now
+        windows = {name: entry.windows.at(unix_now) for name, entry in self._entries.items()}
+        seen = {
+            name: (*window, unix_now >= window.start)
+            for name, window in windows.items()
+            if window is not None
+        }
+        due, changed = self._statuses.next_timer(), seen != self._seen
+        if changed or self._told_at != self._read_at or (due is not None and due <= now):
+            self._told_at = self._read_at
+            wanted: dict[str, ReservationStatus] = {}
+            for name in (each.metadata.name for each in self._stored):
+                entry, problem = self._entries.get(name), self.problems.get(name, "")
+                wanted[name] = status_of(entry, windows.get(name), problem, unix_now)
+            self._statuses.write(self._stored, wanted, now)
+        if changed:
+            self._seen = seen
+            self._queue.wake(ClusterEvent(ActionType.OTHER, resource=RESERVATION), now)
+
+    def next_timer(self) -> float | None:
+        """When the next window opens or ends, or a status is due, in the engine's clock."""
+        clock, due = self._context.clock, self._statuses.next_timer()
+        times = [end if holds else start for start, end, holds in self._seen.values()]
+        edges = [clock.from_unix_time(min(times), clock.now)] if times else []
+        return min(edges if due is None else [*edges, due], default=None)
+
+    def _refresh(self) -> None:
+        cluster = self._context.cluster
+        objects, table = cluster.objects, cluster.table
+        state = objects.reservation_version, table.nodes_version, table.size
+        if state == self._read_at:
+            return
+        self._read_at = state
+        entries: dict[str, Entry] = {}
+        problems: dict[str, str] = {}
+        stored = sorted(objects.in_namespace(Reservation, ""), key=_age_of)
+        for each in stored:
+            name = each.metadata.name
+            try:
+                if len(entries) >= MAX_RESERVATIONS:
+                    raise ParseError(f"there are {MAX_RESERVATIONS} older ones already")
+                entries[name] = read_entry(name, each.spec, table)
+            except ParseError as error:
+                problems[name] = str(error)
+                if self.problems.get(name) != problems[name]:
+                    told = pod_events.invalid_reservation(each, problems[name])
+                    self._context.outbox.append(told)
+        self._entries, self.problems, self._stored = entries, problems, stored
+
+    def _is_user(self, entry: Entry, member: QueuedPod) -> bool:
+        users = entry.spec.users
+        if users.queues and self._queues.queue_name(member.pod) in users.queues:
+            return True
+        group = None if member.entity is None else member.entity.group
+        gangs = () if group is None else group.gangs
+        if users.gangs and any(gang.name in users.gangs for gang in gangs):
+            return True
+        if users.namespace_selector is None:
+            return False
+        labels = self._context.cluster.objects.namespace_labels(member.pod.namespace)
+        return entry.namespaces.matches(labels)
+
+    def _only_in(self, wanted: str, member: QueuedPod, now: float) -> RowMask:
+        """The nodes of the Reservation that a pod asks for, in its window."""
+        entry = self._entries.get(wanted)
+        nowhere: BoolArray = np.zeros(self._context.cluster.table.size, dtype=np.bool_)
+        if entry is None:
+            invalid = wanted in self.problems
+            why = "is invalid" if invalid else "does not exist"
+            return _mask(nowhere, f"Reservation {shown(wanted)}, which the pod asks for, {why}")
+        if not self._is_user(entry, member):
+            return _mask(nowhere, f"the pod may not use Reservation {wanted}, which it asks for")
+        window = entry.windows.at(now)
+        if window is None:
+            return _mask(nowhere, f"Reservation {wanted}, which the pod asks for, has ended")
+        if now < window.start:
+            begins = shown_time(window.start)
+            return _mask(nowhere, f"Reservation {wanted} of the pod begins at {begins}")
+        return _mask(entry.rows, f"node(s) not of Reservation {wanted}, which the pod asks for")
+
+
+def make_book(
+    context: EngineContext, queue: SchedulingQueue, ledger: QuotaLedger
+) -> ReservationBook:
+    """The book of an engine."""
+    return ReservationBook(context, queue, ledger, RunTimeLimits(ledger), StatusWriter(context))
+
+
+def _age_of(each: Reservation) -> tuple[datetime, str]:
+    return each.metadata.creation_timestamp or _NO_TIME, each.metadata.name
+
+
+def _mask(rows: BoolArray, reason: str) -> RowMask:
+    return RowMask(rows, PluginRejection(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE)))

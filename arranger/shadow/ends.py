@@ -1,0 +1,26 @@
+"""When pods that run will have to end, where somebody says how long they may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from arranger.api.timestamps import after
+from arranger.api.types.core import Pod
+from arranger.engine.engine import Engine
+from arranger.engine.run_time.limits import RunTimeLimits
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def ends_by(engine: Engine, pods: Iterable[Pod]) -> str:
+    """When the last of these pods ends at the latest, for people; "" where one may run for ever."""
+    limits, last = RunTimeLimits(engine.ledger), None
+    for pod in pods:
+        placed = engine.cluster.pod(pod.metadata.uid)
+        end = limits.end_of(placed) if placed is not None else None
+        if end is None:
+            return ""
+        last = end if last is None else max(last, end)
+    return "" if last is None else f"{after(_EPOCH, last):%Y-%m-%d %H:%M:%S} UTC"

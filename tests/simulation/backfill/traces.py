@@ -1,0 +1,94 @@
+"""Random traces of parallel jobs.
+
+Sizes, run times and arrivals by the model of Lublin and Feitelson ("The workload on parallel
+supercomputers: modeling the characteristics of rigid jobs", JPDC 2003), with its published
+parameters for batch jobs at a rush hour. What depends on the size of the machine is for this one.
+Limits are over-estimates, as people's are.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from tests.paths import TRACES
+
+#: Nodes of the machine, and CPUs of each.
+NODES, CPUS = 8, 4
+MACHINE: Final = NODES * CPUS
+
+#: Part of jobs of one process, and of those with a power of two.
+_SERIAL, _POWER_OF_2 = 0.2927, 0.6686
+#: The two uniform stages of the logarithm of a parallel job's size; ``UHi`` is the machine's.
+_LOW, _HIGH, _FIRST_STAGE = 1.2, math.log2(MACHINE), 0.875
+_MIDDLE = _HIGH - 2.0
+#: The two gamma distributions of the logarithm of run times, and the part of the first.
+_RUN_1, _RUN_2, _RUN_PART = (6.57, 0.823), (639.1, 0.0156), (-0.003, 0.6986)
+#: Of the logarithm of the time between two arrivals.
+_ARRIVAL: Final = (6.0415, 0.8531)
+#: Seconds that a job lasts at most: shorter than in the model, as are the traces.
+_LONGEST: Final = 36_000.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """A gang of ``size`` pods of a CPU each; all times in whole seconds."""
+
+    name: str
+    arrives: int
+    size: int
+    lasts: int
+    limit: int
+
+
+def random_trace(seed: int, jobs: int = 40, *, openb: bool = False) -> list[Job]:
+    """Jobs in order of arrival, that load the machine to 80 to 130 percent.
+
+    ``openb``: run times are those of pods of the openb trace.
+    """
+    rng = random.Random(seed)
+    sizes = [_size(rng) for _ in range(jobs)]
+    lasts = [_openb_time(rng) if openb else _run_time(rng, size) for size in sizes]
+    gaps = [math.exp(min(13.0, rng.gammavariate(*_ARRIVAL))) for _ in range(jobs)]
+    work = sum(size * time for size, time in zip(sizes, lasts, strict=True))
+    stretch = work / (MACHINE * rng.uniform(0.8, 1.3) * sum(gaps))
+    arrives, trace = 0.0, []
+    for n, (size, time, gap) in enumerate(zip(sizes, lasts, gaps, strict=True)):
+        arrives += gap * stretch
+        limit = math.ceil(time * rng.choice((1.0, rng.uniform(1, 2), rng.uniform(1, 5))))
+        trace.append(Job(f"job-{n}", int(arrives), size, time, limit))
+    return trace
+
+
+def _size(rng: random.Random) -> int:
+    if rng.random() < _SERIAL:
+        return 1
+    first = rng.random() < _FIRST_STAGE
+    power = rng.uniform(_LOW, _MIDDLE) if first else rng.uniform(_MIDDLE, _HIGH)
+    if rng.random() < _POWER_OF_2:
+        power = round(power)
+    return max(1, min(MACHINE, round(2**power)))
+
+
+def _run_time(rng: random.Random, size: int) -> int:
+    part = _RUN_PART[0] * size + _RUN_PART[1]
+    power = rng.gammavariate(*(_RUN_1 if rng.random() < part else _RUN_2))
+    return max(1, int(min(_LONGEST, math.exp(min(power, 12.0)))))
+
+
+@cache
+def _openb_times() -> Sequence[int]:
+    with (TRACES / "openb_pod_list_default.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    pairs = ((row["scheduled_time"], row["deletion_time"]) for row in rows)
+    times = (int(float(end)) - int(float(start)) for start, end in pairs if start and end)
+    return [max(1, min(int(_LONGEST), time)) for time in times]
+
+
+def _openb_time(rng: random.Random) -> int:
+    return rng.choice(_openb_times())

@@ -1,0 +1,222 @@
+"""When gangs are told that they start, who goes before, and what becomes of a promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from arranger.api.annotations import MAX_RUN_TIME
+from arranger.api.effects import DeletePod, Effect
+from arranger.engine.gang.policy import GangPolicy
+from arranger.plugins import default_profile
+from tests.builders import PodBuilder, a_node, a_pod, a_queue
+from tests.unit.engine.harness import EngineHarness, of_kind, placements
+
+
+def policy(**more: float) -> GangPolicy:
+    patient = {"starvation_after": 10.0, "reservation_seconds": 1e6}
+    return GangPolicy(reservation_max_nodes_percent=100, **{**patient, **more})  # type: ignore[arg-type]
+
+
+def at(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def running(name: str, node: str, cpu: int, limit: int | None, start: float = 0.0) -> PodBuilder:
+    pod = a_pod(name).needs(cpu=cpu).on(node).with_status(phase="Running", startTime=at(start))
+    return pod if limit is None else pod.with_spec(activeDeadlineSeconds=limit)
+
+
+def gang(name: str, size: int, cpu: int = 1, limit: int | None = None) -> list[PodBuilder]:
+    pods = [a_pod(f"{name}-{n}").needs(cpu=cpu).in_gang(name, size) for n in range(size)]
+    return pods if limit is None else [pod.with_spec(activeDeadlineSeconds=limit) for pod in pods]
+
+
+def bound(effects: Sequence[Effect]) -> set[str]:
+    return {name for name, _ in placements(effects)}
+
+
+def starts(harness: EngineHarness) -> dict[str, tuple[float, str]]:
+    gangs = harness.engine.registry.gangs
+    planned = {name.partition("/")[2]: each.planned_start for name, each in gangs.items()}
+    return {name: (start.at, start.basis) for name, start in planned.items() if start is not None}
+
+
+def waiting(harness: EngineHarness) -> None:
+    """Until the gangs that are there have waited long enough."""
+    harness.run()
+    harness.advance_to(harness.now + 11)
+
+
+def busy(**more: float) -> EngineHarness:
+    """Two nodes of four CPUs; on the first two end at 600 and two at 900, the second is full."""
+    harness = EngineHarness(default_profile(), gangs=policy(**more))
+    harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(2)))
+    harness.observe(running("a", "n0", 2, 600), running("b", "n0", 2, 900))
+    harness.observe(running("c", "n1", 4, None))
+    return harness
+
+
+def test_a_start_from_known_ends_is_promised_in_the_gang_and_told_to_its_pods() -> None:
+    harness = busy()
+    harness.gang_server.create("default/big")
+    harness.engine.handlers.on_gang_updated(harness.gang_server.get("default/big"), 0)
+    harness.observe(*gang("big", 2))
+    waiting(harness)
+    assert starts(harness) == {"big": (600.0, "KnownEnds")}
+    harness.settle_gangs()
+    harness.advance_to(15)
+    harness.settle_gangs()
+    status = harness.gang_server.status("default/big")
+    assert (status["plannedStart"], status["startBasis"]) == (at(600), "KnownEnds")
+    assert "It starts by 00:10 UTC (known ends), after default/a." in harness.entity("big-0").reason
+    harness.now = 600.0
+    harness.observe_deleted(running("a", "n0", 2, 600))
+    assert bound(harness.run()) == {"big-0", "big-1"}
+    assert harness.engine.take_stats().broken_promises == {}
+    for later in (610, 620):
+        harness.advance_to(later)
+        harness.settle_gangs()
+    assert "plannedStart" not in harness.gang_server.status("default/big")
+
+
+def test_pods_of_other_namespaces_are_counted_and_not_named() -> None:
+    harness = busy()
+    others = (pod.in_namespace("other").with_uid(f"u-{n}") for n, pod in enumerate(gang("big", 4)))
+    harness.observe(*others)
+    waiting(harness)
+    reason = harness.entity("big-0").reason
+    assert "after 2 pods of other namespaces" in reason
+    assert "default/" not in reason
+
+
+def test_a_start_from_what_others_have_run_is_an_estimate() -> None:
+    harness = EngineHarness(default_profile(), gangs=policy())
+    harness.observe(a_node("n0").offers(cpu=4), running("train-0", "n0", 1, None))
+    harness.run()
+    harness.now = 300.0
+    harness.observe(running("train-0", "n0", 1, None).in_phase("Succeeded"))
+    harness.observe(running("train-1", "n0", 4, None, start=300.0), *gang("big", 2))
+    waiting(harness)
+    assert starts(harness) == {"big": (600.0, "Estimate")}
+    assert "about 00:10 UTC (estimate)" in harness.entity("big-0").reason
+
+
+#: Who comes while a gang of two is to start at 600, beside two CPUs that are free until then.
+COMERS: dict[str, tuple[PodBuilder, bool]] = {
+    "ends in time": (a_pod("p").needs(cpu=1).with_spec(activeDeadlineSeconds=400), True),
+    "ends late, and would take the gang's room": (
+        a_pod("p").needs(cpu=2).with_spec(activeDeadlineSeconds=900),
+        False,
+    ),
+    "never ends, and fits beside the gang": (a_pod("p").needs(cpu=1), True),
+    "never ends, and does not fit beside it": (a_pod("p").needs(cpu=2), False),
+    "has a higher priority": (a_pod("p").needs(cpu=2).with_priority(5), True),
+    "has a lower priority": (a_pod("p").needs(cpu=2).with_priority(-5), False),
+}
+
+
+@pytest.mark.parametrize(("pod", "placed"), COMERS.values(), ids=COMERS.keys())
+def test_before_a_planned_gang_goes_who_delays_it_not(pod: PodBuilder, placed: bool) -> None:
+    harness = EngineHarness(default_profile(), gangs=policy())
+    harness.observe(a_node("n0").offers(cpu=4), running("a", "n0", 2, 600))
+    harness.observe(*gang("big", 3))
+    waiting(harness)
+    assert starts(harness) == {"big": (600.0, "KnownEnds")}
+    harness.observe(pod)
+    assert (bound(harness.run()) == {"p"}) == placed
+
+
+def test_several_gangs_are_planned_one_behind_the_other() -> None:
+    harness = busy(planned_gangs=3)
+    harness.observe(*gang("first", 2, limit=100))
+    harness.run()
+    harness.observe(*gang("second", 2, limit=50))
+    harness.run()
+    harness.observe(*gang("third", 4))
+    waiting(harness)
+    assert starts(harness) == {
+        "first": (600.0, "KnownEnds"),
+        "second": (700.0, "KnownEnds"),
+        "third": (900.0, "KnownEnds"),
+    }
+
+
+def test_when_a_pod_ends_early_the_start_is_earlier() -> None:
+    harness = busy()
+    harness.observe(*gang("big", 4))
+    waiting(harness)
+    assert starts(harness) == {"big": (900.0, "KnownEnds")}
+    harness.now = 100.0
+    harness.observe_deleted(running("b", "n0", 2, 900))
+    harness.run()
+    assert starts(harness) == {"big": (600.0, "KnownEnds")}
+
+
+#: What breaks a promise, and how that is counted.
+BREAKS: dict[str, tuple[Callable[[EngineHarness], None], str]] = {
+    "its node is gone": (lambda h: h.observe_deleted(a_node("n0")), "NodeLost"),
+    "a pod outruns its limit": (lambda h: None, "PodOverran"),
+    "a pod of a higher priority comes": (
+        lambda h: (
+            h.observe_deleted(running("a", "n0", 2, 600)),
+            h.observe(running("vip", "n0", 2, None).with_priority(9)),
+        )[0],
+        "HigherPriority",
+    ),
+}
+
+
+@pytest.mark.parametrize(("happens", "reason"), BREAKS.values(), ids=BREAKS.keys())
+def test_a_broken_promise_is_counted_once_with_its_reason(
+    happens: Callable[[EngineHarness], None], reason: str
+) -> None:
+    harness = busy()
+    harness.observe(*gang("big", 2))
+    waiting(harness)
+    happens(harness)
+    harness.advance_to(100)
+    harness.advance_to(700)
+    harness.observe(a_node("n7").offers(cpu=8))
+    assert bound([*harness.run(), *harness.advance_to(720)]) == {"big-0", "big-1"}
+    assert harness.engine.take_stats().broken_promises == {reason: 1}
+
+
+@pytest.mark.parametrize(("patience", "evicted"), [(0.0, True), (300.0, True), (700.0, False)])
+def test_a_gang_that_starts_soon_waits_rather_than_evicts(patience: float, evicted: bool) -> None:
+    harness = EngineHarness(
+        default_profile(), gangs=policy(starvation_after=0.0, wait_instead_of_preempting=patience)
+    )
+    harness.observe(a_node("n0").offers(cpu=4), running("low", "n0", 4, 600))
+    harness.observe(*(pod.with_priority(5) for pod in gang("big", 2)))
+    assert bool(of_kind(DeletePod, harness.run())) == evicted
+
+
+def test_after_a_restart_what_was_planned_is_planned_at_once() -> None:
+    harness = busy()
+    harness.gang_server.create("default/big", status={"plannedStart": at(600)})
+    harness.engine.handlers.on_gang_updated(harness.gang_server.get("default/big"), 0)
+    harness.observe(*gang("big", 2))
+    harness.run()
+    assert starts(harness) == {"big": (600.0, "KnownEnds")}
+
+
+def test_a_start_beyond_all_calendars_is_planned_and_not_told() -> None:
+    harness = EngineHarness(default_profile(), gangs=policy())
+    lasts = running("a", "n0", 4, None).annotated({MAX_RUN_TIME: "2562047h"})
+    harness.observe(a_node("n0").offers(cpu=4), lasts, *gang("big", 2))
+    waiting(harness)
+    assert starts(harness) == {}
+    assert "kn" not in harness.entity("big-0").reason.partition("big-0")[2]
+
+
+def test_the_limit_of_a_queue_is_a_known_end() -> None:
+    harness = EngineHarness(default_profile(), gangs=policy())
+    short = a_queue("short")
+    short.metadata.annotations[MAX_RUN_TIME] = "300s"
+    harness.observe(short, a_queue("default"), a_node("n0").offers(cpu=4))
+    harness.observe(running("a", "n0", 4, None).in_queue("short"), *gang("big", 2))
+    waiting(harness)
+    assert starts(harness) == {"big": (300.0, "KnownEnds")}

@@ -1,0 +1,77 @@
+"""A row that is judged alone, as after each placement, is judged as among all others."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_view import NodeView
+from arranger.framework.interface import Plugin
+from arranger.framework.status import CycleState
+from arranger.plugins.helpers.args import ResourceSpec
+from arranger.plugins.resources.balanced_allocation import NodeResourcesBalancedAllocation
+from arranger.plugins.resources.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
+from tests.builders import PodBuilder, a_cluster, a_node, a_pod
+
+AMOUNTS = (0, 1, 3, 7, 100, 999, 4000, 2**31, 2**46 - 1, 2**52)
+
+
+def _fit(kind: str, **more: Any) -> Plugin:
+    strategy = {"type": kind, **more}
+    return NodeResourcesFit(NodeResourcesFitArgs.model_validate({"scoringStrategy": strategy}))
+
+
+def _weighted(cpu: int, memory: int) -> list[dict[str, Any]]:
+    specs = ResourceSpec(name="cpu", weight=cpu), ResourceSpec(name="memory", weight=memory)
+    return [spec.model_dump() for spec in specs]
+
+
+SHAPE = {"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]}
+PLUGINS: dict[str, Plugin] = {
+    "least": _fit("LeastAllocated"),
+    "most": _fit("MostAllocated"),
+    "least, weighted": _fit("LeastAllocated", resources=_weighted(3, 1)),
+    "most, weighted": _fit("MostAllocated", resources=_weighted(1, 7)),
+    "by ratio": _fit("RequestedToCapacityRatio", requestedToCapacityRatio=SHAPE),
+    "one resource": _fit("LeastAllocated", resources=_weighted(1, 1)[:1]),
+    "balance": NodeResourcesBalancedAllocation(),
+}
+
+
+def _random_cluster(random: Random) -> Cluster:
+    cluster = a_cluster()
+    for n in range(60):
+        sizes = {"cpu": f"{random.choice(AMOUNTS)}m", "memory": random.choice(AMOUNTS)}
+        cluster.set_node(a_node(f"n{n}").offers(sizes, pods=random.choice((0, 1, 110))).build())
+    for n in range(100):
+        cluster.observe_pod(_random_pod(random, f"p{n}").on(f"n{random.randrange(60)}").info())
+    return cluster
+
+
+def _random_pod(random: Random, name: str) -> PodBuilder:
+    pod = a_pod(name)
+    if random.random() < 0.2:
+        return pod
+    return pod.needs(cpu=f"{random.choice(AMOUNTS)}m", memory=random.choice(AMOUNTS))
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_alone_as_among_all(name: str) -> None:
+    random, plugin = Random(name), PLUGINS[name]
+    cluster = _random_cluster(random)
+    table, every = cluster.table, NodeView(cluster.table)
+    for n in range(20):
+        pod, state = _random_pod(random, f"x{n}").info(), CycleState()
+        if plugin.pre_score(state, pod, every, every.alive) is not None:
+            continue
+        scores = plugin.score(state, pod, every, every.alive).tolist()
+        rows = [NodeView(table, slice(row, row + 1)) for row in range(table.size)]
+        alone = [plugin.score(state, pod, row, row.alive) for row in rows]
+        assert np.concatenate(alone).tolist() == scores
+        if isinstance(plugin, NodeResourcesFit):
+            passes = plugin.filter(state, pod, every).passes.tolist()
+            assert [plugin.filter(state, pod, row).passes.item() for row in rows] == passes
