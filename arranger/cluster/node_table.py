@@ -1,8 +1,7 @@
 """All nodes as NumPy columns.
 
-One row a node. Plugins read columns, so that filtering 5,000 nodes costs a handful of array
-operations. A removed node leaves a dead row that the next new node takes over. Every change of a
-row is logged, and cached evaluations follow the log to redo only the rows that changed.
+One row a node: filtering 5,000 nodes costs a handful of array operations. A removed node leaves a
+dead row that the next new one takes. Changes are logged, and evaluations redo only their rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The scheduler's core: events in, effects out.
 
 The engine never awaits, opens nothing and reads no clock: whoever drives it passes ``now`` (any
-clock that does not run backwards, in seconds), carries the effects out, and reports what became
-of them with :meth:`Engine.on_outcome`.
+clock that only goes forward, in seconds), carries effects out, and reports their outcomes.
 """
 
 from __future__ import annotations

@@ -38,13 +38,11 @@ class Gang:
         total_minimum: members that must run, of all bundles together.
         satisfied: whether its minimum has been bound since the last reset (``once-satisfied``), or,
             where it needs nobody, it has been tried.
-        terminating_at_reset: uids of the members that were terminating at the last reset, until
-            they are gone.
+        terminating_at_reset: uids of members that were terminating then, until they are gone.
         blocked: whether it timed out and its owner has not reacted yet.
         scheduling_cycle: how many attempts to place it there have been.
         planned_start: when it starts by the plan; None while it is not planned.
-        created_at: when its oldest pod or its PodGroup was created, in seconds since 1970; 0 when
-            unknown.
+        created_at: of its oldest pod or its PodGroup, in seconds since 1970; 0 when unknown.
         problems: the invalid values of its PodGroup.
         told: what its PodGroup's owner was told last: uid of the PodGroup, and text.
         memberships: uid → what the pod says about the gang.
