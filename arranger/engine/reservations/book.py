@@ -40,7 +40,8 @@ from arranger.quota.ledger import QuotaLedger
 
 #: Reservations that are looked at, the oldest first; more cost every attempt, and say so.
 MAX_RESERVATIONS: Final = 200
-#: Windows of all Reservations together that are looked at for one planned start, the next first.
+#: Windows of all Reservations together that are looked at for one planned start, the next first;
+#: of each Reservation two at least.
 MAX_PLANNED_WINDOWS: Final = 24
 _NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -113,6 +114,7 @@ class ReservationBook:
         if not self._entries and not wanted:
             return None
         lasts = self._limits.limit_of(member.pod)
+        most = max(2, MAX_PLANNED_WINDOWS // max(1, len(self._entries)))
         found: list[tuple[Window, float, bool]] = []
         for name, entry in self._entries.items():
             its_own = self._is_user(entry, member)
@@ -120,12 +122,12 @@ class ReservationBook:
                 continue
             reaches = entry.windows.drain_before if lasts is None else lasts
             windows = entry.windows.following(self._context.unix_now)
-            found += ((w, reaches, its_own) for w in islice(windows, MAX_PLANNED_WINDOWS))
+            found += ((w, reaches, its_own) for w in islice(windows, most))
         if not found and not wanted:
             return None
-        found = sorted(found, key=lambda each: each[0].start)[:MAX_PLANNED_WINDOWS]
         opens = [window.start if own else window.end for window, _, own in found]
         closes = [window.end if own else window.start - reach for window, reach, own in found]
+        closes = sorted(closes)[: 2 * MAX_PLANNED_WINDOWS]  # each costs a look at all nodes
 
         def closed_at(at: float) -> BoolArray | None:
             masks = [mask.rows for mask in self._masks_at(member, at)]

@@ -158,3 +158,8 @@ def test_random_worlds_obey_a_plain_model(seed: int) -> None:
     expected = next(at for at in times if sum(is_open(node, at) for node in ends) >= 2)
     assert starts(harness) == {"big": (expected, "KnownEnds")}
     harness.engine.check_consistent()
+
+
+def test_of_many_windows_the_end_of_the_last_is_waited_for() -> None:
+    many = [reserved(f"r{n}", 500 + n, 2000 + n, "n0") for n in range(100)]
+    assert starts(planned(many, 50)) == {"big": (2099.0, "KnownEnds")}
