@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple, TypeVar
@@ -96,6 +96,18 @@ class Windows:
         except (OverflowError, ValueError, OSError):
             pass  # beyond the calendar
         return None
+
+    def following(self, now: float) -> Iterator[Window]:
+        """The window that holds now or comes next, and those after it; there may be no last one.
+
+        Args:
+            now: in seconds since 1970.
+        """
+        while (window := self.at(now)) is not None:
+            yield window
+            if self.days is None or window.end <= now:
+                return
+            now = window.end
 
 
 def read_windows(spec: ReservationSpec) -> Windows:

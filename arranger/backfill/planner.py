@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,17 +14,35 @@ from arranger.cluster.columns import BoolArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ClosedRows:
+    """Rows that are closed to a kind of pods for some time, whatever is free there.
+
+    Attributes:
+        at: the rows that are closed to a pod that would start at a time; None for none.
+        opens: times at which rows may open, in seconds since 1970.
+        closes: times right before or after which rows may close; between two of them they only
+            open. Where some are left out a start may be found later than it could be.
+    """
+
+    at: Callable[[float], BoolArray | None]
+    opens: Sequence[float] = ()
+    closes: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Demand:
     """``count`` pods alike, of which each asks for ``amounts`` of the resource ``columns``.
 
     Attributes:
         rows: row → whether such a pod may run there if the node is empty.
+        closed: the rows that it may not use at some times.
     """
 
     columns: Sequence[int]
     amounts: Sequence[int]
     count: int
     rows: BoolArray
+    closed: ClosedRows | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,13 +107,14 @@ class Planner:
         what the ones before it leave, so that a later time may be found. With ``now_too`` the
         answer may be the present moment.
         """
-        times = self._times(now_too=now_too)
+        closed = [demand.closed for demand in demands if demand.closed is not None]
+        times = self._times([at for each in closed for at in each.opens], now_too=now_too)
         if not times.size:
             return None
         later = sorted({c.start for c in self.claims if c.start > self._now})
         futures = {at: self._room(at) for at in later} if later else {}
         base, low = (0, self._present), 0
-        for high in self._segment_ends(times, lasts):
+        for high in self._segment_ends(times, lasts, closed):
             # Between two of these moments room only grows.
             first, last, low = low, high - 1, high
             if first > last:
@@ -125,14 +144,20 @@ class Planner:
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _times(self, *, now_too: bool) -> FloatArray:
+    def _times(self, opens: Sequence[float], *, now_too: bool) -> FloatArray:
         ends = [c.end for c in self.claims if self._now < c.end < math.inf]
+        ends += opens
         times = np.unique(np.concatenate([self._ends, np.array(ends, dtype=np.float64)]))
         times = times[times > self._now]
         return np.concatenate([[self._now], times]) if now_too else times
 
-    def _segment_ends(self, times: FloatArray, lasts: float) -> list[int]:
+    def _segment_ends(
+        self, times: FloatArray, lasts: float, closed: Sequence[ClosedRows]
+    ) -> list[int]:
         cuts = {len(times)}
+        for at in {at for each in closed for at in each.closes}:
+            cuts.add(int(np.searchsorted(times, at, side="left")))
+            cuts.add(int(np.searchsorted(times, at, side="right")))
         for claim in self.claims:
             for at in (claim.start, claim.end):
                 cuts.add(int(np.searchsorted(times, at, side="left")))
@@ -178,6 +203,9 @@ class Planner:
         taken = np.zeros_like(room)
         for demand in demands:
             capacity = _capacity(room - taken, demand)
+            shut = None if demand.closed is None else demand.closed.at(at)
+            if shut is not None:
+                capacity = np.where(shut[: len(capacity)], 0, capacity)
             if within is not None:
                 capacity = np.where(within[: len(capacity)], capacity, 0)
             if int(capacity.sum()) < demand.count:

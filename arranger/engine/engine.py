@@ -168,8 +168,8 @@ class Engine:
         backoffs, order = queue_config or SchedulingQueueConfig(), FairShareOrder(ledger, usage)
         queue = self.queue = SchedulingQueue(backoffs, gate, order, JobShares(cluster), nominator)
         # Pods.
-        booked = make_book(context, queue, ledger)
-        cycle = SchedulingCycle(context, nominator, policy, planned_room, domains, booked)
+        book = make_book(context, queue, ledger)
+        cycle = SchedulingCycle(context, nominator, policy, planned_room, domains, book)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
         gangs = self._gangs = GangManager(
@@ -192,7 +192,7 @@ class Engine:
         )
         planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
         satisfiability = Satisfiability(cluster, ledger)
-        search = RoomSearch(cluster, cycle, gang_cycle, nominator, holds, limits.limit_of)
+        search = RoomSearch(cluster, cycle, gang_cycle, nominator, holds, limits.limit_of, book)
         planning = context, queue, planned_room, entities, search, gang_config, gang_objects
         scheduler = self._gang_scheduler = GangScheduler(
             context,
@@ -233,7 +233,7 @@ class Engine:
         to_end = limits, effects, nominator.terminating_victims, gangs
         run_times = self._run_times = RunTimeEnforcer(context, frozenset(schedulers), *to_end)
         #: What waits for a time or an event, in the order in which it is looked at.
-        parts = queue, self._quota_timers, booked, scheduler, binding_cycle, waiting, run_times
+        parts = queue, self._quota_timers, book, scheduler, binding_cycle, waiting, run_times
         self._timed_parts = *parts, self.usage
         # What the watches deliver.
         initial = InitialObjects()

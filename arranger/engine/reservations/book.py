@@ -6,16 +6,22 @@ and with how long each pod may run. So it is asked at every attempt, as rows tha
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
+from itertools import islice
+from operator import and_
 from typing import Final, Protocol
 
 import numpy as np
 
 from arranger.api.annotations import RESERVATION as RESERVATION_KEY
 from arranger.api.parsing.errors import ParseError, shown
+from arranger.api.reservation_windows import Window
 from arranger.api.types.reservation import Reservation, ReservationStatus
+from arranger.backfill.planner import ClosedRows
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
@@ -34,6 +40,9 @@ from arranger.quota.ledger import QuotaLedger
 
 #: Reservations that are looked at, the oldest first; more cost every attempt, and say so.
 MAX_RESERVATIONS: Final = 200
+#: Windows of all Reservations together that are looked at for one planned start, the next first;
+#: of each Reservation two at least.
+MAX_PLANNED_WINDOWS: Final = 24
 _NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -73,14 +82,74 @@ class ReservationBook:
     _told_at: Hashable = field(default=None, init=False)
     #: Name → the window that counted when it was looked at last.
     _seen: Mapping[str, tuple[float, float, bool]] = field(default_factory=dict, init=False)
+    #: When pods are placed as if they started then; None for now.
+    _as_of: float | None = field(default=None, init=False)
 
     def row_masks(self, member: QueuedPod) -> Sequence[RowMask]:
         """What Reservations leave to a pod that would start now; nothing if that is all."""
+        return self._masks_at(
+            member, self._context.unix_now if self._as_of is None else self._as_of
+        )
+
+    @property
+    def version(self) -> int:
+        """Another number whenever Reservations have changed."""
+        return self._context.cluster.objects.reservation_version
+
+    def kind_of(self, member: QueuedPod) -> Hashable:
+        """The same is kept from members of one group that are of one kind."""
         self._refresh()
-        wanted = member.pod.pod.metadata.annotations.get(RESERVATION_KEY, "")
+        pod, wanted = member.pod, _asked_for(member)
+        if not self._entries:
+            return wanted
+        return wanted, self._limits.limit_of(pod), self._queues.queue_name(pod), pod.namespace
+
+    def closed_rows(self, member: QueuedPod) -> ClosedRows | None:
+        """The rows that a pod may not use, and when; None if there never are any.
+
+        Beyond the next windows it is not told when rows open or close.
+        """
+        self._refresh()
+        wanted = _asked_for(member)
+        if not self._entries and not wanted:
+            return None
+        lasts = self._limits.limit_of(member.pod)
+        most = max(2, MAX_PLANNED_WINDOWS // max(1, len(self._entries)))
+        found: list[tuple[Window, float, bool]] = []
+        for name, entry in self._entries.items():
+            its_own = self._is_user(entry, member)
+            if its_own and name != wanted:
+                continue
+            reaches = entry.windows.drain_before if lasts is None else lasts
+            windows = entry.windows.following(self._context.unix_now)
+            found += ((w, reaches, its_own) for w in islice(windows, most))
+        if not found and not wanted:
+            return None
+        opens = [window.start if own else window.end for window, _, own in found]
+        closes = [window.end if own else window.start - reach for window, reach, own in found]
+        closes = sorted(closes)[: 2 * MAX_PLANNED_WINDOWS]  # each costs a look at all nodes
+
+        def closed_at(at: float) -> BoolArray | None:
+            masks = [mask.rows for mask in self._masks_at(member, at)]
+            return ~reduce(and_, masks) if masks else None
+
+        return ClosedRows(closed_at, opens, closes)
+
+    @contextmanager
+    def starting_at(self, at: float) -> Iterator[None]:
+        """Meanwhile pods are placed as they would be at a time, in seconds since 1970."""
+        before, self._as_of = self._as_of, at
+        try:
+            yield
+        finally:
+            self._as_of = before
+
+    def _masks_at(self, member: QueuedPod, now: float) -> Sequence[RowMask]:
+        self._refresh()
+        wanted = _asked_for(member)
         if not self._entries and not wanted:
             return ()
-        now, lasts = self._context.unix_now, self._limits.limit_of(member.pod)
+        lasts = self._limits.limit_of(member.pod)
         masks = [self._only_in(wanted, member, now)] if wanted else []
         for entry in self._entries.values():
             window = entry.window_for(now, lasts)
@@ -179,6 +248,10 @@ def make_book(
 ) -> ReservationBook:
     """The book of an engine."""
     return ReservationBook(context, queue, ledger, RunTimeLimits(ledger), StatusWriter(context))
+
+
+def _asked_for(member: QueuedPod) -> str:
+    return member.pod.pod.metadata.annotations.get(RESERVATION_KEY, "")
 
 
 def _age_of(each: Reservation) -> tuple[datetime, str]:

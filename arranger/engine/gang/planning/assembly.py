@@ -24,6 +24,6 @@ def start_planner(
     gang_objects: GangObjects,
 ) -> StartPlanner:
     """The planner of one engine."""
-    promises = Promises(context, room.timeline, gang_objects)
+    promises = Promises(context, room.timeline, gang_objects, search)
     budget = ReservationBudget(policy)
     return StartPlanner(context, queue, room, entities, search, policy, budget, promises)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
+
+import numpy as np
 
 from arranger.backfill.run_times import Basis
 from arranger.backfill.timeline import Timeline
+from arranger.cluster.columns import IntArray
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity
 from arranger.engine.gang.gang_objects import GangObjects
@@ -27,6 +30,13 @@ _FAR: Final = 10 * 365 * 86_400.0
 _NAMED: Final = 3
 
 
+class OpenRows(Protocol):
+    """Knows whether members of a group are kept off their nodes."""
+
+    def is_open(self, entity: QueuedEntity, rows: IntArray, at: float) -> bool:
+        """Whether no Reservation keeps any member off any of these rows at its start."""
+
+
 @dataclass(slots=True, eq=False)
 class Promises:
     """Tells of planned starts, and counts those that were promised and did not come."""
@@ -34,6 +44,7 @@ class Promises:
     _context: EngineContext
     _timeline: Timeline
     _gang_objects: GangObjects
+    _open: OpenRows
     #: Entity → the start that was promised, in seconds since 1970.
     promised: dict[str, float] = field(default_factory=dict, init=False)
 
@@ -60,7 +71,7 @@ class Promises:
         at, claim = self.promised.get(entity.key), None if plan is None else plan.claim
         start = None if claim is None else claim.start
         if at is not None and (start is None or start > at + TOLERANCE):
-            self._count(before or plan, at)
+            self._count(before or plan, at, entity)
             del self.promised[entity.key]
             at = None
         if claim is not None and claim.known and claim.start <= until:
@@ -78,14 +89,14 @@ class Promises:
         """A group has got its place."""
         at = self.promised.pop(entity.key, None)
         if at is not None and self._context.unix_now > at + TOLERANCE:
-            self._count(plan, at)
+            self._count(plan, at, entity)
         self._tell(entity, None)
 
     def withdraw(self, plan: PlannedGang, entity: QueuedEntity | None) -> None:
         """Room is not kept for a group any more, which has not started."""
         at = self.promised.pop(plan.key, None)
         if at is not None and entity is not None and self._context.unix_now >= at:
-            self._count(plan, at)
+            self._count(plan, at, entity)
         if entity is not None:
             self._tell(entity, None)
 
@@ -97,16 +108,18 @@ class Promises:
                 gang.planned_start = start
                 self._gang_objects.mark((gang.name,))
 
-    def _count(self, plan: PlannedGang | None, at: float) -> None:
-        self._context.stats.broken_promises[self._reason(plan, at)] += 1
+    def _count(self, plan: PlannedGang | None, at: float, entity: QueuedEntity) -> None:
+        self._context.stats.broken_promises[self._reason(plan, at, entity)] += 1
 
-    def _reason(self, plan: PlannedGang | None, at: float) -> str:
+    def _reason(self, plan: PlannedGang | None, at: float, entity: QueuedEntity) -> str:
         if plan is None or plan.claim is None:
             return "Other"
         table = self._timeline.table
         rows = table.rows(plan.nodes)
         if len(rows) < len(plan.nodes) or any(table.unschedulable[row] for row in rows):
             return "NodeLost"
+        if not self._open.is_open(entity, np.array(rows, dtype=np.int64), at):
+            return "Reservation"  # an administrator acts
         there = [pod for row in rows for pod in table.pods[row].values()]
         if any(pod.priority > plan.priority for pod in there):
             return "HigherPriority"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
-from arranger.backfill.planner import Claim, Demand, Planner
+from arranger.backfill.planner import Claim, ClosedRows, Demand, Planner
 from arranger.backfill.timeline import Timeline
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import IntArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.gang.holds import GangHolds
@@ -35,6 +37,23 @@ MAX_DOMAINS: Final = 32
 NeededClass = tuple[Evaluation, QueuedPod, int]
 
 
+class ReservedRows(Protocol):
+    """Knows which nodes are kept for others at other times than now."""
+
+    @property
+    def version(self) -> int:
+        """Another number whenever other nodes may be kept, or at other times."""
+
+    def kind_of(self, member: QueuedPod) -> Hashable:
+        """The same is kept from members of one group that are of one kind."""
+
+    def closed_rows(self, member: QueuedPod) -> ClosedRows | None:
+        """The rows that a pod may not use, and when; None if there never are any."""
+
+    def starting_at(self, at: float) -> AbstractContextManager[None]:
+        """Meanwhile pods are placed as they would be at a time, in seconds since 1970."""
+
+
 @dataclass(frozen=True, slots=True)
 class RoomSearch:
     """Looks for room that a group would have if others were gone."""
@@ -46,6 +65,12 @@ class RoomSearch:
     _holds: GangHolds
     #: How long a pod may run, in seconds.
     _limit_of: Callable[[PodInfo], float | None]
+    _reserved: ReservedRows
+
+    @property
+    def version(self) -> int:
+        """Another number whenever starts may be others, though no pod and no node has changed."""
+        return self._reserved.version
 
     def earliest_start(
         self, entity: QueuedEntity, planner: Planner, *, now_too: bool
@@ -55,7 +80,7 @@ class RoomSearch:
         Of a topology the first domains are looked at.
         """
         classes = self._needed(entity)
-        demands = [_demand(self._cluster, *each) for each in classes]
+        demands = [self._demand(*each) for each in classes]
         limits = [self._limit_of(member.pod) for _, member, _ in classes]
         lasts = max((math.inf if limit is None else limit for limit in limits), default=math.inf)
         best: Claim | None = None
@@ -72,17 +97,32 @@ class RoomSearch:
         rows = np.zeros(self._cluster.table.size, dtype=np.bool_)
         rows[claim.rows] = True
         nowhere = PluginRejection(GANG, Rejection(("node(s) not planned",), Code.UNRESOLVABLE))
-        return self._fits_without(entity, RowMask(rows, nowhere), ended)
+        with self._reserved.starting_at(max(claim.start, now)):
+            return self._fits_without(entity, RowMask(rows, nowhere), ended)
 
-    def nodes_needed(self, entity: QueuedEntity) -> frozenset[str]:
+    def is_open(self, entity: QueuedEntity, rows: IntArray, at: float) -> bool:
+        """Whether no Reservation keeps any member off any of these rows at its start."""
+        kinds = {self._reserved.kind_of(member): member for member in entity.members.values()}
+        for member in kinds.values():
+            closed = self._reserved.closed_rows(member)
+            shut = None if closed is None else closed.at(at)
+            if shut is not None and shut[rows[rows < shut.size]].any():
+                return False
+        return True
+
+    def nodes_needed(self, entity: QueuedEntity, now: float) -> frozenset[str]:
         """The nodes that would hold what the group needs if they were empty.
 
         No nodes if the group would not fit even then, because of its queue's quota or the size of
         the cluster: keeping nodes would only keep them from others.
         """
         classes, table = self._needed(entity), self._cluster.table
+        closed = [self._reserved.closed_rows(member) for _, member, _ in classes]
+        shut = [rows for each in closed if each is not None and (rows := each.at(now)) is not None]
         for row_mask in self._gang_cycle.row_masks(entity):
             rows = None if row_mask is None else row_mask.rows
+            for each in shut:
+                rows = ~each if rows is None else rows & ~each
             nodes = select_nodes(self._cluster, classes, rows)
             there = [pod for row in table.rows(nodes) for pod in table.pods[row].values()]
             if nodes and self._fits_without(entity, row_mask, there):
@@ -101,7 +141,8 @@ class RoomSearch:
             bundle = gang.memberships[member.uid].bundle
             if gang.advances_minimum(bundle, placed[gang.name]):
                 placed[gang.name][bundle] += 1
-                classes.setdefault(member.equivalence_key, []).append(member)
+                kind = member.equivalence_key, self._reserved.kind_of(member)
+                classes.setdefault(kind, []).append(member)
         return [
             (self._cycle.evaluate(m[0].profile, m[0].pod, m[0].signature), m[0], len(m))
             for m in classes.values()
@@ -119,7 +160,7 @@ class RoomSearch:
             gang_cycle.unreserve_all(result)
         return result.complete
 
-
-def _demand(cluster: Cluster, evaluation: Evaluation, member: QueuedPod, count: int) -> Demand:
-    vector = member.pod.request_vector(cluster.table.resource_column)
-    return Demand(*vector, count, evaluation.fits_when_empty)
+    def _demand(self, evaluation: Evaluation, member: QueuedPod, count: int) -> Demand:
+        vector = member.pod.request_vector(self._cluster.table.resource_column)
+        closed = self._reserved.closed_rows(member)
+        return Demand(*vector, count, evaluation.fits_when_empty, closed)

@@ -49,10 +49,14 @@ class StartPlanner:
     _promises: Promises
     #: What had become free when it was planned last, and when it may be planned again for that.
     _freed: int = field(default=0, init=False)
+    #: What Reservations said then.
+    _reserved: int = field(default=0, init=False)
     _next: float = field(default=-math.inf, init=False)
 
     def follow(self, now: float) -> None:
-        """Plan anew when pods have ended: gangs may start earlier, before others take the room.
+        """Plan anew when pods have ended, or Reservations have changed.
+
+        Gangs may start earlier, before others take the room.
 
         A group that lacks room on all nodes together is not tried meanwhile.
         """
@@ -61,7 +65,7 @@ class StartPlanner:
         self._next = now + REPLAN_INTERVAL
         timeline = self._room.timeline
         self._room.follow()
-        if timeline.freed != self._freed:
+        if timeline.freed != self._freed or self._search.version != self._reserved:
             self._replan(None, now)
 
     def on_unschedulable(self, entity: QueuedEntity, now: float) -> None:
@@ -175,6 +179,7 @@ class StartPlanner:
                 entity.reason = entity.reason.removesuffix(told) + self.told_to(entity)
                 self._try_if_due(entity, plan)
         self._freed, self._next = self._room.timeline.freed, now + REPLAN_INTERVAL
+        self._reserved = self._search.version
 
     def _try_if_due(self, entity: QueuedEntity, plan: PlannedGang | None) -> None:
         """Have a group tried that can start now by the plan: no event may tell that it can."""
@@ -227,7 +232,7 @@ class StartPlanner:
         if claim is not None and not search.fits_at(entity, claim, timeline, at):
             claim = None
         if claim is None:
-            nodes = search.nodes_needed(entity)
+            nodes = search.nodes_needed(entity, at)
         else:
             table = self._context.cluster.table
             nodes = frozenset(table.name(row) for row in claim.rows.tolist())
@@ -244,15 +249,24 @@ class StartPlanner:
         timeline, at = self._room.timeline, self._context.unix_now
         timeline.refresh(at)
         kept: dict[str, PlannedGang] = {}
+        known = {entity.key: entity for entity in waiting}
         top = max(entity.representative.pod.priority for entity in waiting)
         for key, plan in sorted(before.items(), key=lambda each: each[1].rank):
             claim = plan.claim
+            entity = known.get(key)
             if claim is None or key not in self._promises.promised or plan.priority < top:
                 continue
             claims = [each.claim for each in kept.values() if each.claim is not None]
             names = {
                 timeline.table.name(row) for row in claim.rows.tolist() if timeline.table.alive[row]
             }
-            if names == plan.nodes and Planner(timeline, at, claims).still_fits(claim):
+            if entity is None or names != plan.nodes:
+                continue
+            if not Planner(timeline, at, claims).still_fits(claim):
+                continue
+            start = max(claim.start, at)
+            if self._search.is_open(entity, claim.rows, start) or self._search.fits_at(
+                entity, claim, timeline, at
+            ):
                 kept[key] = plan
         return kept
