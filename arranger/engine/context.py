@@ -64,15 +64,16 @@ class EngineClock:
 
     _to_unix_time: Callable[[float], float] = float
     now: float = 0.0
+    _unix_now: float | None = None
 
     def advance(self, now: float) -> None:
         """A run begins."""
-        self.now = now
+        self.now, self._unix_now = now, self._to_unix_time(now)
 
     @property
     def unix_now(self) -> float:
-        """The present run's time, in seconds since 1970."""
-        return self._to_unix_time(self.now)
+        """The time of the present run, or of the last one, in seconds since 1970."""
+        return self._to_unix_time(self.now) if self._unix_now is None else self._unix_now
 
     def to_unix_time(self, at: float) -> float:
         """A moment of the driver's clock, in seconds since 1970."""

@@ -7,13 +7,14 @@ again, from what is there by then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from arranger.controllers.runtime.objects import Object
+from arranger.api.parsing.objects import decode_object
+from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.transport import MERGE_PATCH, Request, Transport
 
@@ -124,8 +125,22 @@ class Writer:
         try:
             await self._request("DELETE", path, {"preconditions": conditions, **options})
         except StatusError as error:
-            if not (error.not_found or error.conflict):
+            if error.not_found:
+                return
+            if not error.conflict or await self._is_as_meant(path, conditions):
                 raise
+
+    async def _is_as_meant(self, path: str, conditions: Mapping[str, str]) -> bool:
+        """Whether an object fulfils the conditions of its deletion that was refused all the same.
+
+        A server also says that there is a conflict where two writes met.
+        """
+        try:
+            meta = decode_object(await self.get(path), UnstructuredObject).metadata
+        except StatusError as error:
+            return not error.not_found
+        version = conditions.get("resourceVersion", meta.resource_version)
+        return (meta.uid, meta.resource_version) == (conditions["uid"], version)
 
     async def _request(
         self, method: str, path: str, body: Object | None = None, *, content_type: str = _JSON

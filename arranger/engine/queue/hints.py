@@ -99,8 +99,11 @@ class HelpQuestion:
             # A gang is woken by its own members and PodGroups; one of them that it keeps in a
             # domain, by nodes that may belong to the domain now.
             return entity.group is None and self._changes_node
-        # Of nodes kept for others: by other nodes, and by what says for whom they are kept.
-        return name != RESERVATION or self._changes_node or self._event.resource == RESERVATION
+        # Of nodes kept for others: by other nodes, by what says for whom they are kept, and by an
+        # edit of its own, as a pod says which Reservation it asks for and how long it may run.
+        edited = bool(self._bits & ActionType.OWN_UPDATE.value)
+        kept_otherwise = self._changes_node or self._event.resource == RESERVATION
+        return name != RESERVATION or edited or kept_otherwise
 
     def _for_any_member(self, entity: QueuedEntity) -> tuple[ClusterEvent, bool]:
         """Room for any member may help: it may leave another node to the one that lacks room.

@@ -140,11 +140,16 @@ SAMPLES: Final[dict[str, Sample]] = {
             "resourceSatisfied": False,
             "schedulingCycle": 7,
             "waitingSince": STAMP,
+            "plannedStart": STAMP,
+            "startBasis": "KnownEnds",
             "reason": "Waiting",
             "message": "4/5 members placed",
             "conditions": [_CONDITION],
         },
-        cells=[4, 5, "Scheduling", "Waiting", 6, 2, 7, "gang.koordinater.io", "4/5 members placed"],
+        cells=[
+            *(4, 5, "Scheduling", "Waiting", 6, 2, 7),
+            *(STAMP, "KnownEnds", "gang.koordinater.io", "4/5 members placed"),
+        ],
     ),
     "Volcano's PodGroup": Sample(
         "podgroups.scheduling.volcano.sh",

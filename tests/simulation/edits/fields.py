@@ -29,6 +29,7 @@ DEFINED: Final = {
     "podgroups.scheduling.volcano.sh": "PodGroup of scheduling.volcano.sh",
     "podgroups.scheduling.x-k8s.io": "PodGroup of scheduling.x-k8s.io",
     "queues.scheduling.volcano.sh": "Queue",
+    "reservations.arranger.io": "Reservation",
     "tyjobs.arranger.io": "TYJob",
 }
 #: What we read of the kinds that Kubernetes defines; the status of a pod is its kubelet's.

@@ -15,6 +15,7 @@ from tests.simulation.edits import (
     gangs,
     pods,
     queues,
+    reservations,
     tyjobs,
     volcano_jobs,
     workloads,
@@ -23,7 +24,7 @@ from tests.simulation.edits.edit import NoMeaning, Outcome, Refused, TakesEffect
 from tests.simulation.edits.fields import every_field
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 
-TABLES = (cluster, gangs, pods, queues, tyjobs, volcano_jobs, workloads)
+TABLES = (cluster, gangs, pods, queues, reservations, tyjobs, volcano_jobs, workloads)
 ROWS = {row: edits for table in TABLES for row, edits in table.ROWS.items()}
 
 

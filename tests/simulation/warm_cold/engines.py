@@ -201,8 +201,8 @@ def state_of(engine: Engine) -> dict[str, Any]:
 
 def lanes_of(engine: Engine) -> dict[str, list[str]]:
     """Quota queue → what is to be tried of it, first to last."""
-    heaps = engine.queue._active._heaps
-    valid = engine.queue._active._valid
+    active = engine.queue._active._heap
+    heaps, valid = active._heaps, active._valid
     return {
         name: [entity.key for _, _, entity in sorted(filter(valid, heap), key=lambda e: e[:2])]
         for name, heap in heaps.items()

@@ -11,6 +11,7 @@ import pytest
 from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
+from tests.faults.injector import WRITES, FaultInjector, Reply
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -61,6 +62,20 @@ async def test_only_the_object_that_is_meant_is_deleted(writer: Writer) -> None:
     with pytest.raises(StatusError) as raised:
         await writer.get(f"{MAPS}/m")
     assert raised.value.not_found
+
+
+async def test_a_conflict_about_what_is_as_it_was_meant_is_told() -> None:
+    faults = FaultInjector()
+    writer = Writer(InProcessTransport(EmbeddedCluster(rng=random.Random(1)), hook=faults))
+    meta = msgspec.json.decode(await writer.create(MAPS, a_map()))["metadata"]
+    uid, version = meta["uid"], meta["resourceVersion"]
+    for known in ("", version):
+        faults.inject(WRITES, Reply(409, "Conflict"), times=1)
+        with pytest.raises(StatusError):
+            await writer.delete(f"{MAPS}/m", uid=uid, resource_version=known)
+    await writer.patch(f"{MAPS}/m", {"data": {"k": "2"}})
+    await writer.delete(f"{MAPS}/m", uid=uid, resource_version=version)  # the watch will tell
+    assert await writer.get(f"{MAPS}/m")
 
 
 async def test_what_the_server_would_refuse_again_is_invalid(writer: Writer) -> None:
