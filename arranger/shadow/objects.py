@@ -13,6 +13,7 @@ from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import decode_object
 from arranger.api.types.core import Namespace, Node, NodeStatus, Pod
 from arranger.api.types.queue import Queue
+from arranger.api.types.reservation import Reservation
 from arranger.api.types.resource_claims import DeviceClass, ResourceSlice
 from arranger.api.types.storage import (
     CSIDriver,
@@ -43,6 +44,7 @@ _CLUSTER_WIDE: Final[frozenset[type[Any]]] = frozenset(
         VolumeAttachment,
         ResourceSlice,
         DeviceClass,
+        Reservation,
     )
 )
 #: The same by their names, and others that come in manifests.

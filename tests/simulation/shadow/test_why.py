@@ -406,3 +406,21 @@ def test_when_a_pod_ends_at_the_latest_is_told_of_it_and_of_those_that_wait_for_
     view = pod_view(Observed(a_shadow(cluster).objects, a_shadow(cluster).engine), "default/old")
     assert view is not None
     assert ("ends by", end) in view.facts
+
+
+@pytest.mark.parametrize(("until", "placeable"), [("2026-01-03", False), ("2026-01-01", True)])
+def test_reservations_count(until: str, placeable: bool) -> None:
+    spec = {
+        "nodes": {"names": ["n1"]},
+        "maintenance": True,
+        "window": {"start": "2025-12-31T00:00:00Z", "end": f"{until}T00:00:00Z"},
+    }
+    reserved = {
+        "apiVersion": "arranger.io/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": "r"},
+        "spec": spec,
+    }
+    answer = why("pod/default/new", node(), a_pod("new").needs(cpu=2), reserved)[0]
+    told = "reserved by Reservation r until 2026-01-03" in repr(answer)
+    assert (answer.state == "Placeable", told) == (placeable, not placeable)
