@@ -58,7 +58,10 @@ ADMINS: Final[dict[tuple[str, str], type]] = {
     ("resource.k8s.io/v1", "DeviceClass"): resource_claims.DeviceClass,
 }
 #: Kinds whose objects are in no namespace.
-CLUSTER_SCOPED: Final = {kind for _, kind in ADMINS} - {"CSIStorageCapacity"} | {"Queue"}
+CLUSTER_SCOPED: Final = {kind for _, kind in ADMINS} - {"CSIStorageCapacity"} | {
+    "Queue",
+    "Reservation",
+}
 #: What the server writes and nobody else.
 _SERVERS: Final = {"name", "namespace", "uid", "resourceVersion"}
 
