@@ -1,0 +1,155 @@
+"""Reservations and planned starts with the real API server's clock; kubelets are the test's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from arranger.embedded.bundled_crds import bundled_crds
+from tests.controlplane.daemon import Daemon, install_rbac, manifests
+from tests.controlplane.fixtures import skip_without_binary
+from tests.controlplane.harness import ControlPlane, a_node, a_pod, until
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
+
+PODS = "/api/v1/namespaces/default/pods"
+GANGS = "/apis/arranger.io/v1alpha1/namespaces/default/gangs"
+RESERVATIONS = "/apis/arranger.io/v1alpha1/reservations"
+MERGE = "application/merge-patch+json"
+GANG = "gang.scheduling.koordinator.sh/"
+
+
+def in_seconds(seconds: float) -> str:
+    """A time from now on, as the API writes it."""
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@pytest_asyncio.fixture
+async def plane() -> AsyncIterator[ControlPlane]:
+    """A node of three CPUs."""
+    skip_without_binary()
+    async with ControlPlane() as running:
+        await install_rbac(running)
+        await running.apply(bundled_crds())
+        await running.apply(manifests("manifests/60-controllers-rbac.yaml"))
+        for path in (GANGS, RESERVATIONS):
+            await running.until_served(path)
+        await running.post("/api/v1/nodes", a_node("n1", cpu="3"))
+        yield running
+
+
+async def _patch(plane: ControlPlane, path: str, change: dict[str, Any]) -> None:
+    status, answer = await plane.request("PATCH", path, change, content_type=MERGE)
+    assert status == 200, answer
+
+
+async def _until_bound(plane: ControlPlane, *names: str) -> None:
+    async def bound() -> bool:
+        return all([(await plane.get(f"{PODS}/{n}"))["spec"].get("nodeName") for n in names])
+
+    await until(bound, what=f"bindings of {names}")
+
+
+async def _until_told(plane: ControlPlane, name: str, words: str) -> None:
+    async def told() -> bool:
+        found = (await plane.get(f"{PODS}/{name}"))["status"].get("conditions") or ()
+        return any(words in each.get("message", "") for each in found)
+
+    await until(told, what=f"{words} of {name}")
+
+
+async def test_a_reservation_for_tomorrow_is_moved_to_now(plane: ControlPlane) -> None:
+    day = 86_400.0
+    spec = {
+        "nodes": {"names": ["n1"]},
+        "window": {"start": in_seconds(day), "end": in_seconds(day + 3600)},
+        "maintenance": True,
+    }
+    kind = {"apiVersion": "arranger.io/v1alpha1", "kind": "Reservation"}
+    await plane.post(RESERVATIONS, {**kind, "metadata": {"name": "upkeep"}, "spec": spec})
+    scheduler = await Daemon.start(plane)
+    path = f"{RESERVATIONS}/upkeep"
+
+    async def until_phase(phase: str) -> None:
+        async def reached() -> bool:
+            return (await plane.get(path)).get("status", {}).get("phase") == phase
+
+        await until(reached, what=phase)
+
+    await plane.post(PODS, a_pod("before", cpu="1"))
+    await _until_bound(plane, "before")
+    await until_phase("Pending")
+
+    ends = in_seconds(12)
+    await _patch(plane, path, {"spec": {"window": {"start": in_seconds(-60), "end": ends}}})
+    await until_phase("Active")
+    await plane.post(PODS, a_pod("later", cpu="1"))
+    await _until_told(plane, "later", "reserved by Reservation upkeep")
+    assert not (await plane.get(f"{PODS}/later"))["spec"].get("nodeName")
+    await _until_bound(plane, "later")
+    assert datetime.now(UTC) >= datetime.fromisoformat(ends)
+    await until_phase("Ended")
+    assert await scheduler.stop() == 0, scheduler.log_lines()
+
+
+async def test_a_promised_start_is_kept_and_only_who_ends_in_time_goes_before(
+    plane: ControlPlane,
+) -> None:
+    scheduler = await Daemon.start(plane, config={"gangs": {"starvationAfterSeconds": 1}})
+    controllers = await Daemon.controllers(plane)
+
+    async def submit(name: str, cpu: str, limit: int, gang: int = 0) -> None:
+        pod = a_pod(name, cpu=cpu)
+        pod["spec"]["activeDeadlineSeconds"] = limit
+        if gang:
+            notes = {f"{GANG}name": "train", f"{GANG}min-available": str(gang)}
+            pod["metadata"]["annotations"] = notes
+        await plane.post(PODS, pod)
+
+    async def starts(name: str) -> None:
+        status = {"phase": "Running", "startTime": in_seconds(0)}
+        await _patch(plane, f"{PODS}/{name}/status", {"status": status})
+
+    await submit("long", "2", 25)
+    await _until_bound(plane, "long")
+    await starts("long")
+    began = (await plane.get(f"{PODS}/long"))["status"]["startTime"]
+    for member in range(3):
+        await submit(f"train-{member}", "900m", 3600, gang=3)
+
+    async def promised() -> bool:
+        return bool((await _gang(plane)).get("plannedStart"))
+
+    await until(promised, what="a planned start")
+    status = await _gang(plane)
+    due = datetime.fromisoformat(began) + timedelta(seconds=25)
+    assert (status["startBasis"], status["plannedStart"]) == ("KnownEnds", _text(due))
+    await _until_told(plane, "train-0", "known ends")
+
+    await submit("slow", "500m", 3600)
+    await submit("quick", "500m", 5)
+    await _until_bound(plane, "quick")
+    assert not (await plane.get(f"{PODS}/slow"))["spec"].get("nodeName")
+    await _patch(plane, f"{PODS}/quick/status", {"status": {"phase": "Failed"}})
+
+    await asyncio.sleep(max(0.0, (due - datetime.now(UTC)).total_seconds()))
+    await _patch(plane, f"{PODS}/long/status", {"status": {"phase": "Failed"}})
+    await _until_bound(plane, *(f"train-{member}" for member in range(3)))
+    assert (datetime.now(UTC) - due).total_seconds() < 5
+    for daemon in (scheduler, controllers):
+        assert await daemon.stop() == 0, daemon.log_lines()
+
+
+def _text(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def _gang(plane: ControlPlane) -> dict[str, Any]:
+    code, found = await plane.request("GET", f"{GANGS}/train")
+    status: dict[str, Any] = found.get("status", {}) if code == 200 else {}
+    return status
