@@ -62,6 +62,7 @@ class SuspendedAttempt:
         nominated: those that were nominated when it began.
         version: the node table's, when they had left.
         beginnings: how often it has begun.
+        taken: how many steps it has taken, since it began first.
     """
 
     steps: Steps[GangScheduleResult]
@@ -70,6 +71,7 @@ class SuspendedAttempt:
     nominated: NominatedMembers
     version: int
     beginnings: int
+    taken: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,10 @@ class GangAttempts:
         """The next step of an attempt, or all of it; None if it is to go on in another."""
         suspended, entity.suspended = entity.suspended, None
         assert suspended is None or isinstance(suspended, SuspendedAttempt)
-        beginnings = 1 if suspended is None else suspended.beginnings
+        beginnings, taken = (1, 0) if suspended is None else (suspended.beginnings, suspended.taken)
         longer = beginnings // _MANY_BEGINNINGS
         if suspended is not None and _reserve_more(suspended.placed):
-            longer = entity.slices  # each step has to place them all again
+            longer = taken  # each step has to place them all again
         if suspended is not None and not self._resume(entity, suspended):
             beginnings, suspended = beginnings + 1, None
         if suspended is None:
@@ -111,7 +113,9 @@ class GangAttempts:
         left = self._suspend(placed)
         self._cycle.renominate(nominated)
         version, basis = self._cluster.table.version, self._basis(entity)
-        entity.suspended = SuspendedAttempt(steps, basis, left, nominated, version, beginnings)
+        entity.suspended = SuspendedAttempt(
+            steps, basis, left, nominated, version, beginnings, taken + 1
+        )
         return None
 
     # --- inside ----------------------------------------------------------------------------
