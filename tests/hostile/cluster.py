@@ -26,15 +26,15 @@ from arranger.embedded.errors import ApiError
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
 from arranger.kube.client.transport import Request
-from tests.controlplane.harness import a_node, a_pod, free_ports
+from tests.controlplane.harness import a_node, free_ports
 from tests.hostile.attack import CULPRIT, NEIGHBOUR, Object
 from tests.hostile.expansion import Expansions
+from tests.hostile.neighbour import own_jobs, own_node, own_pod
 from tests.hostile.overheard import SECRET, Overheard
 from tests.hostile.processes import ArrangerProcess
 from tests.hostile.slowness import slowness
 from tests.judged import JudgedTrace
 from tests.specification.premises import Premises
-from tests.tyjobs import a_template, a_tyjob
 
 #: Seconds within which another tenant's pod must be bound.
 BOUND_WITHIN: Final = 1.0
@@ -246,9 +246,8 @@ class HostileCluster:
     async def why_jobs_wait(self, *, within: float = RUNNING_WITHIN) -> str | None:
         """Why a Volcano Job and a TYJob of the neighbour do not come to run; None if they do."""
         name = f"{SECRET}-{next(self._numbers)}"
-        jobs = [_a_volcano_job(name), a_tyjob(name, workers=1)]
+        jobs = own_jobs(name)
         for job in jobs:
-            job["metadata"]["namespace"] = NEIGHBOUR
             self.cluster.create(json.loads(json.dumps(job)))
 
         def statuses() -> list[Object]:
@@ -277,7 +276,7 @@ class HostileCluster:
 
     def _new_pod(self) -> str:
         name = f"{SECRET}-{next(self._numbers)}"
-        self.cluster.create(a_pod(name, namespace=NEIGHBOUR, cpu="10m", memory="10Mi"))
+        self.cluster.create(own_pod(name))
         return name
 
     def _delete_pod(self, name: str) -> None:
@@ -310,6 +309,7 @@ class HostileCluster:
             self.cluster.create(_namespace(name))
         for number in range(nodes):
             self.cluster.create(a_node(f"node-{number}", cpu="64", memory="256Gi"))
+        self.cluster.create(own_node())
         for name in ("default", "other"):
             self.cluster.create(_a_queue(name))
 
@@ -359,19 +359,6 @@ def _a_queue(name: str) -> Object:
         "kind": "Queue",
         "metadata": {"name": name},
         "spec": {"weight": 1, "reclaimable": True},
-    }
-
-
-def _a_volcano_job(name: str) -> Object:
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {
-            "minAvailable": 1,
-            "schedulerName": "arranger",
-            "tasks": [{"name": "w", "replicas": 1, "template": a_template()}],
-        },
     }
 
 
