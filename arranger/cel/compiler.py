@@ -54,14 +54,22 @@ class Program:
 
 
 def compile_expression(
-    expression: str, variables: Mapping[str, Type], objects: Objects, result: Sequence[str]
+    expression: str,
+    variables: Mapping[str, Type],
+    objects: Objects,
+    result: Sequence[str],
+    *,
+    bindings: bool = True,
 ) -> Program:
     """Read, check and compile an expression that gives a value of one of these types.
+
+    Args:
+        bindings: whether there is the macro ``cel.bind``.
 
     Raises:
         CompileError: it cannot be compiled.
     """
-    tree = parse(expression)
+    tree = parse(expression, bindings=bindings)
     found = check(tree, variables, objects)
     if found.kind not in result:
         raise CompileError(f"must evaluate to {' or '.join(result)}, not {found}")

@@ -38,18 +38,21 @@ _RESERVED: Final = frozenset(
 )
 
 
-def parse(expression: str) -> Node:
+def parse(expression: str, *, bindings: bool = True) -> Node:
     """The tree of an expression.
+
+    Args:
+        bindings: whether there is the macro ``cel.bind``.
 
     Raises:
         CompileError: it cannot be read.
     """
-    return _Parser(tokenize(expression)).parse()
+    return _Parser(tokenize(expression), bindings).parse()
 
 
 class _Parser:
-    def __init__(self, tokens: list[Token]) -> None:
-        self._tokens = tokens
+    def __init__(self, tokens: list[Token], bindings: bool) -> None:
+        self._tokens, self._bindings = tokens, bindings
         self._at = 0
         self._nesting = 0
 
@@ -152,6 +155,8 @@ class _Parser:
                 args.append(self._expression())
             self._expect(")")
         expanded = expand(function, target, args)
+        if function == "bind" and expanded is not None and not self._bindings:
+            raise CompileError("undeclared reference to 'cel' (in container '')")
         return Call(function, *args, target=target) if expanded is None else expanded
 
     # --- what stands for itself --------------------------------------------------------------

@@ -5,6 +5,7 @@ Upstream: ``common/types/{timestamp,duration}.go`` of ``cel-go``, and Go's ``tim
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -94,15 +95,23 @@ def read_duration(text: str) -> Any:
         return Duration(0)
     if not rest or len(rest) > _LONGEST:
         return wrong
-    total, at = Decimal(0), 0
+    nanos = at = 0
     while at < len(rest):
         part = _PART.match(rest, at)
         if part is None or not (part[1] or part[2]):
             return wrong
-        total += int(Decimal(f"{part[1] or 0}.{part[2] or 0}") * _UNITS[part[3]])
+        unit = _UNITS[part[3]]
+        nanos += int(part[1] or 0) * unit + _fraction(part[2] or "", unit)
         at = part.end()
-    nanos = sign * int(total)
+    nanos *= sign
     return Duration(nanos) if INT_MIN <= nanos <= INT_MAX else wrong
+
+
+def _fraction(digits: str, unit: int) -> int:
+    """Nanoseconds of the digits behind a point: of those that fit, multiplied as Go does it."""
+    while digits and int(digits) > 2**63:
+        digits = digits[:-1]
+    return int(int(digits or 0) * (unit / math.prod([10.0] * len(digits))))
 
 
 def read_timestamp(text: str) -> Any:

@@ -46,6 +46,8 @@ _FORMATS: Final[dict[str, Type]] = {
     "date": Type("timestamp"),
     "date-time": Type("timestamp"),
 }
+#: Bytes are written in the alphabet for URLs, and no other; ends of lines are passed over.
+_FROM_URL_ALPHABET: Final = str.maketrans("-_+/", "+/  ", "\r\n")
 _UNKNOWN: Final = "\0"
 
 
@@ -143,15 +145,17 @@ def to_cel(schema: Object, value: Any, *, root: bool = False) -> Any:
 
 def _text(form: str, value: str) -> Any:
     match form:
-        case "date-time" | "datetime":
-            return read_timestamp(value)
+        case "date-time":
+            moment = read_timestamp(value or "1970-01-01T00:00:00Z")
+            # Without an offset it is of UTC.
+            return read_timestamp(f"{value}Z") if isinstance(moment, CelError) else moment
         case "date":
             return read_timestamp(f"{value}T00:00:00Z")
         case "duration":
             return read_duration(value)
         case "byte":
             try:
-                return base64.b64decode(value, validate=True)
+                return base64.b64decode(value.translate(_FROM_URL_ALPHABET), validate=True)
             except (binascii.Error, ValueError):
                 return CelError("Invalid byte formatted string")
     return value

@@ -95,7 +95,20 @@ _NESTED: Final = "self.list.all(x, self.list.all(y, self.list.all(z, x + y + z >
 _DEAR: Final = (
     "lists.range(1000).all(x, lists.range(1000).all(y, lists.range(1000).all(z, x + y + z >= 0)))"
 )
+#: Texts, their formats, and rules on them.
+_FORMATTED: Final = (
+    ("2026-01-02T03:04:05Z", "datetime", "self.startsWith('2026')"),
+    ("2026-01-02T03:04:05", "date-time", "self == timestamp('2026-01-02T03:04:05Z')"),
+    ("2026-01-02T03:04:05.5", "date-time", "self == timestamp('2026-01-02T03:04:05.5Z')"),
+    ("", "date-time", "self == timestamp(0)"),
+    ("-_-_", "byte", "self.size() == 3"),
+    ("YW\r\nI=", "byte", "self == b'ab'"),
+)
 _MORE: Final[tuple[Json, ...]] = (
+    *(
+        within(_ruled({"type": "string", "format": form}, {"rule": rule}), text)
+        for text, form, rule in _FORMATTED
+    ),
     about("oldSelf.number == self.number"),
     about("oldSelf.number == self.number", old=OBJECT),
     about("oldSelf.number == self.number", old={**OBJECT, "number": 3}),
