@@ -10,7 +10,7 @@ import numpy as np
 from arranger.backfill.planner import Claim
 from arranger.backfill.timeline import Timeline
 from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 
 
 @dataclass(slots=True, eq=False)

@@ -20,7 +20,7 @@ from arranger.backfill.spare import SpareRoom, names_of
 from arranger.backfill.timeline import Timeline
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import RESERVATION, QueuedPod
 from arranger.engine.pod.schedule_result import RowMask
