@@ -70,6 +70,7 @@ def bound_pods(count: int) -> Iterator[Object]:
         kept = {key: pod["metadata"][key] for key in ("name", "labels", "annotations")}
         sources = [{"serviceAccountToken": {"path": "token"}}]
         pod["spec"]["volumes"][0]["projected"]["sources"] = sources
+        pod["spec"]["serviceAccountName"] = "default"
         yield {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": pod["spec"]}
 
 
