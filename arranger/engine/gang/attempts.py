@@ -184,13 +184,14 @@ class GangAttempts:
             self._nominator.clear(uid)
         self._cluster.put_back([(each.pod, each.node) for each in placed])
         rows = sorted(changed.intersection(table.rows({each.node for each in placed})))
-        fit = bool((table.requested[:, rows] <= table.allocatable[:, rows]).all())
-        if not (fit and self._within_quotas(placed)):
-            self._cluster.lift(uids)
-            return False
         for each in placed:
             each.member.node, each.member.cycle_state = each.node, each.state
-        return True
+        members = [each.member for each in placed]
+        fit = bool((table.requested[:, rows] <= table.allocatable[:, rows]).all())
+        if fit and self._within_quotas(placed) and self._pod_cycle.may_stay(members):
+            return True
+        self._pod_cycle.unreserve_all(members)
+        return False
 
     def _place_again(self, placed: Sequence[_Placed]) -> bool:
         """As :meth:`_put_back`, for members of which devices or volumes are reserved as well."""
