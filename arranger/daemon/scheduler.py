@@ -33,12 +33,12 @@ from arranger.api.types.core import Node
 from arranger.daemon.config.extenders import ordered_extenders
 from arranger.daemon.config.profiles import build_profiles
 from arranger.daemon.config.schema import Config
-from arranger.daemon.decision_log import DecisionLog
 from arranger.daemon.election import ElectionListener, OpenTransport, make_election
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
-from arranger.daemon.metrics import Metrics
 from arranger.daemon.restarts import Restarts
 from arranger.daemon.tasks import call_later, cancel_and_wait, loop_time, wait_for_first
+from arranger.daemon.telemetry.decision_log import DecisionLog
+from arranger.daemon.telemetry.metrics import Metrics
 from arranger.daemon.usage import restore_usage
 from arranger.engine.engine import Engine
 from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter

@@ -16,7 +16,7 @@ from arranger.api.annotations import MAX_RUN_TIME, RESERVATION
 from arranger.api.resource_requests import format_resource_list
 from arranger.api.types.core import Pod
 from arranger.api.types.queue import QUEUE_API_VERSION
-from arranger.cluster.node_sizes import why_too_large
+from arranger.cluster.nodes.node_sizes import why_too_large
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.reservations.entry import shown_time
 from arranger.explain.judgement import Judgement

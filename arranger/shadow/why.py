@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 
 from arranger.api.types.core import Pod
-from arranger.cluster.node_sizes import why_too_large
+from arranger.cluster.nodes.node_sizes import why_too_large
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
-from arranger.engine.satisfiability import Satisfiability
+from arranger.engine.pod.satisfiability import Satisfiability
 from arranger.explain.judgement import Judgement
 from arranger.framework.cluster_event import ActionType
 from arranger.gangs.messages import arrival_summary
