@@ -69,6 +69,12 @@ def with_volume(*zones: str, claimed: bool = True) -> Trace:
     return two_zones(claim, volume, a_pod("p", volumes=volumes))
 
 
+def a_gang_that_holds(status: Object) -> Trace:
+    """One of two members has come, and a node is kept for it."""
+    gang = anything("Gang", "g", status=status)
+    return one_node(gang, a_member("g", 0, 2)).nominates("g-0", "n1")
+
+
 def with_devices(status: Object, *, seen: int = 60) -> Trace:
     """A pod with a claim that is so many seconds old."""
     claims = [{"name": "gpu", "resourceClaimName": "c"}]
@@ -437,6 +443,11 @@ AT_REST: dict[str, tuple[str, Trace, Trace]] = {
         "who_is_nominated_waits_for_somebody",
         one_node(a_pod("old", cpu=2), a_pod("p", cpu=3)).binds("old", "n1").nominates("p", "n1"),
         evicting(a_pod("p", cpu=4, priority=4)).nominates("p", "n1"),
+    ),
+    "a gang keeps nodes and does not say so": (
+        "who_is_nominated_waits_for_somebody",
+        a_gang_that_holds({}),
+        a_gang_that_holds({"waitingSince": "1970-01-01T00:00:00Z"}),
     ),
     "somebody has left for one that waits still": (
         "nobody_left_for_nothing",
