@@ -114,8 +114,9 @@ class ResourceShares:
         self.free = table.allocatable[_BASIC, : table.size] - table.requested[_BASIC, : table.size]
         self.whole = np.maximum(allocatable, 1).astype(np.float64)
         self.requested = requested.astype(np.float64)
-        self.free_hundredfold = 100.0 * (allocatable - counted)
-        self.evenness = evenness_of_rows(self.requested / self.whole)
+        self.free_hundredfold = (allocatable - counted).astype(np.float64)
+        self.free_hundredfold *= 100
+        self.evenness = evenness_of_rows(*(self.requested / self.whole))
 
     def check_consistent(self) -> None:
         """Work everything out anew.
@@ -124,8 +125,10 @@ class ResourceShares:
             AssertionError: something differs from what is kept.
         """
         fresh = ResourceShares(self._table)
-        assert fresh.refresh() == self.refresh(), "whether the shares can be used"
-        for name in ("free", "whole", "requested", "free_hundredfold", "evenness"):
+        usable = fresh.refresh()
+        assert self.refresh() == usable, "whether the shares can be used"
+        others = ("whole", "requested", "free_hundredfold", "evenness") if usable else ()
+        for name in ("free", *others):
             assert np.array_equal(getattr(self, name), getattr(fresh, name)), f"shares: {name}"
 
 
@@ -134,14 +137,14 @@ def evenness(cpu: float, memory: float) -> int:
     return int((1.0 - abs(min(cpu, 1.0) - min(memory, 1.0)) / 2) * 100)
 
 
-def evenness_of_rows(used: FloatArray) -> IntArray:
-    """The same of ``[0 | 1, row]``, step by step; ``used`` is overwritten."""
-    np.minimum(used, 1.0, out=used)
-    gap = used[0]
-    gap -= used[1]
-    np.abs(gap, out=gap)
-    gap /= 2
-    np.subtract(1.0, gap, out=gap)
-    gap *= 100
-    even: IntArray = gap.astype(np.int64)
+def evenness_of_rows(cpu: FloatArray, memory: FloatArray) -> IntArray:
+    """The same of many rows, step by step; the shares are overwritten."""
+    np.minimum(cpu, 1.0, out=cpu)
+    np.minimum(memory, 1.0, out=memory)
+    cpu -= memory
+    np.abs(cpu, out=cpu)
+    cpu /= 2
+    np.subtract(1.0, cpu, out=cpu)
+    cpu *= 100
+    even: IntArray = cpu.astype(np.int64)
     return even

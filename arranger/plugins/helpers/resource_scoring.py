@@ -97,9 +97,7 @@ def requested_matrix(resources: list[str], nodes: NodeView, *, nonzero: bool = F
     )
 
 
-def usable_shares(
-    resources: list[str], nodes: NodeView, asked: IntArray
-) -> ResourceShares | None:
+def usable_shares(resources: list[str], nodes: NodeView, asked: IntArray) -> ResourceShares | None:
     """What the table keeps for scores of all nodes, if it does for pods that ask so much more."""
     shares = nodes.table.shares
     if nodes.length != nodes.table.size or not isinstance(nodes.rows, slice):
@@ -119,14 +117,18 @@ def free_everywhere(nodes: NodeView) -> IntArray | None:
 
 def least_allocated_everywhere(shares: ResourceShares, extra: IntArray) -> IntArray:
     """What ``LeastAllocated`` says of all nodes, where cpu and memory weigh the same."""
-    parts = shares.free_hundredfold - 100 * extra
-    np.maximum(parts, 0.0, out=parts)
-    parts /= shares.whole
-    percent = parts.astype(np.int64)
-    mean: IntArray = percent[0]
-    mean += percent[1]
+    mean = _free_percent(shares, 0, extra.item(0))
+    mean += _free_percent(shares, 1, extra.item(1))
     mean >>= 1
     return mean
+
+
+def _free_percent(shares: ResourceShares, resource: int, extra: int) -> IntArray:
+    parts = shares.free_hundredfold[resource] - 100.0 * extra
+    np.maximum(parts, 0.0, out=parts)
+    parts /= shares.whole[resource]
+    percent: IntArray = parts.astype(np.int64)
+    return percent
 
 
 def make_scorer(strategy: ScoringStrategy) -> ResourceScorer:

@@ -60,9 +60,11 @@ class NodeResourcesBalancedAllocation(SpecOnlyPlugin):
                 return np.array([score], dtype=np.int64)
         shares = usable_shares(self._resources, nodes, asked)
         if shares is not None:
-            used = shares.requested + asked
-            used /= shares.whole
-            scores: IntArray = evenness_of_rows(used)
+            cpu = shares.requested[0] + float(asked.item(0))
+            memory = shares.requested[1] + float(asked.item(1))
+            cpu /= shares.whole[0]
+            memory /= shares.whole[1]
+            scores = evenness_of_rows(cpu, memory)
             scores -= shares.evenness
             scores += 50
             scores >>= 1
@@ -74,8 +76,8 @@ class NodeResourcesBalancedAllocation(SpecOnlyPlugin):
                 allocatable[place] = 0
         requested = requested_matrix(self._resources, nodes)
         change = _balance(requested + asked, allocatable) - _balance(requested, allocatable)
-        scores = 50 + (50 + change) // 2
-        return scores
+        general: IntArray = 50 + (50 + change) // 2
+        return general
 
 
 def _score_one_row(asked: IntArray, table: NodeTable, row: int) -> int | None:
@@ -94,7 +96,7 @@ def _score_one_row(asked: IntArray, table: NodeTable, row: int) -> int | None:
 def _balance(requested: IntArray, allocatable: IntArray) -> IntArray:
     """100 × (1 − the standard deviation of the used shares), as upstream computes it."""
     if len(allocatable) == 2 and allocatable.min(initial=1) > 0:
-        return evenness_of_rows(requested / allocatable)  # the usual case, in half the time
+        return evenness_of_rows(*(requested / allocatable))  # the usual case, in half the time
     counted = allocatable > 0
     used = np.minimum(requested / np.maximum(allocatable, 1), 1.0)
     general: IntArray = ((1 - _deviation(used, counted)) * 100).astype(np.int64)
