@@ -55,6 +55,7 @@ from arranger.engine.handlers.workload_gangs import WorkloadGangs
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
 from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.pod.binding_cycle import BindingCycle
+from arranger.engine.pod.kept_rows import KeptRows
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.planned_room import PlannedRoom
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
@@ -169,16 +170,15 @@ class Engine:
         queue = self.queue = SchedulingQueue(backoffs, gate, order, JobShares(cluster), nominator)
         # Pods.
         book = make_book(context, queue, ledger)
-        cycle = SchedulingCycle(context, nominator, policy, planned_room, domains, book)
+        kept_rows = KeptRows(table, domains, book, planned_room)
+        cycle = SchedulingCycle(context, nominator, policy, kept_rows)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
-        gangs = self._gangs = GangManager(
-            context, registry, gang_config, quota, release, entities, holds, gang_objects
-        )
+        of_gangs = registry, gang_config, quota, release, entities, holds, gang_objects
+        gangs = self._gangs = GangManager(context, *of_gangs)
         requeuer = PodRequeuer(queue, registry, entities, gangs)
-        binding_cycle = self._binding_cycle = BindingCycle(
-            context, queue, effects, release, requeuer, gangs
-        )
+        to_bind = queue, effects, release, requeuer, gangs
+        binding_cycle = self._binding_cycle = BindingCycle(context, *to_bind)
         shared = context, queue, nominator, policy, ledger, effects, release
         preemption = self._preemption = PreemptionExecutor(
             *shared, binding_cycle, requeuer, protection, gangs
