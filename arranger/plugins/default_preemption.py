@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+import numpy as np
 from pydantic import Field
 
 from arranger.cluster.pod_info import PodInfo
