@@ -13,6 +13,7 @@ from arranger.cluster.columns import IdArray
 from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.interface import DependsOn, Plugin
+from arranger.framework.runtime.feasible_rows import FeasibleRows
 from arranger.framework.runtime.pre_filter import PreFilterOutcome
 from arranger.framework.runtime.run import explain_filter
 from arranger.framework.status import Code, CycleState
@@ -35,8 +36,10 @@ class ClassDiagnosis:
         state: CycleState,
         outcome: PreFilterOutcome,
         filters: Sequence[Plugin],
+        feasible: FeasibleRows,
     ) -> None:
         self._cluster, self._pod, self._state, self._outcome = cluster, pod, state, outcome
+        self._feasible = feasible
         self._filters = _in_order_of_explanation(filters)
         self._by_row = all(
             p.depends_on is not DependsOn.CLUSTER and not p.explains_first for p in filters
@@ -128,8 +131,10 @@ class ClassDiagnosis:
     def _first_rejections(self, rows: list[int]) -> list[PluginRejection | None]:
         """Of each row the first rejection."""
         table, allowed = self._cluster.table, self._outcome.allowed_rows
+        feasible, static = self._feasible.all, self._feasible.static
         found: list[PluginRejection | None] = [None] * len(rows)
-        undecided = [n for n, row in enumerate(rows) if table.alive[row]]
+        undecided = [n for n, row in enumerate(rows) if table.alive[row] and not feasible[row]]
+        by_usage = all(static[rows[n]] for n in undecided)
         if allowed is not None:
             for n in [n for n in undecided if not allowed[rows[n]]]:
                 found[n] = self._not_allowed()
@@ -137,6 +142,8 @@ class ClassDiagnosis:
         for plugin in self._filters:
             if not undecided:
                 break
+            if by_usage and plugin.depends_on is not DependsOn.USAGE:
+                continue  # it has passed them all
             view = NodeView(table, np.array([rows[n] for n in undecided], dtype=np.int64))
             if len(undecided) == 1:
                 view = NodeView(table, slice(rows[undecided[0]], rows[undecided[0]] + 1))

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
-from arranger.framework.interface import DependsOn, Plugin
+from arranger.cluster import Cluster, IntArray, NodeView, PodInfo
+from arranger.framework.interface import Plugin
 from arranger.framework.runtime.active_plugins import NO_SCORERS, ScoreEntry
+from arranger.framework.runtime.feasible_rows import FeasibleRows
 from arranger.framework.runtime.largest_score import LargestScore
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.runtime.run import is_skip, run_pre_score, run_score
 from arranger.framework.status import CycleState
-
-
-@dataclass(slots=True)
-class FeasibleRows:
-    """Row → whether the filters pass,
-
-    Attributes:
-        static: that depend on the node's object only;
-        by_node: with those that depend on its pods as well;
-        all: with those that depend on the whole cluster as well.
-    """
-
-    static: BoolArray
-    by_node: BoolArray
-    all: BoolArray
-
-    def scorable(self, plugin: Plugin) -> BoolArray:
-        """The rows that can become feasible before the plugin is run on them again."""
-        if plugin.depends_on is DependsOn.CLUSTER:
-            return self.all
-        return self.by_node if plugin.depends_on is DependsOn.USAGE else self.static
 
 
 class ClassScores:

@@ -16,7 +16,8 @@ from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo, Ro
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.interface import DependsOn, Plugin, PreFilterResult
 from arranger.framework.runtime.class_diagnosis import ClassDiagnosis
-from arranger.framework.runtime.class_scores import ClassScores, FeasibleRows
+from arranger.framework.runtime.class_scores import ClassScores
+from arranger.framework.runtime.feasible_rows import FeasibleRows
 from arranger.framework.runtime.plugin_errors import plugin_errors
 from arranger.framework.runtime.pre_filter import run_pre_filter
 from arranger.framework.runtime.profile import Profile
@@ -174,7 +175,7 @@ class Evaluation:
         self._node_filters = filters.node
         self._usage_filters, self._cluster_filters = filters.usage, filters.cluster
         self._diagnosis = ClassDiagnosis(
-            self._cluster, self._pod, self.state, self._pre_filter, filters.all
+            self._cluster, self._pod, self.state, self._pre_filter, filters.all, feasible
         )
         self._scores = ClassScores(self._profile, self._cluster, self._pod, self.state, feasible)
         if self.pre_filter_status is None:
