@@ -41,7 +41,8 @@ def draw_curves(title: str, x_title: str, y_title: str, curves: Mapping[str, Poi
         f'<rect width="{whole_width}" height="{whole_height}" fill="white"/>',
         f'<g transform="translate({_LEFT} {_TOP})">',
         f'<text x="{_WIDTH / 2:g}" y="-14" text-anchor="middle">{escape(title)}</text>',
-        f'<text x="{_WIDTH / 2:g}" y="{_HEIGHT + 38}" text-anchor="middle">{escape(x_title)}</text>',
+        f'<text x="{_WIDTH / 2:g}" y="{_HEIGHT + 38}" text-anchor="middle">'
+        f"{escape(x_title)}</text>",
         f'<text transform="translate(-46 {_HEIGHT / 2:g}) rotate(-90)" text-anchor="middle">'
         f"{escape(y_title)}</text>",
     ]
