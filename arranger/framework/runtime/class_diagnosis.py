@@ -103,7 +103,7 @@ class ClassDiagnosis:
         counts = list(known.rows_by_rejection or ())
         number_of = {kind: number for number, kind in enumerate(kinds)}
         for row, kind in zip(rows, self._first_rejections(rows), strict=True):
-            before = int(index[row])
+            before: int = index.item(row)
             if before >= 0:
                 counts[before] -= 1
             number = -1

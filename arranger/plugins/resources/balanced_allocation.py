@@ -60,8 +60,8 @@ class NodeResourcesBalancedAllocation(SpecOnlyPlugin):
                 return np.array([score], dtype=np.int64)
         shares = usable_shares(self._resources, nodes, asked)
         if shares is not None:
-            cpu = shares.requested[0] + float(asked.item(0))
-            memory = shares.requested[1] + float(asked.item(1))
+            cpu = shares.requested[0] + asked.item(0)
+            memory = shares.requested[1] + asked.item(1)
             cpu /= shares.whole[0]
             memory /= shares.whole[1]
             scores = evenness_of_rows(cpu, memory)
