@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from tests.specification.manifests import Object, node_of
@@ -59,6 +59,18 @@ class Asked:
         return Asked(by, "evict", pod, (options.get("preconditions") or {}).get("uid", ""))
 
 
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """A Binding of which a process cannot know whether it is done.
+
+    Attributes:
+        why: it was ``lost``; or there was a ``conflict``, and the pod is to be read; or it is read.
+    """
+
+    asked: Asked
+    why: Literal["lost", "conflict", "read"]
+
+
 @dataclass(slots=True)
 class RequestBook:
     """Judges what schedulers ask for by what they must know then.
@@ -75,8 +87,8 @@ class RequestBook:
     _done: dict[tuple[str, str], str] = field(default_factory=dict)
     #: (process, uid, verb) of requests that were answered with success.
     _told: set[tuple[str, str, str]] = field(default_factory=set)
-    #: (process, pod) → a Binding that it cannot know the end of, and whether reading the pod helps.
-    _doubts: dict[tuple[str, str], tuple[Asked, bool]] = field(default_factory=dict)
+    #: (process, pod) → a Binding that it cannot know the end of.
+    _doubts: dict[tuple[str, str], _Doubt] = field(default_factory=dict)
 
     def take(self, step: Step) -> None:
         """The server has changed an object."""
@@ -94,6 +106,9 @@ class RequestBook:
             return
         if asked.verb == "list":  # whoever begins anew has forgotten what it asked for before
             self._doubts = {key: each for key, each in self._doubts.items() if key[0] != asked.by}
+        doubt = self._doubts.get((asked.by, asked.pod))
+        if asked.verb == "read" and doubt is not None and doubt.why == "conflict":
+            self._doubts[asked.by, asked.pod] = replace(doubt, why="read")
         if asked.verb in ("list", "read"):
             return
         for rule in (
@@ -113,7 +128,7 @@ class RequestBook:
         """The process hears what has become of it; 0 where it hears nothing any more."""
         key, doubt = (asked.by, asked.pod), self._doubts.get((asked.by, asked.pod))
         if asked.verb == "read":
-            if status in (200, 404) and doubt is not None and doubt[1]:
+            if status in (200, 404) and doubt is not None and doubt.why == "read":
                 del self._doubts[key]
             return
         if 200 <= status < 300:
@@ -121,7 +136,7 @@ class RequestBook:
         if asked.verb == "bind" and status not in _SAYS_NOTHING:
             self._doubts.pop(key, None)
             if status in (0, _CONFLICT) or status >= 500:
-                self._doubts[key] = asked, status == _CONFLICT
+                self._doubts[key] = _Doubt(asked, "conflict" if status == _CONFLICT else "lost")
 
     # --- rules -------------------------------------------------------------------------------
 
@@ -144,11 +159,15 @@ class RequestBook:
                 yield f"{about} to {asked.node}, which is on {node} for {now - since:g} s"
 
     def nothing_is_asked_on_doubt(self, asked: Asked, now: float) -> Iterator[str]:
-        """Whoever does not know whether a pod is bound asks for no other node."""
-        before, _ = self._doubts.get((asked.by, asked.pod), (asked, False))
-        if asked.verb == "bind" and before.uid == asked.uid and before.node != asked.node:
-            about = f"at {now:g} s: {asked.by} asks to bind {asked.pod} to {asked.node}"
-            yield f"{about}, and cannot know whether it is bound to {before.node}"
+        """Who does not know if a pod is bound asks for no other node, and reads it on a conflict."""
+        doubt = self._doubts.get((asked.by, asked.pod))
+        if asked.verb != "bind" or doubt is None or doubt.asked.uid != asked.uid:
+            return
+        about = f"at {now:g} s: {asked.by} asks to bind {asked.pod} to {asked.node}"
+        if doubt.asked.node != asked.node:
+            yield f"{about}, and cannot know whether it is bound to {doubt.asked.node}"
+        elif doubt.why == "conflict":
+            yield f"{about} after a conflict, and has not looked at the pod"
 
 
 __all__ = ["Asked", "RequestBook"]

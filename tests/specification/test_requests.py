@@ -85,6 +85,18 @@ CASES: dict[str, tuple[Sequence[tuple[str, Asked | float]], str]] = {
         (("sends", A), ("hears of a conflict", A), ("sends", B)),
         "nothing_is_asked_on_doubt",
     ),
+    "the same is asked again after a conflict, without a look at the pod": (
+        (("sends", A), ("hears of a conflict", A), ("sends", A)),
+        "nothing_is_asked_on_doubt",
+    ),
+    "the same is asked again after a conflict where the pod could not be read": (
+        (("sends", A), ("hears of a conflict", A), ("sends", READ), ("sends", A)),
+        "",
+    ),
+    "another node is asked after a conflict where the pod could not be read": (
+        (("sends", A), ("hears of a conflict", A), ("sends", READ), ("sends", B)),
+        "nothing_is_asked_on_doubt",
+    ),
     "another node is asked after a conflict and a look at the pod": (
         (("sends", A), ("hears of a conflict", A), ("sends", READ), ("hears", READ), ("sends", B)),
         "",
@@ -96,7 +108,8 @@ CASES: dict[str, tuple[Sequence[tuple[str, Asked | float]], str]] = {
     "another node is asked after the lost request was sent again and refused": (
         (
             *(("sends", A), ("hears nothing", A)),
-            *(("sends", A), ("hears of a conflict", A), ("hears", READ), ("sends", B)),
+            *(("sends", A), ("hears of a conflict", A)),
+            *(("sends", READ), ("hears", READ), ("sends", B)),
         ),
         "",
     ),
