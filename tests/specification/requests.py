@@ -159,7 +159,7 @@ class RequestBook:
                 yield f"{about} to {asked.node}, which is on {node} for {now - since:g} s"
 
     def nothing_is_asked_on_doubt(self, asked: Asked, now: float) -> Iterator[str]:
-        """Who does not know if a pod is bound asks for no other node, and reads it on a conflict."""
+        """On doubt no other node is asked for, and after a conflict the pod is read first."""
         doubt = self._doubts.get((asked.by, asked.pod))
         if asked.verb != "bind" or doubt is None or doubt.asked.uid != asked.uid:
             return
