@@ -439,11 +439,6 @@ AT_REST: dict[str, tuple[str, Trace, Trace]] = {
         one_node(a_pod("p", cpu=5)).nominates("p", "n1").deletes("Node", "n1"),
         one_node(a_pod("p", cpu=5)).deletes("Node", "n1"),
     ),
-    "a pod is promised room on a node that nobody leaves": (
-        "who_is_nominated_waits_for_somebody",
-        one_node(a_pod("old", cpu=2), a_pod("p", cpu=3)).binds("old", "n1").nominates("p", "n1"),
-        evicting(a_pod("p", cpu=4, priority=4)).nominates("p", "n1"),
-    ),
     "a gang keeps nodes and does not say so": (
         "who_is_nominated_waits_for_somebody",
         a_gang_that_holds({}),

@@ -49,24 +49,21 @@ def nobody_waits_for_what_has_gone(world: World) -> Iterator[str]:
 
 
 def who_is_nominated_waits_for_somebody(world: World, premises: Premises) -> Iterator[str]:
-    """Room is kept for a pod only while somebody leaves, for it or for others of its gang.
+    """Room is kept for a gang only while somebody leaves for it, or its Gang says since when.
 
-    A gang may keep the nodes that it has until it has all; its Gang, if there is one, then says
-    since when.
+    Said of gangs that have a Gang. A pod by itself may bear a nomination that came to nothing.
     """
     kept: dict[str, list[Object]] = {}
-    for uid, pod in world.waiting.items():
+    for pod in world.waiting.values():
         ours = pod["spec"].get("schedulerName") in premises.scheduler_names
-        if ours and world.get(NODES, nominated_to(pod)) is not None:
-            kept.setdefault(gang_of(pod)[0] or uid, []).append(pod)
+        gang = world.get(GANGS, gang_of(pod)[0])
+        silent = gang is not None and not (gang.get("status") or {}).get("waitingSince")
+        if ours and silent and world.get(NODES, nominated_to(pod)) is not None:
+            kept.setdefault(gang_of(pod)[0], []).append(pod)
     for name, pods in kept.items():
-        if gang_of(pods[0])[0]:
-            gang = world.get(GANGS, name)
-            if gang is None or (gang.get("status") or {}).get("waitingSince"):
-                continue
         nodes = {nominated_to(pod) for pod in pods}
         if not any(is_leaving(p) for node in nodes for p in world.pods_on.get(node, {}).values()):
-            yield f"{name_of(pods[0])} is nominated to {nominated_to(pods[0])}, and nobody leaves"
+            yield f"gang {name} keeps {', '.join(sorted(nodes))}, and nobody leaves"
 
 
 def who_fits_is_placed(world: World, premises: Premises) -> Iterator[str]:
