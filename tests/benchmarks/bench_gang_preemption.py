@@ -11,11 +11,12 @@ import argparse
 import gc
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import click
 
 from arranger.api.effects import DeletePod
+from arranger.api.types.queue import Queue
 from arranger.daemon.garbage import tune_gc
 from arranger.daemon.scheduler import ENTITIES_PER_STEP, SECONDS_PER_STEP
 from arranger.engine.engine import Engine
@@ -37,10 +38,14 @@ RECLAIM = (100, 1000)
 class Player:
     """A cluster, and the steps of the daemon."""
 
-    def __init__(self, nodes: Iterator[NodeBuilder], pods: Iterator[PodBuilder]) -> None:
+    def __init__(
+        self, nodes: Iterator[NodeBuilder], pods: Iterator[PodBuilder], queues: Iterable[Queue] = ()
+    ) -> None:
         self.engine = Engine(
             [default_profile()], quota_config=QuotaConfig(), perf_counter=time.perf_counter
         )
+        for queue in queues:
+            self.engine.handlers.on_queue_updated(queue, 0.0)
         for node in nodes:
             self.engine.handlers.on_node_updated(node.build(), 0.0)
         for pod in pods:
@@ -90,10 +95,11 @@ def by_reclaim(nodes: int, members: int) -> tuple[float, float, int]:
     player = Player(
         (gpu_node(f"n{n}", 4) for n in range(nodes)),
         (training(f"t{n}").on(f"n{n // 4}") for n in range(count)),
+        [
+            a_queue(name, cards={CARD: count}, priority=priority)
+            for name, priority in (("inference", 80000), ("training", 20000))
+        ],
     )
-    for name, priority in (("inference", 80000), ("training", 20000)):
-        queue = a_queue(name, cards={CARD: count}, priority=priority)
-        player.engine.handlers.on_queue_updated(queue, 0.0)
     return player.play(inference(f"i{n}", 2).in_gang("g", members) for n in range(members))
 
 

@@ -20,8 +20,8 @@ from arranger.preemption.victim_search import Cost, cost_of
 
 #: Units of :mod:`~arranger.cluster.attempt_work` for a pod: to find out whether it could leave, and
 #: to put it in order.
-_ASKING: Final = 3
-_SORTING: Final = 1
+_ASKING: Final = 5
+_SORTING: Final = 2
 
 
 @dataclass(slots=True, eq=False)

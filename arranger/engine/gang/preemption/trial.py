@@ -22,7 +22,7 @@ T = TypeVar("T")
 #: Work on a plan that yields wherever it may be left, with nothing of it in the books.
 PlanSteps = Generator[None, None, T]
 #: Units of :mod:`~arranger.cluster.attempt_work` to take a pod away and to put it back.
-MOVING: Final = 3
+MOVING: Final = 4
 
 
 class VoidTrialError(Exception):
