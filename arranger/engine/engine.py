@@ -97,6 +97,7 @@ class Engine:
         barrier: keeps what an object makes our code raise from all others.
         handlers, owner_handlers, workload_handlers: take in events, those of owners and of gangs.
         cluster, queue, registry, ledger, usage, policy: placed pods, others, gangs, use, evictions.
+        cycle, reservations, planned_room: what nodes say of a pod, and who keeps them from whom.
     """
 
     def __init__(
@@ -136,14 +137,13 @@ class Engine:
             exempt_card_pods=quotas.exempt_card_pods,
         )
         cluster = self.cluster = Cluster(table, ledger)
-        profiles = [with_quota(profile, ledger) for profile in profiles]
-        clock = EngineClock(to_unix_time)
+        profiles, clock = [with_quota(each, ledger) for each in profiles], EngineClock(to_unix_time)
         context = self._context = EngineContext(cluster, clock, extenders, tracer=tracer)
         effects, nominator = PendingEffects(context), Nominator(cluster)
         self._effects, self._nominator = effects, nominator
         limits, holds = RunTimeLimits(ledger), GangHolds(registry, gang_config)
         planned_room = PlannedRoom.empty(table, ledger.queue_name, limits.limit_of, clock)
-        self._planned_room, schedulers = planned_room, [p.scheduler_name for p in profiles]
+        self.planned_room, schedulers = planned_room, [p.scheduler_name for p in profiles]
         gang_objects = self._gang_objects = GangObjects(
             context, effects, registry, holds, gang_config, schedulers
         )
@@ -168,9 +168,9 @@ class Engine:
         backoffs, order = queue_config or SchedulingQueueConfig(), FairShareOrder(ledger, usage)
         queue = self.queue = SchedulingQueue(backoffs, gate, order, JobShares(cluster), nominator)
         # Pods.
-        book = make_book(context, queue, ledger)
+        book = self.reservations = make_book(context, queue, ledger)
         kept_rows = KeptRows(table, domains, book, planned_room)
-        cycle = SchedulingCycle(context, nominator, policy, kept_rows)
+        cycle = self.cycle = SchedulingCycle(context, nominator, policy, kept_rows)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
         of_gangs = registry, gang_config, quota, release, entities, holds, gang_objects
@@ -393,7 +393,7 @@ class Engine:
         self.cluster.check_consistent()
         self.ledger.check_consistent(self.cluster)
         parts = self.queue, self._binding_cycle, self._extender_calls, self._gangs, self._nominator
-        for part in (*parts, self._workload_index, self._planned_room):
+        for part in (*parts, self._workload_index, self.planned_room):
             part.check_consistent()
         senders = self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects
         self._effects.check_consistent((*senders, self._run_times, self.usage))

@@ -10,7 +10,8 @@ rate that follows, as a part of that of equal pods:
 * ``apps``: pods of 400 apps, each a ReplicaSet that is known, arriving one by one by turns; with
   ``--classes`` of so many apps.
 
-With ``--curve`` over numbers of nodes, and of classes at 5,000 nodes.
+With ``--curve`` over numbers of nodes, and of classes at 5,000 nodes; with ``--svg FOLDER`` these
+are drawn, too.
 """
 
 from __future__ import annotations
@@ -19,30 +20,42 @@ import argparse
 import gc
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import click
 from msgspec import structs
 
 from arranger.api.effects import Applied, Bind
-from arranger.api.types.core import LabelSelector, ObjectMeta, Pod
+from arranger.api.types.core import LabelSelector, Node, ObjectMeta, Pod
 from arranger.api.types.workloads import ReplicaSet, WorkloadSpec
 from arranger.daemon.garbage import GC_THRESHOLDS
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
-from tests.builders import a_node, a_pod
+from tests.benchmarks.curves import draw_curves
+from tests.builders import PodBuilder, a_node, a_pod
 
 ZONE = "topology.kubernetes.io/zone"
 CURVE_NODES = (1000, 5000, 20_000, 100_000)
 CURVE_CLASSES = (1, 10, 100, 400, 1000, 5000)
 
 
-def equal(count: int, classes: int) -> Iterator[Pod]:
+def many_nodes(count: int) -> Iterator[Node]:
+    """Nodes in three zones and pools, for less than builders take."""
+    patterns = [a_node("n").in_zone(f"z{n}").labelled(pool="abc"[n]).build() for n in range(3)]
+    for n in range(count):
+        node = patterns[n % 3]
+        labels = {**node.metadata.labels, "kubernetes.io/hostname": f"n{n}"}
+        metadata = structs.replace(node.metadata, name=f"n{n}", uid=f"uid-n{n}", labels=labels)
+        yield structs.replace(node, metadata=metadata)
+
+
+def equal(count: int, classes: int) -> Iterator[PodBuilder]:
     """Pods that are all alike."""
     for n in range(count):
-        yield a_pod(f"p{n}").needs(cpu="100m", memory="500Mi").build()
+        yield a_pod(f"p{n}").needs(cpu="100m", memory="500Mi")
 
 
-def own(count: int, classes: int) -> Iterator[Pod]:
+def own(count: int, classes: int) -> Iterator[PodBuilder]:
     """Pods of which no two are alike."""
     for n in range(count):
         pod = a_pod(f"p{n}").labelled(app=f"app-{n}").owned_by("ReplicaSet", f"rs-{n}")
@@ -51,18 +64,22 @@ def own(count: int, classes: int) -> Iterator[Pod]:
             pod = pod.selects(pool="abc"[n // 3 % 3])
         if n % 5 == 0:
             pod = pod.spreads(ZONE, over={"app": f"app-{n}"}, soft=True)
-        yield pod.build()
+        yield pod
 
 
-def apps(count: int, classes: int) -> Iterator[Pod]:
+def apps(count: int, classes: int) -> Iterator[PodBuilder]:
     """Pods of some apps by turns."""
     for n in range(count):
         app = n % classes
         pod = a_pod(f"p{n}").labelled(app=f"app-{app}").owned_by("ReplicaSet", f"rs-{app}")
-        yield pod.needs(cpu=f"{50 + app % 100}m", memory=f"{200 + app}Mi").build()
+        yield pod.needs(cpu=f"{50 + app % 100}m", memory=f"{200 + app}Mi")
 
 
-SHAPES: dict[str, Callable[[int, int], Iterator[Pod]]] = {"equal": equal, "own": own, "apps": apps}
+SHAPES: dict[str, Callable[[int, int], Iterator[PodBuilder]]] = {
+    "equal": equal,
+    "own": own,
+    "apps": apps,
+}
 
 
 def a_replica_set(app: int) -> ReplicaSet:
@@ -80,14 +97,13 @@ def bound(pod: Pod, node: str) -> Pod:
 def spend(nodes: int, count: int, shape: str, classes: int) -> tuple[float, float, float]:
     """(microseconds a pod to take in, to decide, to hear that it is bound)."""
     engine = Engine([default_profile()])
-    for n in range(nodes):
-        node = a_node(f"n{n}").in_zone(f"z{n % 3}").labelled(pool="abc"[n % 3])
-        engine.handlers.on_node_updated(node.build(), 0.0)
+    for node in many_nodes(nodes):
+        engine.handlers.on_node_updated(node, 0.0)
     if shape == "apps":
         for app in range(classes):
             engine.handlers.on_object_updated(a_replica_set(app), 0.0)
     engine.run(0.0)  # what comes later is not part of the initial lists
-    waiting = list(SHAPES[shape](count, classes))
+    waiting = [pod.build() for pod in SHAPES[shape](count, classes)]
     pod_of = {pod.metadata.uid: pod for pod in waiting}
     trickle = shape == "apps"
     gc.collect()
@@ -127,6 +143,26 @@ def row(nodes: int, count: int, shape: str, classes: int, runs: int, against: fl
     return total
 
 
+def curves(nodes: int, pods: int, runs: int, folder: Path | None) -> None:
+    """Measure over numbers of nodes and of classes, and draw that."""
+    over_nodes: dict[str, list[tuple[float, float]]] = {"all alike": [], "each its own": []}
+    for count in CURVE_NODES:
+        alone = row(count, pods, "equal", 1, runs, 0.0)
+        over_nodes["all alike"].append((count, alone))
+        over_nodes["each its own"].append((count, row(count, pods, "own", pods, runs, alone)))
+    over_classes = [
+        (float(classes), row(nodes, pods, "apps", classes, runs, 0.0)) for classes in CURVE_CLASSES
+    ]
+    if folder is None:
+        return
+    y_title = "µs of CPU a pod"
+    text = draw_curves(f"{pods:,} pods, the core alone", "nodes", y_title, over_nodes)
+    (folder / "benchmarks-nodes.svg").write_text(text)
+    title = f"{pods:,} pods one by one on {nodes:,} nodes, spread by default"
+    text = draw_curves(title, "apps by turns", y_title, {"by turns": over_classes})
+    (folder / "benchmarks-classes.svg").write_text(text)
+
+
 def main() -> None:
     """Measure the shapes, or a curve."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -136,17 +172,14 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="*", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--curve", action="store_true")
+    parser.add_argument("--svg", type=Path, help="a folder to draw the curves into")
     args = parser.parse_args()
     gc.set_threshold(*GC_THRESHOLDS)  # as in the daemon
     click.echo(
         "  nodes    pods shape  classes     taking in    deciding  confirming    all µs  rate"
     )
-    if args.curve:
-        for nodes in CURVE_NODES:
-            alone = row(nodes, args.pods, "equal", 1, args.runs, 0.0)
-            row(nodes, args.pods, "own", args.pods, args.runs, alone)
-        for classes in CURVE_CLASSES:
-            row(args.nodes, args.pods, "apps", classes, args.runs, 0.0)
+    if args.curve or args.svg:
+        curves(args.nodes, args.pods, args.runs, args.svg)
         return
     alone = 0.0
     for shape in args.shapes:
