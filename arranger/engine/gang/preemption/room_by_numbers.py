@@ -64,7 +64,7 @@ class RoomByNumbers:
         if not self._add([*leaving, *self._nominator.visible_pods()], free):
             return True
         within = table.alive[:size] if self._row_mask is None else self._row_mask.rows
-        room: dict[Hashable, float] = {}
+        room: dict[Hashable, int] = {}
         for key, member in self._one_of.items():
             with self._cluster.work.unlimited():
                 evaluation = self._cycle.evaluate(member.profile, member.pod, member.signature)
@@ -73,16 +73,15 @@ class RoomByNumbers:
             room[key] = self._room_for(member, free, within & evaluation.fits_when_empty)
         hoped = {name: Counter(bundles) for name, bundles in self._held.items()}
         for (key, name, bundle), count in self._alike.items():
-            hoped[name][bundle] += int(min(count, room[key]))
+            hoped[name][bundle] += min(count, room[key])
         return not self._group.lacks_members(hoped)
 
-    def _room_for(self, member: QueuedPod, free: IntArray, rows: BoolArray) -> float:
+    def _room_for(self, member: QueuedPod, free: IntArray, rows: BoolArray) -> int:
         columns, amounts = member.pod.request_vector(self._cluster.table.resource_column)
         wanted = [(column, n) for column, n in zip(columns, amounts, strict=True) if n > 0]
-        if not wanted:
-            return float("inf")
         each = np.min([free[column][rows] // n for column, n in wanted], axis=0)
-        return float(np.maximum(each, 0).sum())
+        room: int = np.maximum(each, 0).sum().item()
+        return room
 
     def _add(self, pods: Iterable[PodInfo], free: IntArray) -> bool:
         """Add what these pods request to what is free; False where that is more than sums tell."""
