@@ -16,14 +16,11 @@ from typing import Final
 from arranger.cluster.cluster import Cluster
 from arranger.engine.entity import QueuedEntity
 from arranger.engine.gang.attempt.basis import AttemptBasis
-from arranger.engine.gang.attempt.suspended_members import (
-    MemberSuspension,
-    SuspendedMember,
-    reserve_more,
-)
+from arranger.engine.gang.attempt.suspended_members import MemberSuspension, SuspendedMember
 from arranger.engine.gang.group_attempt import GangScheduleResult
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle, NominatedMembers
 from arranger.engine.gang.steps import Steps
+from arranger.engine.pod.reserve_and_permit import reserve_more
 
 #: Units of one step: some 40 milliseconds.
 STEP_UNITS: Final = 40_000
@@ -68,7 +65,7 @@ class GangAttempts:
         assert suspended is None or isinstance(suspended, SuspendedAttempt)
         beginnings, taken = (1, 0) if suspended is None else (suspended.beginnings, suspended.taken)
         longer = beginnings // _MANY_BEGINNINGS
-        if suspended is not None and reserve_more(suspended.placed):
+        if suspended is not None and reserve_more([each.member for each in suspended.placed]):
             longer = taken  # each step has to place them all again
         if suspended is not None and not self._resume(entity, suspended):
             beginnings, suspended = beginnings + 1, None

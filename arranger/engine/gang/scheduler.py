@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.engine import pod_events
@@ -31,6 +32,10 @@ from arranger.framework.preemption import EvictionPolicy
 from arranger.framework.status import Code, Status
 from arranger.gangs import messages
 from arranger.gangs.group import GangGroup
+
+#: Members from which on a plan begins in a step of its own: to be told that they do not fit is work
+#: enough for one.
+MANY_MEMBERS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +221,9 @@ class GangScheduler:
 
     def _preempt(self, entity: QueuedEntity, now: float, *, in_steps: bool) -> bool:
         """Plan whom to evict for the group, and evict them; whether its attempt is over."""
+        begins = in_steps and entity.suspended is None and len(entity.members) > MANY_MEMBERS
         with self._context.tracer.long_step("PostFilter"):
-            plan = self._preemption.plan(entity, in_steps=in_steps)
+            plan = self._preemption.plan(entity, in_steps=in_steps, begin_later=begins)
         if isinstance(plan, PlanState):
             return False
         self._keep_waiting(entity, plan, now)

@@ -14,7 +14,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.placement.topology import OUTSIDE_DOMAIN
 from arranger.engine.pod.attempt_limits import looks_at_pods
-from arranger.engine.pod.reserve_and_permit import reserves_more
+from arranger.engine.pod.reserve_and_permit import reserve_more
 from arranger.engine.pod.schedule_result import PermitWait, RowMask, Scheduled
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
@@ -70,7 +70,7 @@ class MemberSuspension:
             return False
         if changed is None or (changed and not self._may_ignore(changed, placed)):
             return False
-        if reserve_more(placed):
+        if reserve_more([each.member for each in placed]):
             return self._place_again(placed)
         table = self._cluster.table
         for each in placed:
@@ -119,8 +119,3 @@ class MemberSuspension:
             if any(left + own.get(limit, 0) < 0 for limit, left in remaining.items()):
                 return False
         return True
-
-
-def reserve_more(placed: Sequence[SuspendedMember]) -> bool:
-    """Whether anything is reserved for any of them beside its node."""
-    return any(reserves_more(each.member) for each in placed)

@@ -66,10 +66,12 @@ class GangPreemptionExecutor:
         entity.victims |= self._inherited_victims(entity)
         return not (entity.victims or now < entity.evict_after)
 
-    def plan(self, entity: QueuedEntity, *, in_steps: bool) -> PreemptionPlan | PlanState:
-        """The next step of a plan for the group, or all of it."""
+    def plan(
+        self, entity: QueuedEntity, *, in_steps: bool, begin_later: bool
+    ) -> PreemptionPlan | PlanState:
+        """The next step of a plan for the group, or all of it; nothing yet with ``begin_later``."""
         leaving = self._leaving_nominated_nodes(entity) if entity.suspended is None else ()
-        return self._plans.go_on(entity, leaving, in_steps=in_steps)
+        return self._plans.go_on(entity, leaving, in_steps=in_steps, begin_later=begin_later)
 
     def carry_out(self, entity: QueuedEntity, plan: PreemptionPlan, now: float) -> bool:
         """Make room for the group; returns whether anybody is evicted.

@@ -20,7 +20,7 @@ from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner, PreemptionPlan
 from arranger.engine.gang.preemption.trial import Between, PlanSteps
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle, NominatedMembers
-from arranger.engine.pod.reserve_and_permit import reserves_more
+from arranger.engine.pod.reserve_and_permit import reserve_more
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy
 
@@ -71,12 +71,18 @@ class GangPlans:
     _basis: AttemptBasis
 
     def go_on(
-        self, entity: QueuedEntity, leaving: Sequence[PodInfo], *, in_steps: bool
+        self,
+        entity: QueuedEntity,
+        leaving: Sequence[PodInfo],
+        *,
+        in_steps: bool,
+        begin_later: bool,
     ) -> PreemptionPlan | PlanState:
         """The next step of a plan, or all of it.
 
         Args:
             leaving: those that leave nodes which members are nominated for.
+            begin_later: whether the first step is to be another one.
         """
         suspended, entity.suspended = entity.suspended, None
         nominated = self._cycle.nominated_members(entity)
@@ -92,19 +98,10 @@ class GangPlans:
             steps, between = suspended.steps, suspended.between
             for uid in suspended.lost:
                 self._nominator.clear(uid)
-        work = self._cluster.work
-        with self._cycle.dry_run(entity, nominated):
-            if in_steps:
-                work.limit(STEP_UNITS << self._longer(entity, between))
-            try:
-                next(steps)
-            except StopIteration as end:
-                plan: PreemptionPlan | None = end.value
-                entity.void_plans = 0 if plan is not None else entity.void_plans + 1
-                return PlanState.VOID if plan is None else plan
-            finally:
-                work.lift()
-            lost = [member.uid for member, _ in nominated if member.uid not in self._nominator]
+        if not begin_later:
+            plan, lost = self._step(entity, steps, between, nominated, in_steps=in_steps)
+            if plan is not PlanState.UNFINISHED:
+                return plan
         entity.suspended = SuspendedPlan(
             steps,
             between,
@@ -117,6 +114,31 @@ class GangPlans:
         return PlanState.UNFINISHED
 
     # --- inside ----------------------------------------------------------------------------
+
+    def _step(
+        self,
+        entity: QueuedEntity,
+        steps: PlanSteps[PreemptionPlan | None],
+        between: Between,
+        nominated: NominatedMembers,
+        *,
+        in_steps: bool,
+    ) -> tuple[PreemptionPlan | PlanState, list[str]]:
+        """What comes of a step, and whose nominations have ended in it."""
+        work = self._cluster.work
+        with self._cycle.dry_run(entity, nominated):
+            if in_steps:
+                work.limit(STEP_UNITS << self._longer(entity, between))
+            try:
+                next(steps)
+            except StopIteration as end:
+                plan: PreemptionPlan | None = end.value
+                entity.void_plans = 0 if plan is not None else entity.void_plans + 1
+                return PlanState.VOID if plan is None else plan, []
+            finally:
+                work.lift()
+            lost = [member.uid for member, _ in nominated if member.uid not in self._nominator]
+        return PlanState.UNFINISHED, lost
 
     def _note_changes(self, suspended: SuspendedPlan) -> None:
         """Say what has changed since the last step; quotas and time are taken for changed."""
@@ -133,6 +155,6 @@ class GangPlans:
     def _longer(self, entity: QueuedEntity, between: Between) -> int:
         """How often the step is to be doubled."""
         longer = (entity.void_plans + between.repeated) // _MANY_REPETITIONS
-        if any(map(reserves_more, entity.one_of_each_class())):
+        if reserve_more(entity.one_of_each_class()):
             longer += between.rests  # each step has to place them all again
         return min(longer, 10)

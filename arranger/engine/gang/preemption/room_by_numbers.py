@@ -17,7 +17,7 @@ from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.excess_amounts import LARGE
 from arranger.cluster.pod_info import PodInfo, SumsKey
 from arranger.engine.entity import QueuedPod
-from arranger.engine.pod.reserve_and_permit import reserves_more
+from arranger.engine.pod.reserve_and_permit import reserve_more
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
@@ -57,7 +57,7 @@ class RoomByNumbers:
 
     def may_fit_without(self, leaving: Iterable[PodInfo]) -> bool:
         """Whether there is hope if these have left."""
-        if len(self._one_of) > _MAX_CLASSES or any(map(reserves_more, self._one_of.values())):
+        if len(self._one_of) > _MAX_CLASSES or reserve_more(list(self._one_of.values())):
             return True
         table, size = self._cluster.table, self._cluster.table.size
         free = table.allocatable[:, :size] - table.requested[:, :size]
