@@ -33,3 +33,22 @@ async def wait_for_first(tasks: Iterable[asyncio.Task[None]], *events: asyncio.E
     finally:
         for each in waiting:
             each.cancel()
+
+
+async def let_others_work(
+    heard: asyncio.Event, seconds: float, perf_counter: Callable[[], float]
+) -> None:
+    """Give the loop to other tasks while ``heard`` is set by them, for so many seconds at most.
+
+    It is set afterwards if any of them has set it, or it was set before.
+    """
+    ends, any_heard, idle = perf_counter() + seconds, heard.is_set(), 0
+    while idle < _IDLE_TURNS:
+        heard.clear()
+        await asyncio.sleep(0)
+        idle = 0 if heard.is_set() else idle + 1
+        any_heard = any_heard or not idle
+        if perf_counter() >= ends:
+            break
+    if any_heard:
+        heard.set()

@@ -121,6 +121,8 @@ class Plugin:
             reasons, too; and also where it rejects all nodes, or would if there were any, and each
             is rejected by another filter already.
         evicts: PostFilter makes room by evicting pods; see :meth:`is_preemptable`.
+        namespaces_take_turns: of a plugin that sorts the queue: where many wait, namespaces take
+            turns among whatever has the same first element of ``sort_key``, which is a tuple.
 
     ``monotone``, ``counts_resources`` and ``counts_quota`` state something about the Filter of
     the very class that states them: subclasses do not inherit them.
@@ -135,6 +137,7 @@ class Plugin:
     counts_quota: ClassVar[bool] = False
     explains_first: ClassVar[bool] = False
     evicts: ClassVar[bool] = False
+    namespaces_take_turns: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -42,6 +42,11 @@ log = structlog.get_logger(__name__)
 #: be due yet.
 TICK: Final = 1e-6
 
+_ByPath = effects.PatchObject | effects.CreateObject | effects.DeleteObject
+_OfPod = effects.Bind | effects.PatchPodStatus | effects.DeletePod | effects.AnnotatePod
+_OfClaim = effects.ReserveClaim | effects.ReleaseClaim
+_Queued = _ByPath | _OfPod | _OfClaim
+
 
 @dataclass(eq=False)
 class ApiDispatcher:
@@ -117,23 +122,23 @@ class ApiDispatcher:
                     self._start_work()
             case effects.Bind():
                 self._pod_calls.on_binding(effect.pod)
-                self._enqueue(BindCall(effect, on_outcome, self.rng))
+                self._enqueue(effect, BindCall(effect, on_outcome, self.rng))
             case effects.PatchPodStatus():
                 call = self._pod_calls.patch_status(effect, on_outcome)
                 if call is not None:
-                    self._enqueue(call)
+                    self._enqueue(effect, call)
             case effects.DeletePod():
-                self._enqueue(self._pod_calls.delete(effect, on_outcome))
+                self._enqueue(effect, self._pod_calls.delete(effect, on_outcome))
             case effects.AnnotatePod():
-                self._enqueue(self._pod_calls.annotate(effect, on_outcome))
+                self._enqueue(effect, self._pod_calls.annotate(effect, on_outcome))
             case effects.PatchObject():
-                self._enqueue(self._pod_calls.patch_object(effect, on_outcome))
+                self._enqueue(effect, self._pod_calls.patch_object(effect, on_outcome))
             case effects.CreateObject():
-                self._enqueue(self._pod_calls.create_object(effect, on_outcome))
+                self._enqueue(effect, self._pod_calls.create_object(effect, on_outcome))
             case effects.DeleteObject():
-                self._enqueue(self._pod_calls.delete_object(effect, on_outcome))
+                self._enqueue(effect, self._pod_calls.delete_object(effect, on_outcome))
             case effects.ReserveClaim() | effects.ReleaseClaim():
-                self._enqueue(ResourceClaimCall(effect, on_outcome, self.rng))
+                self._enqueue(effect, ResourceClaimCall(effect, on_outcome, self.rng))
             case _:
                 assert_never(effect)
 
@@ -173,11 +178,11 @@ class ApiDispatcher:
             if not call.ambiguous:
                 call.on_outcome(effects.Refused(0, "Stopped"))
 
-    def _enqueue(self, call: ApiCall) -> None:
+    def _enqueue(self, effect: _Queued, call: ApiCall) -> None:
         if self._draining:
             call.on_outcome(effects.Refused(0, "Stopped"))
             return
-        call.submitted_at = self._now()
+        call.submitted_at, call.namespace = self._now(), _namespace_of(effect)
         self._queue.push(call)
         self._start_work()
 
@@ -291,6 +296,13 @@ class ApiDispatcher:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _namespace_of(effect: _Queued) -> str:
+    """The namespace that an effect is for; "" for what is in none."""
+    if isinstance(effect, _ByPath):
+        return effect.path.partition("/namespaces/")[2].partition("/")[0]
+    return (effect.claim if isinstance(effect, _OfClaim) else effect.pod).namespace
 
 
 def _internal_error(error: Exception) -> effects.Refused:
