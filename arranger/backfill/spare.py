@@ -10,7 +10,7 @@ import numpy as np
 from arranger.backfill.planner import Claim
 from arranger.backfill.timeline import Timeline
 from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +98,8 @@ class SpareRoom:
         ends: float,
         unbound: Set[str],
         own: str,
+        *,
+        there: bool = False,
     ) -> dict[str, IntArray]:
         """Claim → the rows on which a pod that ends then would delay it.
 
@@ -105,6 +107,7 @@ class SpareRoom:
             ends: in seconds since 1970; infinite if nothing tells of it.
             unbound: claims that the pod need not heed.
             own: the claim that is for itself, "" for none.
+            there: whether the pod is on the row in question already, so that its room is taken.
         """
         mine, found = self.claims.get(own), {}
         for left in self._left:
@@ -122,7 +125,7 @@ class SpareRoom:
                             both = np.isin(claim.rows, mine.rows)
                             at = np.searchsorted(mine.rows, claim.rows[both])
                             room[both] += mine.amounts[column, at]
-                        full |= room < amount
+                        full |= room < (0 if there else amount)
                 found[key] = claim.rows[fits & full]
         return found
 

@@ -11,7 +11,7 @@ from arranger.cli.output.errors import CommandError
 from arranger.cli.output.screen import say
 from arranger.cli.shadow import SHADOW_ERRORS, Source, from_cluster, from_files
 from arranger.daemon.config.schema import load_config
-from arranger.daemon.logging import configure_logging
+from arranger.daemon.telemetry.logging import configure_logging
 from arranger.shadow.shadow import Question
 
 T = TypeVar("T")

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import decode_object
-from arranger.api.queue_annotations import job_priority
 from arranger.api.resource_requests import format_resource_list
+from arranger.api.settings.queue_annotations import job_priority
+from arranger.api.settings.usage_record import USAGE_KEY, parse_usage
 from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import QUEUE_API_VERSION
-from arranger.api.usage_record import USAGE_KEY, parse_usage
 from arranger.controllers.queue.cache import QUEUES_PATH, QueueCache
 from arranger.controllers.queue.entries import ObservedQueue, PodEntry, Usage
 from arranger.controllers.queue.status import limit_of, state_of, usage

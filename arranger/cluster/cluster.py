@@ -9,13 +9,13 @@ from typing import Final, Protocol
 from arranger.api.types.core import Node
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.attempt_work import AttemptWork
-from arranger.cluster.bulk_moves import add_pods, remove_pods
 from arranger.cluster.device_inventory import DeviceInventory
-from arranger.cluster.node_results import NodeResults
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.bulk_moves import add_pods, remove_pods
+from arranger.cluster.nodes.node_results import NodeResults
+from arranger.cluster.nodes.node_table import NodeTable
+from arranger.cluster.nodes.selector_counts import SelectorCountCache
 from arranger.cluster.object_store import ObjectStore
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.selector_counts import SelectorCountCache
 
 #: Pods from which on they are moved together.
 _MANY: Final = 32

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 
 from arranger.daemon.config.schema import LeaderElectionConfig
-from arranger.daemon.metrics import Metrics
+from arranger.daemon.telemetry.metrics import Metrics
 from arranger.kube.client.problems import ProblemReporter
 from arranger.kube.client.transport import RequestTransport
 from arranger.kube.leader_election import LeaderElection, LeaseConfig

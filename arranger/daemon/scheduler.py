@@ -33,18 +33,12 @@ from arranger.api.types.core import Node
 from arranger.daemon.config.extenders import ordered_extenders
 from arranger.daemon.config.profiles import build_profiles
 from arranger.daemon.config.schema import Config
-from arranger.daemon.decision_log import DecisionLog
 from arranger.daemon.election import ElectionListener, OpenTransport, make_election
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
-from arranger.daemon.metrics import Metrics
 from arranger.daemon.restarts import Restarts
-from arranger.daemon.tasks import (
-    call_later,
-    cancel_and_wait,
-    let_others_work,
-    loop_time,
-    wait_for_first,
-)
+from arranger.daemon.tasks import call_later, cancel_and_wait, loop_time, take_in, wait_for_first
+from arranger.daemon.telemetry.decision_log import DecisionLog
+from arranger.daemon.telemetry.metrics import Metrics
 from arranger.daemon.usage import restore_usage
 from arranger.engine.engine import Engine
 from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter
@@ -63,9 +57,6 @@ log = structlog.get_logger(__name__)
 #: which none is begun, for those that cost more.
 ENTITIES_PER_STEP = 64
 SECONDS_PER_STEP = 0.02
-#: After a step events and answers are taken in, for up to so many times as long as it took: what is
-#: not read waits behind all that came before it, whoever it is about.
-OTHERS_SHARE = 4
 #: Bindings decided but not settled at most; later arrivals of higher priority overtake the rest.
 MAX_BACKLOG = 1024
 
@@ -330,10 +321,10 @@ class Scheduler:
                 self._run_engine()
                 if not told:
                     told, took = True, round(loop_time() - began, 1)
-                    nodes = self.engine.cluster.table.count
-                    log.info("scheduler.synced", nodes=nodes, seconds=took)
-                seconds = OTHERS_SHARE * (self._perf_counter() - step_began)
-                await let_others_work(self._wake, seconds, self._perf_counter)
+                    log.info(
+                        "scheduler.synced", nodes=self.engine.cluster.table.count, seconds=took
+                    )
+                await take_in(self._wake, step_began, self._perf_counter)
                 if not self.engine.ready:
                     break
 

@@ -19,7 +19,7 @@ from arranger.daemon.garbage import FrozenGarbage, tune_gc
 from arranger.daemon.scheduler import Scheduler
 from arranger.daemon.serving.health import ServerError
 from arranger.daemon.serving.secure_serving import ServingOptions, secure_server
-from arranger.daemon.tracing import OpenTelemetryTracer, make_tracer
+from arranger.daemon.telemetry.tracing import OpenTelemetryTracer, make_tracer
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.connection_pool import write_transport
 from arranger.kube.client.kubeconfig import load_api_server_config

@@ -11,8 +11,8 @@ from msgspec import field
 from arranger.api.effects import ObjectKey
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import decode_object
+from arranger.api.settings.usage_record import USAGE_KEY
 from arranger.api.types.core import ObjectMeta, Struct
-from arranger.api.usage_record import USAGE_KEY
 from arranger.daemon.config.schema import Config
 from arranger.daemon.tasks import loop_time
 from arranger.engine.engine import Engine

@@ -15,12 +15,13 @@ from arranger.api.extenders import Extender
 from arranger.api.quarantine import Quarantine, QuarantineKey
 from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.engine.context import EngineClock, EngineContext, Stats
 from arranger.engine.entity import QueuedPod
 from arranger.engine.extenders.coordinator import ExtenderCoordinator
 from arranger.engine.faults.barrier import Barrier
 from arranger.engine.faults.fault_notes import FaultNotes
+from arranger.engine.faults.invariants import check_pods, summarize
 from arranger.engine.faults.known_objects import KnownObjects
 from arranger.engine.faults.object_trials import ObjectTrials
 from arranger.engine.faults.rollback import Rollback
@@ -52,13 +53,14 @@ from arranger.engine.handlers.tenant_handlers import TenantHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKinds
 from arranger.engine.handlers.workload_gangs import WorkloadGangs
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
-from arranger.engine.invariants import check_pods, summarize
 from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.pod.binding_cycle import BindingCycle
+from arranger.engine.pod.kept_rows import KeptRows
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.planned_room import PlannedRoom
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.requeue import PodRequeuer
+from arranger.engine.pod.satisfiability import Satisfiability
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.pod.waiting_pods import WaitingPods
 from arranger.engine.queue.backoff import SchedulingQueueConfig
@@ -66,14 +68,13 @@ from arranger.engine.queue.job_shares import JobShares
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.queue_order import FairShareOrder
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
-from arranger.engine.quota_gate import QuotaGate
-from arranger.engine.quota_timers import QuotaTimers
+from arranger.engine.quota.gate import QuotaGate
+from arranger.engine.quota.timers import QuotaTimers
+from arranger.engine.quota.usage_keeper import UsageKeeper
 from arranger.engine.reservations.book import make_book
 from arranger.engine.run_time.enforcer import RunTimeEnforcer
 from arranger.engine.run_time.limits import RunTimeLimits
-from arranger.engine.satisfiability import Satisfiability
 from arranger.engine.schedule_one import EntityScheduler
-from arranger.engine.usage_keeper import UsageKeeper
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.profile import Profile
 from arranger.gangs.registry import GangRegistry
@@ -169,16 +170,15 @@ class Engine:
         queue = self.queue = SchedulingQueue(backoffs, gate, order, JobShares(cluster), nominator)
         # Pods.
         book = make_book(context, queue, ledger)
-        cycle = SchedulingCycle(context, nominator, policy, planned_room, domains, book)
+        kept_rows = KeptRows(table, domains, book, planned_room)
+        cycle = SchedulingCycle(context, nominator, policy, kept_rows)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
-        gangs = self._gangs = GangManager(
-            context, registry, gang_config, quota, release, entities, holds, gang_objects
-        )
+        of_gangs = registry, gang_config, quota, release, entities, holds, gang_objects
+        gangs = self._gangs = GangManager(context, *of_gangs)
         requeuer = PodRequeuer(queue, registry, entities, gangs)
-        binding_cycle = self._binding_cycle = BindingCycle(
-            context, queue, effects, release, requeuer, gangs
-        )
+        to_bind = queue, effects, release, requeuer, gangs
+        binding_cycle = self._binding_cycle = BindingCycle(context, *to_bind)
         shared = context, queue, nominator, policy, ledger, effects, release
         preemption = self._preemption = PreemptionExecutor(
             *shared, binding_cycle, requeuer, protection, gangs

@@ -14,7 +14,7 @@ from arranger.api.effects import (
     PublishEvent,
 )
 from arranger.api.listing import names_within, namespace_of
-from arranger.api.queue_annotations import invalid_values
+from arranger.api.settings.queue_annotations import invalid_values
 from arranger.api.types.core import OwnerReference, Pod
 from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup, WorkloadGroup
 from arranger.api.types.queue import Queue

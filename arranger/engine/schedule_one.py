@@ -20,11 +20,11 @@ from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import SILENT_REFUSALS, BindingCycle
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
+from arranger.engine.pod.satisfiability import Satisfiability
 from arranger.engine.pod.schedule_result import CycleError, Scheduled, Unfinished, Unschedulable
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
-from arranger.engine.satisfiability import Satisfiability
 from arranger.framework.preemption import EvictionPolicy
 
 log = logging.getLogger(__name__)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from arranger.cluster.node_table import NodeTable
-from arranger.cluster.node_view import NodeInfo
+from arranger.cluster.nodes.node_table import NodeTable
+from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.explain.evaluate import Verdict
 

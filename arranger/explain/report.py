@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from arranger.api.gang_membership import gang_membership
 from arranger.api.printable import printable
+from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.unsatisfiable import unsatisfiable_message
-from arranger.cluster.node_sizes import why_too_large
+from arranger.cluster.nodes.node_sizes import why_too_large
 from arranger.cluster.pod_info import PodInfo
 from arranger.explain.evaluate import Verdict
 from arranger.explain.lack import lacks_of_nodes

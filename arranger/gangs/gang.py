@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import reduce
 
-from arranger.api.gang_membership import GangMembership
-from arranger.api.gang_settings import (
+from arranger.api.settings.gang_membership import GangMembership
+from arranger.api.settings.gang_settings import (
     NO_SETTINGS,
     GangSettings,
     MatchPolicy,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from arranger.api.annotations import BUNDLE_GANG, GANG_NAME, POD_GROUP, POD_GROUP_NAME
-from arranger.api.gang_membership import GangMembership
-from arranger.api.gang_settings import GangSettings, MatchPolicy, Mode
+from arranger.api.settings.gang_membership import GangMembership
+from arranger.api.settings.gang_settings import GangSettings, MatchPolicy, Mode
 from arranger.api.types.core import Pod
 
 GANG_API_VERSION: Final = "arranger.io/v1alpha1"

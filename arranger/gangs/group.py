@@ -7,8 +7,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from arranger.api.gang_settings import Mode, Topology
 from arranger.api.listing import first_names, namespace_of
+from arranger.api.settings.gang_settings import Mode, Topology
 from arranger.gangs.gang import Gang
 from arranger.gangs.member_state import MemberState
 

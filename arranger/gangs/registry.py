@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from arranger.api.gang_membership import GangMembership
+from arranger.api.settings.gang_membership import GangMembership
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import GANG_DEFINERS, AnyPodGroup, GangObject, WorkloadGroup
 from arranger.gangs.gang import Gang

@@ -18,8 +18,8 @@ from typing import Any
 
 from arranger.api import event_reasons
 from arranger.api.annotations import CARD_REQUEST
-from arranger.api.queue_annotations import parse_cards
 from arranger.api.resource_requests import Amounts
+from arranger.api.settings.queue_annotations import parse_cards
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.queue_spec import QueueQuota

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from arranger.api.queue_annotations import ROOT_QUEUE
 from arranger.api.resource_requests import Amounts
+from arranger.api.settings.queue_annotations import ROOT_QUEUE
 from arranger.framework.preemption import Limit
 from arranger.quota.queue_spec import QueueQuota, path_self_to_root
 

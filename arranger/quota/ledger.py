@@ -15,13 +15,13 @@ from itertools import chain
 import numpy as np
 
 from arranger.api.annotations import SERVICE_TYPE
-from arranger.api.queue_annotations import (
+from arranger.api.resource_requests import Amounts
+from arranger.api.settings.queue_annotations import (
     DEFAULT_QUEUE,
     ROOT_QUEUE,
     queue_of,
     service_type,
 )
-from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster import BoolArray, Cluster, NodeTable, PodInfo

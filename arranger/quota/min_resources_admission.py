@@ -14,8 +14,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from arranger.api.queue_annotations import ROOT_QUEUE
 from arranger.api.resource_requests import Amounts
+from arranger.api.settings.queue_annotations import ROOT_QUEUE
 from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import exact_sum

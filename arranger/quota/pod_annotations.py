@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from arranger.api.annotations import CARD_NAME, PREEMPTABLE
-from arranger.api.queue_annotations import is_preemptable, requested_cards
+from arranger.api.settings.queue_annotations import is_preemptable, requested_cards
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.cluster import PodInfo
 from arranger.quota.charges import PodGroups

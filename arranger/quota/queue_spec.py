@@ -11,9 +11,14 @@ from typing import Final
 from arranger.api.annotations import CARD_QUOTA, QUEUE_MAX_RUN_TIME, QUEUE_STATE
 from arranger.api.parsing.errors import shown
 from arranger.api.quantity import LARGEST, QuantityError
-from arranger.api.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE, is_closed, parse_cards
 from arranger.api.resource_requests import Amounts, parse_resource_list
-from arranger.api.run_time import parse_run_time
+from arranger.api.settings.queue_annotations import (
+    DEFAULT_QUEUE,
+    ROOT_QUEUE,
+    is_closed,
+    parse_cards,
+)
+from arranger.api.settings.run_time import parse_run_time
 from arranger.api.types.queue import Queue
 from arranger.quota.cards import Cards
 from arranger.quota.queue_rights import SILENT, QueueRights, read_rights

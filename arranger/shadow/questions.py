@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from arranger.api.gang_membership import gang_membership
+from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.types.core import Pod
 from arranger.engine.entity import QueuedEntity
 from arranger.shadow.forecast import Driver

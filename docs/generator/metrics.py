@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from arranger.daemon.metrics import CLIENT_METRICS, Metrics
+from arranger.daemon.telemetry.metrics import CLIENT_METRICS, Metrics
 from docs.generator.markdown import code, heading, table
 from docs.generator.markdown import page as text_of
 
@@ -19,7 +19,7 @@ COLUMNS: Final = ["metric", "type", "labels", "meaning"]
 
 def page() -> str:
     """The metrics of the core, then those of the client."""
-    lines = heading("Metrics", "`arranger/daemon/metrics.py`", INTRODUCTION)
+    lines = heading("Metrics", "`arranger/daemon/telemetry/metrics.py`", INTRODUCTION)
     registry = Metrics().registry
     client = {f"arranger_{metric.name}" for metric in CLIENT_METRICS}
     rows: dict[bool, list[list[str]]] = {False: [], True: []}

@@ -65,7 +65,7 @@ async def waits(
     task = asyncio.create_task(scheduler.run())
     found: list[float] = []
     try:
-        while not scheduler.synced:
+        while not scheduler.synced:  # noqa: ASYNC110 - in no real time
             await asyncio.sleep(0.01)
         attack = asyncio.create_task(_create_many(cluster, kind, rate, burst, seconds))
         while not attack.done():

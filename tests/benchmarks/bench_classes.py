@@ -29,20 +29,20 @@ from arranger.api.types.workloads import ReplicaSet, WorkloadSpec
 from arranger.daemon.garbage import GC_THRESHOLDS
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
-from tests.builders import a_node, a_pod
+from tests.builders import PodBuilder, a_node, a_pod
 
 ZONE = "topology.kubernetes.io/zone"
 CURVE_NODES = (1000, 5000, 20_000, 100_000)
 CURVE_CLASSES = (1, 10, 100, 400, 1000, 5000)
 
 
-def equal(count: int, classes: int) -> Iterator[Pod]:
+def equal(count: int, classes: int) -> Iterator[PodBuilder]:
     """Pods that are all alike."""
     for n in range(count):
-        yield a_pod(f"p{n}").needs(cpu="100m", memory="500Mi").build()
+        yield a_pod(f"p{n}").needs(cpu="100m", memory="500Mi")
 
 
-def own(count: int, classes: int) -> Iterator[Pod]:
+def own(count: int, classes: int) -> Iterator[PodBuilder]:
     """Pods of which no two are alike."""
     for n in range(count):
         pod = a_pod(f"p{n}").labelled(app=f"app-{n}").owned_by("ReplicaSet", f"rs-{n}")
@@ -51,18 +51,22 @@ def own(count: int, classes: int) -> Iterator[Pod]:
             pod = pod.selects(pool="abc"[n // 3 % 3])
         if n % 5 == 0:
             pod = pod.spreads(ZONE, over={"app": f"app-{n}"}, soft=True)
-        yield pod.build()
+        yield pod
 
 
-def apps(count: int, classes: int) -> Iterator[Pod]:
+def apps(count: int, classes: int) -> Iterator[PodBuilder]:
     """Pods of some apps by turns."""
     for n in range(count):
         app = n % classes
         pod = a_pod(f"p{n}").labelled(app=f"app-{app}").owned_by("ReplicaSet", f"rs-{app}")
-        yield pod.needs(cpu=f"{50 + app % 100}m", memory=f"{200 + app}Mi").build()
+        yield pod.needs(cpu=f"{50 + app % 100}m", memory=f"{200 + app}Mi")
 
 
-SHAPES: dict[str, Callable[[int, int], Iterator[Pod]]] = {"equal": equal, "own": own, "apps": apps}
+SHAPES: dict[str, Callable[[int, int], Iterator[PodBuilder]]] = {
+    "equal": equal,
+    "own": own,
+    "apps": apps,
+}
 
 
 def a_replica_set(app: int) -> ReplicaSet:
@@ -87,7 +91,7 @@ def spend(nodes: int, count: int, shape: str, classes: int) -> tuple[float, floa
         for app in range(classes):
             engine.handlers.on_object_updated(a_replica_set(app), 0.0)
     engine.run(0.0)  # what comes later is not part of the initial lists
-    waiting = list(SHAPES[shape](count, classes))
+    waiting = [pod.build() for pod in SHAPES[shape](count, classes)]
     pod_of = {pod.metadata.uid: pod for pod in waiting}
     trickle = shape == "apps"
     gc.collect()

@@ -12,7 +12,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import aiohttp
 
@@ -33,9 +34,20 @@ Object = dict[str, Any]
 Starter = Callable[[ControlPlane], Awaitable[int | None]]
 
 
+class SeenBinding(NamedTuple):
+    """A pod that was seen bound, at this time of ``time.perf_counter``."""
+
+    pod: str
+    at: float
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One contender's run: CPU of the scheduler and of the API server in seconds."""
+    """One contender's run: CPU of the scheduler and of the API server in seconds.
+
+    Attributes:
+        memory: MiB, the most that the scheduler ever held; 0 if it was not measured.
+    """
 
     name: str
     pods: int
@@ -43,11 +55,12 @@ class Result:
     seconds: float
     scheduler_cpu: float
     server_cpu: float
+    memory: float = 0.0
 
     @property
     def rate(self) -> float:
-        """Bindings a second, from the first to the last."""
-        return (self.pods - 1) / self.seconds
+        """Bindings a second, from the first to the last; 0 for one pod."""
+        return (self.pods - 1) / self.seconds if self.seconds else 0.0
 
     @property
     def overall(self) -> float:
@@ -85,16 +98,16 @@ async def measure(
         await plane.post_all("/api/v1/nodes", nodes)
         for path, objects in pods.items():
             await plane.post_all(path, objects)
-        async with _bindings(plane, seen) as bindings:
+        async with watch_bindings(plane, seen) as bindings:
             server = plane.components["kube-apiserver"]
             before = server.cpu_seconds()
             started = time.perf_counter()
             pid = await start(plane)
-            first = last = await anext(bindings)
+            first = last = (await anext(bindings)).at
             bound = 1
             with suppress(TimeoutError):
                 while bound < count:
-                    last = await asyncio.wait_for(anext(bindings), MAX_IDLE_SECONDS)
+                    last = (await asyncio.wait_for(anext(bindings), MAX_IDLE_SECONDS)).at
                     bound += 1
             return Result(
                 name,
@@ -103,11 +116,21 @@ async def measure(
                 last - first,
                 0.0 if pid is None else cpu_seconds(pid),
                 server.cpu_seconds() - before,
+                0.0 if pid is None else most_memory(pid),
             )
 
 
+def most_memory(pid: int) -> float:
+    """MiB, the most that a process that runs has ever held."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (held,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(held) / 1024
+
+
 @asynccontextmanager
-async def _bindings(plane: ControlPlane, names: str) -> AsyncIterator[AsyncIterator[float]]:
+async def watch_bindings(
+    plane: ControlPlane, names: str
+) -> AsyncIterator[AsyncIterator[SeenBinding]]:
     """When each pod of such a name is seen bound; metadata only, to cost little.
 
     A server under load ends the watches of slow readers: it goes on where it was, or, where the
@@ -122,7 +145,7 @@ async def _bindings(plane: ControlPlane, names: str) -> AsyncIterator[AsyncItera
     as_event = {"Accept": accept.format("PartialObjectMetadata")}
     version = (await plane.get(f"{PODS}?limit=1"))["metadata"]["resourceVersion"]
 
-    async def seen(session: aiohttp.ClientSession) -> AsyncIterator[float]:
+    async def seen(session: aiohttp.ClientSession) -> AsyncIterator[SeenBinding]:
         at = version
         counted: set[str] = set()
 
@@ -140,7 +163,7 @@ async def _bindings(plane: ControlPlane, names: str) -> AsyncIterator[AsyncItera
                     at = bound["metadata"]["resourceVersion"]
                     for item in bound["items"]:
                         if is_new(item["metadata"]):
-                            yield time.perf_counter()
+                            yield SeenBinding(item["metadata"]["name"], time.perf_counter())
                 query = f"&watch=1&timeoutSeconds=3000&resourceVersion={at}"
                 async with session.get(selected + query, headers=as_event) as answer:
                     async for line in answer.content:
@@ -153,7 +176,7 @@ async def _bindings(plane: ControlPlane, names: str) -> AsyncIterator[AsyncItera
                         meta = event["object"]["metadata"]
                         at = meta["resourceVersion"]
                         if event["type"] == "ADDED" and is_new(meta):
-                            yield time.perf_counter()
+                            yield SeenBinding(meta["name"], time.perf_counter())
             except aiohttp.ClientResponseError as error:
                 if error.status in (401, 403, 404):
                     raise

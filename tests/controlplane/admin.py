@@ -54,6 +54,11 @@ class Admin:
         """POST that must succeed."""
         return _succeeded(path, *await self.request("POST", path, body))
 
+    async def merge(self, path: str, change: object) -> dict[str, Any]:
+        """A merge patch that must succeed."""
+        kind = "application/merge-patch+json"
+        return _succeeded(path, *await self.request("PATCH", path, change, content_type=kind))
+
     async def post_all(self, path: str, bodies: Iterable[object], *, at_once: int = 32) -> None:
         """POST many objects, ``at_once`` of them at a time; all must succeed."""
         left = iter(bodies)

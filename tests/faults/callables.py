@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from arranger.api.effects import AnnotatePod, Bind, DeletePod, PatchPodStatus
-from arranger.cluster.node_view import NodeInfo, NodeView
+from arranger.cluster.nodes.node_view import NodeInfo, NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.holds import GangHold

@@ -14,8 +14,6 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.annotations import CARD_QUOTA
-from arranger.api.gang_membership import gang_membership
-from arranger.api.gang_settings import SETTINGS_ANNOTATIONS, pod_group_settings
 from arranger.api.parsing.duration import parse_duration
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.json_text import parse_json
@@ -24,10 +22,12 @@ from arranger.api.parsing.objects import decode_object
 from arranger.api.parsing.scalars import parse_bool, parse_int
 from arranger.api.parsing.timestamps import parse_time
 from arranger.api.quantity import milli_value, parse_quantity, value
-from arranger.api.queue_annotations import invalid_values, job_priority, parse_cards
 from arranger.api.resource_requests import pod_requests
-from arranger.api.run_time import run_time_limit
 from arranger.api.selectors import Selector, parse_int64
+from arranger.api.settings.gang_membership import gang_membership
+from arranger.api.settings.gang_settings import SETTINGS_ANNOTATIONS, pod_group_settings
+from arranger.api.settings.queue_annotations import invalid_values, job_priority, parse_cards
+from arranger.api.settings.run_time import run_time_limit
 from arranger.api.types.core import LabelSelector, Node, Pod
 from arranger.api.types.pod_groups import POD_GROUPS
 from arranger.api.types.queue import Queue

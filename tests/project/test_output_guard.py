@@ -12,7 +12,7 @@ ALLOWED = {
     "arranger/cli/completion.py": "words of our own commands, which kubectl reads",
     "arranger/cli/output/screen.py": "the one way there",
     "arranger/cli/output/errors.py": "errors, in one line",
-    "arranger/daemon/logging.py": "the log: JSON in ASCII, or shown as text",
+    "arranger/daemon/telemetry/logging.py": "the log: JSON in ASCII, or shown as text",
 }
 #: What writes to a terminal, or makes a text more than a text there.
 PRINTING = {

@@ -101,7 +101,7 @@ BUGS = (
     SeededBug(
         "sums-wrap-around",
         "requests of several exbibytes on one node add up to less than nothing",
-        "arranger/cluster/node_table.py",
+        "arranger/cluster/nodes/node_table.py",
         """            if amount >= LARGE:
                 self._excess.settle(requested, column, row)
 """,
@@ -167,7 +167,7 @@ BUGS = (
     SeededBug(
         "column-for-each-name",
         "each name of a resource that a pod makes up becomes a column of all nodes",
-        "arranger/cluster/node_table.py",
+        "arranger/cluster/nodes/node_table.py",
         """        column = self.resources.find(resource)
         return NOT_OFFERED if column == ABSENT else column
 """,

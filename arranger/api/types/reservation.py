@@ -1,6 +1,6 @@
 """Reservations: nodes that are kept for some, or for nobody, during a window of time.
 
-Texts stay texts here; :mod:`arranger.api.reservation_windows` reads them.
+Texts stay texts here; :mod:`arranger.api.settings.reservation_windows` reads them.
 """
 
 from __future__ import annotations

@@ -42,10 +42,10 @@ def controllers(
     from arranger.controllers.runtime.controller import ControllerOptions
     from arranger.controllers.runtime.kopf_operator import quiet_kopf
     from arranger.daemon.config.schema import ConfigError, load_config
-    from arranger.daemon.logging import configure_logging
-    from arranger.daemon.metrics import ClientMetrics
     from arranger.daemon.serving.health import ServerError
     from arranger.daemon.serving.secure_serving import secure_server
+    from arranger.daemon.telemetry.logging import configure_logging
+    from arranger.daemon.telemetry.metrics import ClientMetrics
     from arranger.kube.client.aiohttp_transport import HttpTransport
     from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
     from arranger.kube.client.problem_log import ProblemLog

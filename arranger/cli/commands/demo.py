@@ -32,7 +32,7 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     from arranger.cli.simulation.answers import why_waiting
     from arranger.cli.simulation.demo import run_demo
     from arranger.cli.simulation.manifests import ManifestError, read_manifests
-    from arranger.daemon.logging import configure_logging
+    from arranger.daemon.telemetry.logging import configure_logging
     from arranger.embedded.server import EmbeddedCluster
 
     configure_logging(level="ERROR")

@@ -34,7 +34,7 @@ def doctor(
     from arranger.cli.output.screen import say_json
     from arranger.cli.shadow import SHADOW_ERRORS
     from arranger.daemon.config.schema import Config, load_config
-    from arranger.daemon.logging import configure_logging
+    from arranger.daemon.telemetry.logging import configure_logging
     from arranger.kube.client.aiohttp_transport import HttpTransport
     from arranger.kube.client.kubeconfig import load_api_server_config
 

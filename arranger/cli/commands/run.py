@@ -30,10 +30,10 @@ def run(
 
     from arranger.cli.output.errors import CommandError
     from arranger.daemon.config.schema import ConfigError, load_config
-    from arranger.daemon.logging import configure_logging
     from arranger.daemon.scheduler import LeadershipLostError
     from arranger.daemon.server import run_daemon
     from arranger.daemon.serving.health import ServerError
+    from arranger.daemon.telemetry.logging import configure_logging
     from arranger.kube.client.kubeconfig import KubeconfigError
 
     try:

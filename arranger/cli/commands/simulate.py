@@ -116,7 +116,7 @@ def _replay(
     from arranger.cli.output.comparison_table import print_comparison
     from arranger.cli.output.errors import CommandError
     from arranger.cli.output.screen import say, say_json
-    from arranger.daemon.logging import configure_logging
+    from arranger.daemon.telemetry.logging import configure_logging
     from arranger.replay import PolicyError, TraceError, compare, draw_svg, read_trace
 
     def report_start(policy: str) -> None:
@@ -163,7 +163,7 @@ def _simulate(
     from arranger.cli.simulation.manifests import ManifestError, read_manifests
     from arranger.cli.simulation.simulate import simulate as run_simulation
     from arranger.daemon.config.schema import ConfigError, load_config
-    from arranger.daemon.logging import configure_logging
+    from arranger.daemon.telemetry.logging import configure_logging
 
     configure_logging(level="ERROR")
     try:

@@ -52,8 +52,8 @@ def ui(
     from arranger.cli.output.errors import CommandError
     from arranger.cli.shadow import SHADOW_ERRORS
     from arranger.daemon.config.schema import load_config
-    from arranger.daemon.logging import configure_logging
     from arranger.daemon.serving.certificate import CertificateError
+    from arranger.daemon.telemetry.logging import configure_logging
 
     configure_logging(level=log_level.upper())
     place = ServingPlace(bind_address, port, tls_cert_file, tls_private_key_file)

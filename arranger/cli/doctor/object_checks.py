@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
-from arranger.api.gang_membership import gang_membership
 from arranger.api.listing import first_names
+from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.types.core import Pod
 from arranger.cli.doctor.finding import CheckContext, Finding
 from arranger.shadow.shadow import Shadow

@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.effects import ObjectReference
-from arranger.api.gang_membership import gang_membership
 from arranger.api.parsing.objects import convert_object
+from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.types.core import ObjectMeta, Pod, Struct
 from arranger.api.types.pod_groups import (
     POD_GROUPS,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from arranger.api.gang_membership import GangMembership
+from arranger.api.settings.gang_membership import GangMembership
 from arranger.api.timestamps import second_time
 from arranger.api.types.core import Pod
 from arranger.gangs.gang_object import dialect_of

@@ -14,15 +14,15 @@ from typing import Final
 
 from arranger.api.annotations import QUEUE_NAME
 from arranger.api.effects import ObjectReference
-from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
-from arranger.api.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE
 from arranger.api.resource_requests import (
     Amounts,
     add_amounts,
     parse_resource_list,
     pod_requests,
 )
+from arranger.api.settings.gang_membership import gang_membership
+from arranger.api.settings.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE
 from arranger.api.types.core import Namespace, Node, ObjectMeta, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import QUEUE_API_VERSION

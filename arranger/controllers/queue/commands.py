@@ -12,7 +12,7 @@ from typing import Final
 
 from arranger.api import event_reasons
 from arranger.api.annotations import QUEUE_STATE
-from arranger.api.queue_annotations import ROOT_QUEUE
+from arranger.api.settings.queue_annotations import ROOT_QUEUE
 from arranger.api.types.command import Command
 from arranger.controllers.queue.cache import QueueCache
 from arranger.controllers.queue.status import CLOSED, CLOSING, OPEN

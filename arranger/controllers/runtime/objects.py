@@ -9,7 +9,7 @@ import msgspec
 
 from arranger.api.annotations import MAX_RUN_TIME
 from arranger.api.parsing.objects import decode_object
-from arranger.api.run_time import deadline_for
+from arranger.api.settings.run_time import deadline_for
 from arranger.api.types.core import ObjectMeta, Struct
 from arranger.kube.watch.decoder import KubeObject
 from arranger.kube.watch.sink import is_newer

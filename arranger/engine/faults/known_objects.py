@@ -12,7 +12,7 @@ from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import POD_GROUPS
 from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_view import NodeInfo
+from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.engine.handlers.watched_kinds import WatchedKind, WatchedKinds
 from arranger.framework.runtime.plugin_errors import PluginFailureError

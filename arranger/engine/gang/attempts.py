@@ -62,6 +62,7 @@ class SuspendedAttempt:
         nominated: those that were nominated when it began.
         version: the node table's, when they had left.
         beginnings: how often it has begun.
+        taken: how many steps it has taken, since it began first.
     """
 
     steps: Steps[GangScheduleResult]
@@ -70,6 +71,7 @@ class SuspendedAttempt:
     nominated: NominatedMembers
     version: int
     beginnings: int
+    taken: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,10 @@ class GangAttempts:
         """The next step of an attempt, or all of it; None if it is to go on in another."""
         suspended, entity.suspended = entity.suspended, None
         assert suspended is None or isinstance(suspended, SuspendedAttempt)
-        beginnings = 1 if suspended is None else suspended.beginnings
+        beginnings, taken = (1, 0) if suspended is None else (suspended.beginnings, suspended.taken)
         longer = beginnings // _MANY_BEGINNINGS
         if suspended is not None and _reserve_more(suspended.placed):
-            longer = entity.slices  # each step has to place them all again
+            longer = taken  # each step has to place them all again
         if suspended is not None and not self._resume(entity, suspended):
             beginnings, suspended = beginnings + 1, None
         if suspended is None:
@@ -111,7 +113,9 @@ class GangAttempts:
         left = self._suspend(placed)
         self._cycle.renominate(nominated)
         version, basis = self._cluster.table.version, self._basis(entity)
-        entity.suspended = SuspendedAttempt(steps, basis, left, nominated, version, beginnings)
+        entity.suspended = SuspendedAttempt(
+            steps, basis, left, nominated, version, beginnings, taken + 1
+        )
         return None
 
     # --- inside ----------------------------------------------------------------------------
@@ -180,13 +184,14 @@ class GangAttempts:
             self._nominator.clear(uid)
         self._cluster.put_back([(each.pod, each.node) for each in placed])
         rows = sorted(changed.intersection(table.rows({each.node for each in placed})))
-        fit = bool((table.requested[:, rows] <= table.allocatable[:, rows]).all())
-        if not (fit and self._within_quotas(placed)):
-            self._cluster.lift(uids)
-            return False
         for each in placed:
             each.member.node, each.member.cycle_state = each.node, each.state
-        return True
+        members = [each.member for each in placed]
+        fit = bool((table.requested[:, rows] <= table.allocatable[:, rows]).all())
+        if fit and self._within_quotas(placed) and self._pod_cycle.may_stay(members):
+            return True
+        self._pod_cycle.unreserve_all(members)
+        return False
 
     def _place_again(self, placed: Sequence[_Placed]) -> bool:
         """As :meth:`_put_back`, for members of which devices or volumes are reserved as well."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from arranger.api.gang_settings import Topology
+from arranger.api.settings.gang_settings import Topology
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.gang.policy import GangPolicy
 from arranger.gangs import messages

@@ -23,7 +23,7 @@ from arranger.engine.gang.placement.boards import Placements
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.engine.pod.node_release import NodeRelease
-from arranger.engine.quota_gate import QuotaGate
+from arranger.engine.quota.gate import QuotaGate
 from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
 

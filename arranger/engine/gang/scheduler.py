@@ -22,9 +22,9 @@ from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.possible_room import PossibleRoom
+from arranger.engine.pod.satisfiability import Satisfiability
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
-from arranger.engine.quota_gate import QuotaGate
-from arranger.engine.satisfiability import Satisfiability
+from arranger.engine.quota.gate import QuotaGate
 from arranger.framework.preemption import EvictionPolicy
 from arranger.framework.status import Code, Status
 from arranger.gangs import messages

@@ -6,7 +6,7 @@ attempt, and the others give their nodes back at once. See ``docs/design/gang-sc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.group_attempt import GangScheduleResult, GroupAttempt
 from arranger.engine.gang.holds import GangHolds
-from arranger.engine.gang.placement.boards import Placements, SearchEffort
+from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.placement.search import PlacementSearcher
 from arranger.engine.gang.placement.topology import RowMasks, placement_order, topology_row_masks
 from arranger.engine.gang.steps import PLACING, ROWS_PER_UNIT, Steps, at_once
@@ -145,10 +145,10 @@ class GangSchedulingCycle:
         attempt = GroupAttempt.of(group, held_uids, row_mask)
         unplaced = yield from self._place_required(attempt, group, members)
         stuck = not (attempt.result.complete or attempt.result.error)
-        if stuck and self._may_fit(group, members, held_uids, row_mask, effort):
+        if stuck and self._searcher.may_fit(group, members, held_uids, row_mask, effort):
             self.unreserve_all(attempt.result)
             attempt = GroupAttempt.of(group, held_uids, row_mask)
-            found = self._search(group, members, held_uids, row_mask, effort)
+            found = self._searcher.search(group, members, held_uids, row_mask, effort)
             if found is None:
                 unplaced = yield from self._place_required(attempt, group, members)
             else:
@@ -162,34 +162,6 @@ class GangSchedulingCycle:
         result.rejected_by = frozenset[str]().union(*(plugins for _, plugins in failed))
         result.blockers = tuple(pod for pod, _ in failed)
         return result
-
-    def _may_fit(
-        self,
-        group: GangGroup,
-        members: Sequence[QueuedPod],
-        held: Iterable[str],
-        row_mask: RowMask | None,
-        effort: SearchEffort,
-    ) -> bool:
-        work, kinds = self._cluster.work, len({member.equivalence_key for member in members})
-        with work.unlimited():
-            may = self._searcher.may_fit(group, members, held, row_mask, effort)
-        work.count(kinds * self._cluster.table.size // ROWS_PER_UNIT)
-        return may
-
-    def _search(
-        self,
-        group: GangGroup,
-        members: Sequence[QueuedPod],
-        held: Iterable[str],
-        row_mask: RowMask | None,
-        effort: SearchEffort,
-    ) -> Placements | None:
-        work, left = self._cluster.work, effort.left
-        with work.unlimited():
-            found = self._searcher.search(group, members, held, row_mask, effort)
-        work.count((left - effort.left) * PLACING)
-        return found
 
     def _place_required(
         self, attempt: GroupAttempt, group: GangGroup, members: Sequence[QueuedPod]

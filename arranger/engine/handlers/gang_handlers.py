@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from arranger.api.gang_settings import pod_group_settings
+from arranger.api.settings.gang_settings import pod_group_settings
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup, WorkloadGroup
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
@@ -14,7 +14,7 @@ from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.engine.queue.cluster_events import quota_change
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
-from arranger.engine.quota_gate import QuotaGate
+from arranger.engine.quota.gate import QuotaGate
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from arranger.api.gang_membership import GangMembership
 from arranger.api.quantity import QuantityError
 from arranger.api.quarantine import UnreadableError
-from arranger.api.queue_annotations import invalid_values
+from arranger.api.settings.gang_membership import GangMembership
+from arranger.api.settings.queue_annotations import invalid_values
 from arranger.api.types.core import Pod
 from arranger.backfill.history import RunTimeHistory
 from arranger.cluster.pod_info import PodInfo

@@ -13,7 +13,7 @@ from arranger.engine.entity import QueuedPod, QueueState
 from arranger.engine.gang.priority import EffectivePriorities
 from arranger.engine.queue.cluster_events import quota_change
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
-from arranger.engine.quota_gate import QuotaGate
+from arranger.engine.quota.gate import QuotaGate
 from arranger.quota.ledger import QuotaLedger
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from arranger.api.gang_membership import GangMembership, gang_membership
+from arranger.api.settings.gang_membership import GangMembership, gang_membership
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import WorkloadGroup
 from arranger.engine import pod_events

@@ -7,6 +7,7 @@ need not heed the plan: they go first anyway.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -20,7 +21,7 @@ from arranger.backfill.spare import SpareRoom, names_of
 from arranger.backfill.timeline import Timeline
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import RESERVATION, QueuedPod
 from arranger.engine.pod.schedule_result import RowMask
@@ -124,8 +125,17 @@ class PlannedRoom:
             self._spare.follow(changed, now)
         return now
 
-    def row_masks(self, member: QueuedPod) -> list[RowMask]:
-        """What is left to a pod of all rows, by each plan that it would be in the way of."""
+    def end_of(self, member: QueuedPod) -> float:
+        """When a pod ends that starts now, as far as plans are concerned; infinite for never."""
+        if self._spare is None:
+            return math.inf
+        return self.timeline.run_times.end_if_started(member.pod, self._clock.unix_now)
+
+    def row_masks(self, member: QueuedPod, *, there: bool = False) -> list[RowMask]:
+        """What is left to a pod of all rows, by each plan that it would be in the way of.
+
+        ``there``: it is on the row in question already, and counted.
+        """
         if not self.plans:
             return []
         entity, pod = member.entity, member.pod
@@ -137,12 +147,12 @@ class PlannedRoom:
             if plan.claim is None and key != own and key not in unbound
         ]
         if self._spare is not None:
-            for key, left in self._left_by_claims(self._spare, pod, unbound, own):
+            for key, left in self._left_by_claims(self._spare, pod, unbound, own, there):
                 masks.append(RowMask(left, self.plans[key].rejection_for(member)))
         return masks
 
     def _left_by_claims(
-        self, spare: SpareRoom, pod: PodInfo, unbound: frozenset[str], own: str
+        self, spare: SpareRoom, pod: PodInfo, unbound: frozenset[str], own: str, there: bool
     ) -> list[tuple[str, BoolArray]]:
         """Each claim that a pod would be in the way of, and the rows that are left to it."""
         table, now = self.timeline.table, self._clock.unix_now
@@ -150,13 +160,13 @@ class PlannedRoom:
         ends = self.timeline.run_times.end_if_started(pod, now)
         columns, amounts = pod.request_vector(table.resource_column)
         own = own if own in spare.claims else ""
-        alike = tuple(columns), tuple(amounts), spare.starts_before(ends), unbound, own
+        alike = tuple(columns), tuple(amounts), spare.starts_before(ends), unbound, own, there
         state = spare.changes, table.size
         if state != self._answers_of or len(self._answers) >= _MAX_ANSWERS:
             self._answers, self._answers_of = {}, state
         answer = self._answers.get(alike)
         if answer is None:
-            found = spare.rows_in_the_way(columns, amounts, ends, unbound, own)
+            found = spare.rows_in_the_way(columns, amounts, ends, unbound, own, there=there)
             answer = [(key, self._without(rows)) for key, rows in found.items() if rows.size]
             self._answers[alike] = answer
         return answer

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial, reduce
 from itertools import islice
 from operator import and_
-from typing import Protocol
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
 from arranger.engine.pod.attempt_limits import looks_at_pods, most_work
 from arranger.engine.pod.extender_result import ExtenderResult, rows_to_clear
-from arranger.engine.pod.planned_room import PlannedRoom
+from arranger.engine.pod.kept_rows import KeptRows
 from arranger.engine.pod.reserve_and_permit import (
     run_reserve_and_permit,
     unreserve,
@@ -55,20 +54,6 @@ def _intersection(masks: list[RowMask]) -> BoolArray | None:
     return reduce(and_, (mask.rows for mask in masks)) if masks else None
 
 
-class Domains(Protocol):
-    """Knows which pods must stay in a part of the cluster."""
-
-    def row_mask(self, member: QueuedPod) -> RowMask | None:
-        """The rows that are left to a pod; None if all are."""
-
-
-class ReservedNodes(Protocol):
-    """Knows which nodes are kept for others now."""
-
-    def row_masks(self, member: QueuedPod) -> Sequence[RowMask]:
-        """What is left to a pod."""
-
-
 class SchedulingCycle:
     """Runs pods through the extension points up to Permit.
 
@@ -81,17 +66,14 @@ class SchedulingCycle:
         context: EngineContext,
         nominator: Nominator,
         policy: EvictionPolicy,
-        planned_room: PlannedRoom,
-        domains: Domains,
-        reserved: ReservedNodes,
+        kept: KeptRows,
     ) -> None:
         self.cluster = context.cluster
         self._clock, self._pods, self._tracer = context.clock, context.pods, context.tracer
         self._record_failure = context.record_failure
         self._extenders = context.extenders
         self._nominator = nominator
-        self._policy, self._planned_room = policy, planned_room
-        self._domains, self._reserved = domains, reserved
+        self._policy, self._kept = policy, kept
         self._extender_results: Mapping[Hashable, ExtenderResult] = {}
         self._is_dry_run = False
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
@@ -279,6 +261,13 @@ class SchedulingCycle:
         """The same of several pods, the last first; no time passes between them."""
         unreserve_all(self.cluster, members)
 
+    def may_stay(self, members: Iterable[QueuedPod]) -> bool:
+        """Whether pods that are on their nodes again may be there now.
+
+        Asked about what may have changed though no node and no pod there has.
+        """
+        return self._kept.leave(members)
+
     # --- inside ----------------------------------------------------------------------------
 
     def _select_node(
@@ -309,13 +298,10 @@ class SchedulingCycle:
         masks = [] if within is None else [within]
         second_pass = filter_without_nominees(self.cluster, self._nominator, member, evaluation)
         masks += [] if second_pass is None else [RowMask(*second_pass)]
-        domain = self._domains.row_mask(member)
-        masks += [] if domain is None else [domain]
         if self._is_dry_run:
             closed = rows_to_clear(self.cluster.table, member, self._clock.now)
             masks += [] if closed is None else [closed]
-        masks += self._reserved.row_masks(member)
-        return masks + self._planned_room.row_masks(member)
+        return masks + self._kept.row_masks(member)
 
     def _diagnose(
         self, evaluation: Evaluation, masks: list[RowMask], extender_result: ExtenderResult | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arranger.api.annotations import PREEMPTABLE, SERVICE_TYPE
-from arranger.api.queue_annotations import queue_of
+from arranger.api.settings.queue_annotations import queue_of
 from arranger.api.types.core import Node, Pod
 from arranger.cluster.object_store import StoredObject
 from arranger.cluster.pod_info import PodInfo

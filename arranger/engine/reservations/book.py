@@ -19,7 +19,7 @@ import numpy as np
 
 from arranger.api.annotations import RESERVATION as RESERVATION_KEY
 from arranger.api.parsing.errors import ParseError, shown
-from arranger.api.reservation_windows import Window
+from arranger.api.settings.reservation_windows import Window
 from arranger.api.types.reservation import Reservation, ReservationStatus
 from arranger.backfill.planner import ClosedRows
 from arranger.cluster.columns import BoolArray

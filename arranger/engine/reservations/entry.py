@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 
 from arranger.api.parsing.errors import ParseError
-from arranger.api.reservation_windows import Window, Windows, problem_of, read_windows
 from arranger.api.selectors import Selector, is_valid_requirement, requirement_matches
+from arranger.api.settings.reservation_windows import Window, Windows, problem_of, read_windows
 from arranger.api.timestamps import after, second_time
 from arranger.api.types.core import LabelSelector, Requirement
 from arranger.api.types.reservation import ReservationSpec, ReservedNodes
 from arranger.cluster.columns import BoolArray
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_TIME: Final = datetime.min.replace(tzinfo=UTC)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from arranger.api.effects import PatchObject
-from arranger.api.reservation_windows import Window
+from arranger.api.settings.reservation_windows import Window
 from arranger.api.types.reservation import Reservation, ReservationStatus
 from arranger.engine.context import EngineContext
 from arranger.engine.reservations.entry import Entry, shown_time

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from arranger.api.run_time import annotated_run_time
+from arranger.api.settings.run_time import annotated_run_time
 from arranger.cluster.pod_info import PodInfo
 from arranger.quota.queue_spec import QueueQuota
 

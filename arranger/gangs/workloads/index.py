@@ -21,8 +21,8 @@ from arranger.api.annotations import (
     QUEUE_NAME,
     SERVICE_TYPE,
 )
-from arranger.api.gang_membership import GangMembership, owned_membership
-from arranger.api.gang_settings import SETTINGS_ANNOTATIONS
+from arranger.api.settings.gang_membership import GangMembership, owned_membership
+from arranger.api.settings.gang_settings import SETTINGS_ANNOTATIONS
 from arranger.api.types.core import ObjectMeta, OwnerReference, Pod, PodSpec, PodStatus
 from arranger.api.types.pod_groups import PodGroupSpec, WorkloadGroup
 from arranger.api.types.workloads import Workload

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from arranger.api.gang_membership import workload_key
+from arranger.api.settings.gang_membership import workload_key
 from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
-from arranger.cluster.selector_counts import SelectorCounts
+from arranger.cluster.nodes.selector_counts import SelectorCounts
 from arranger.framework.status import SKIP, CycleState, Status
 from arranger.plugins.helpers.normalize_score import default_normalize_score
 from arranger.plugins.placement.policies import PlacementPolicyPlugin

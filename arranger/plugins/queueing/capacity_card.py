@@ -15,8 +15,8 @@ from arranger.api.annotations import (
     VOLCANO_GROUP,
     VOLCANO_GROUP_LONG,
 )
-from arranger.api.queue_annotations import queue_of
 from arranger.api.resource_requests import Amounts
+from arranger.api.settings.queue_annotations import queue_of
 from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.framework import (
     ActionType,

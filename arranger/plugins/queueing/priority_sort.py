@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Literal
 
 from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
-from arranger.api.queue_annotations import job_priority
+from arranger.api.settings.queue_annotations import job_priority
 from arranger.framework.interface import QueueSortInput, SpecOnlyPlugin
 from arranger.plugins.helpers.args import ArgsSection
 

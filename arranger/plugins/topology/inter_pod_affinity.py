@@ -19,7 +19,7 @@ from arranger.cluster.affinity_terms import (
     affinity_terms_of,
 )
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray, resized
-from arranger.cluster.topology_counts import TopologyCounts, sum_by_label
+from arranger.cluster.nodes.topology_counts import TopologyCounts, sum_by_label
 from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.status import SKIP, Code, CycleState, Status

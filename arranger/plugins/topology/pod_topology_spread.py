@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from arranger.api.types.core import Pod, TopologySpreadConstraint
 from arranger.cluster import ABSENT, BoolArray, Cluster, IntArray, NodeView, PodInfo
-from arranger.cluster.topology_counts import TopologyCounts, sum_by_domain
+from arranger.cluster.nodes.topology_counts import TopologyCounts, sum_by_domain
 from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.status import SKIP, Code, CycleState, Status

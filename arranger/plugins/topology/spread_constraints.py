@@ -20,7 +20,7 @@ from arranger.api.types.core import (
 )
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster import ABSENT, BoolArray, NodeView, ObjectStore
-from arranger.cluster.selector_counts import SelectorCountCache, SelectorCounts
+from arranger.cluster.nodes.selector_counts import SelectorCountCache, SelectorCounts
 from arranger.plugins.helpers.node_selectors import RequiredNodeAffinity
 from arranger.plugins.helpers.taints import tolerates_hard_taints
 

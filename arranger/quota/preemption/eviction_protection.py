@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from typing import Protocol
 
-from arranger.api.gang_membership import workload_key
+from arranger.api.settings.gang_membership import workload_key
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import UNPROTECTED
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
 from arranger.cluster.attempt_work import AttemptWork
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 
 #: Units of work to tell the class of a pod.

@@ -182,9 +182,7 @@ async def test_a_job_that_was_there_before_the_policies_can_still_be_deleted_and
     await until(refused, what="the policy to begin")
     await asyncio.sleep(0.5)
     for change in ({"metadata": {"labels": {"a": "b"}}}, {"metadata": {"finalizers": None}}):
-        path = f"{JOBS_PATH}/old"
-        status, answer = await plane.request("PATCH", path, change, content_type=MERGE)
-        assert status == 200, answer
+        await plane.merge(f"{JOBS_PATH}/old", change)
 
 
 #: A queue → whether Volcano refuses to make it.

@@ -34,7 +34,6 @@ PODS = "/api/v1/namespaces/default/pods"
 NODES = "/api/v1/nodes"
 GROUPS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/podgroups"
 VCJOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
-MERGE = "application/merge-patch+json"
 #: What tests make, in the order in which it is taken away.
 MADE = (
     "/apis/apps/v1/namespaces/default/deployments",
@@ -86,15 +85,11 @@ class DescheduledHarness(ClusterHarness):
         except TimeoutError:
             raise AssertionError(f"{app} waits: {told}") from None
 
-    async def patch(self, path: str, change: Object) -> None:
-        answer = await self.plane.request("PATCH", path, change, content_type=MERGE)
-        assert answer[0] == 200, answer
-
     async def mark(self, pods: list[Object]) -> None:
         """Make the descheduler evict them."""
         for pod in pods:
             change = {"metadata": {"labels": {MARK: "yes"}}}
-            await self.patch(f"{PODS}/{pod['metadata']['name']}", change)
+            await self.plane.merge(f"{PODS}/{pod['metadata']['name']}", change)
 
     async def clear(self) -> None:
         """Take everything away; the scheduler must hold nothing of it."""
@@ -156,7 +151,7 @@ async def test_a_pod_that_was_restarted_too_often_is_replaced(harness: Deschedul
     bad, good = await harness.pods("web")
     (container,) = bad["status"]["containerStatuses"]
     often = {"status": {"containerStatuses": [{**container, "restartCount": 9}]}}
-    await harness.patch(f"{PODS}/{bad['metadata']['name']}/status", often)
+    await harness.plane.merge(f"{PODS}/{bad['metadata']['name']}/status", often)
     assert await deschedule(harness.plane, RESTARTED) == 1
     await harness.until_running("web", n1=2)
     left = _uids(await harness.pods("web"))
@@ -179,7 +174,7 @@ async def test_a_gang_that_is_evicted_comes_back_whole_or_not_at_all(
 ) -> None:
     await harness.plane.apply(a_gang("gang", 4))
     await harness.until_running("gang", n1=4)
-    await harness.patch(f"{NODES}/n1", {"spec": {"unschedulable": True}})
+    await harness.plane.merge(f"{NODES}/n1", {"spec": {"unschedulable": True}})
     await harness.mark(await harness.pods("gang"))
     assert await deschedule(harness.plane, MARKED) == 4
     await harness.until_waiting("gang", 4, "gang default/gang: 4 of 4 arrived")

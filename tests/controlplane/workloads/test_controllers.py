@@ -57,7 +57,7 @@ async def test_what_people_see_of_a_gang(plane: ControlPlane) -> None:
     await _bind(plane, names)
     await _until_row(plane, controllers, GANGS, ["g", 3, 3, "Scheduled", None])
     for name in names:
-        await _patch(plane, f"{PODS}/{name}/status", {"status": {"phase": "Running"}})
+        await plane.merge(f"{PODS}/{name}/status", {"status": {"phase": "Running"}})
     await _until_row(plane, controllers, GANGS, ["g", 3, 3, "Running", None])
     await _until_row(plane, controllers, SIGS, ["g", 3, 3, "Running", None])
 
@@ -116,12 +116,6 @@ def _member(name: str, labels: dict[str, str], annotations: dict[str, str] | Non
     return pod
 
 
-async def _patch(plane: ControlPlane, path: str, change: Object) -> None:
-    merge = "application/merge-patch+json"
-    status, answer = await plane.request("PATCH", path, change, content_type=merge)
-    assert status == 200, answer
-
-
 async def _tell(plane: ControlPlane, names: Iterable[str]) -> None:
     """The scheduler's part, when there is no room."""
     condition = {
@@ -132,7 +126,7 @@ async def _tell(plane: ControlPlane, names: Iterable[str]) -> None:
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
     for name in names:
-        await _patch(plane, f"{PODS}/{name}/status", {"status": {"conditions": [condition]}})
+        await plane.merge(f"{PODS}/{name}/status", {"status": {"conditions": [condition]}})
 
 
 async def _bind(plane: ControlPlane, names: Iterable[str]) -> None:

@@ -92,9 +92,7 @@ async def test_a_gang_that_runs_out_of_time_says_so_and_waits_for_its_owner() ->
         await asyncio.sleep(3)
         assert (await harness.gang())["bound"] == 0, "its owner has not acted"
 
-        change = {"metadata": {"annotations": {MARK: None}}}
-        merge = "application/merge-patch+json"
-        await harness.plane.request("PATCH", f"{PODS}/g-1", change, content_type=merge)
+        await harness.plane.merge(f"{PODS}/g-1", {"metadata": {"annotations": {MARK: None}}})
 
         async def runs() -> bool:
             return (await harness.gang()).get("bound") == 3 and await harness.marked() == 0

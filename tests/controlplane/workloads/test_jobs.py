@@ -140,9 +140,7 @@ async def test_servers_before_workers_and_all_of_it_goes_with_the_job(
     (service,) = [s for s in await _items(harness, "services") if s["metadata"]["name"] == "mnist"]
     assert service["spec"]["clusterIP"] == "None"
     for name in workers:
-        change, merge = {"status": {"phase": "Succeeded"}}, "application/merge-patch+json"
-        path = f"{PODS}/{name}/status"
-        assert (await harness.plane.request("PATCH", path, change, content_type=merge))[0] == 200
+        await harness.plane.merge(f"{PODS}/{name}/status", {"status": {"phase": "Succeeded"}})
     status = await harness.until_phase("mnist", "Completed")
     assert status["succeeded"] == 3
     await harness.until_pods(dict.fromkeys(workers, "Succeeded"))

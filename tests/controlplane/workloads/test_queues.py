@@ -29,7 +29,6 @@ QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
-MERGE = "application/merge-patch+json"
 
 
 class QueueClusterHarness(ClusterHarness):
@@ -41,11 +40,7 @@ class QueueClusterHarness(ClusterHarness):
 
     async def scale(self, deployment: str, replicas: int) -> None:
         change = {"spec": {"replicas": replicas}}
-        await self.patch(f"{DEPLOYMENTS}/{deployment}", change)
-
-    async def patch(self, path: str, change: Object) -> None:
-        status, answer = await self.plane.request("PATCH", path, change, content_type=MERGE)
-        assert status == 200, answer
+        await self.plane.merge(f"{DEPLOYMENTS}/{deployment}", change)
 
     async def running(self) -> dict[str, int]:
         """Owner → pods of it that run and do not have to leave."""
@@ -186,7 +181,7 @@ async def test_a_queue_that_is_closed_lets_its_work_end_and_takes_no_more(
     await harness.apply("queues/training.yaml")
     await harness.until_running(training_high=1, training_medium=1, training_low=1)
     closed = {"metadata": {"annotations": {"arranger.io/queue-state": "Closed"}}}
-    await harness.patch(f"{QUEUES}/training", closed)
+    await harness.plane.merge(f"{QUEUES}/training", closed)
     await harness.until_printed("training", State="Closing")
     await harness.apply("queues/hierarchy.yaml")
     await harness.until_printed("production", State="Open", Parent="team", CPU="0/-")
@@ -198,7 +193,7 @@ async def test_a_queue_that_is_closed_lets_its_work_end_and_takes_no_more(
     await harness.apply("queues/training.yaml")
     await harness.until_told("training-low", "FailedScheduling", "Queue <training> is not open")
     opened = {"metadata": {"annotations": {"arranger.io/queue-state": "Open"}}}
-    await harness.patch(f"{QUEUES}/training", opened)
+    await harness.plane.merge(f"{QUEUES}/training", opened)
     await harness.until_running(training_high=1, training_medium=1, training_low=1)
     await harness.until_printed("training", State="Open")
 

@@ -26,7 +26,6 @@ JOBS = f"/apis/{JOB_API}/namespaces/default/jobs"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 GANGS = "/apis/arranger.io/v1alpha1/namespaces/default/gangs"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"
-MERGE = "application/merge-patch+json"
 
 
 class RareHarness(ClusterHarness):
@@ -35,11 +34,6 @@ class RareHarness(ClusterHarness):
     def assert_alive(self) -> None:
         """The scheduler has not ended; a test may have stopped the controllers."""
         assert self.scheduler.process.returncode is None, self.log_lines()
-
-    async def patch(self, path: str, change: Object) -> None:
-        """Merge a change into an object."""
-        status, answer = await self.plane.request("PATCH", path, change, content_type=MERGE)
-        assert status == 200, answer
 
     async def until_found(self, path: str, *, found: bool = True) -> None:
         """Until there is an object, or until it is gone."""
@@ -94,11 +88,11 @@ async def test_a_job_makes_its_claims_changes_its_pod_group_and_is_deleted_after
     await harness.plane.post(JOBS, _job("ends", ttlSecondsAfterFinished=0))
     group = f"{GROUPS}/ends-0"
     await harness.until_found(group)
-    await harness.patch(f"{JOBS}/ends", {"spec": {"minAvailable": 2}})
+    await harness.plane.merge(f"{JOBS}/ends", {"spec": {"minAvailable": 2}})
     await harness.until_spec(group, "minMember", 2)
     for name in ("ends-w-0", "ends-w-1"):
         await harness.until_found(f"{PODS}/{name}")
-        await harness.patch(f"{PODS}/{name}/status", {"status": {"phase": "Succeeded"}})
+        await harness.plane.merge(f"{PODS}/{name}/status", {"status": {"phase": "Succeeded"}})
     await harness.until_found(f"{JOBS}/ends", found=False)
 
 

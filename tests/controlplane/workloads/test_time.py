@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
 PODS = "/api/v1/namespaces/default/pods"
 GANGS = "/apis/arranger.io/v1alpha1/namespaces/default/gangs"
 RESERVATIONS = "/apis/arranger.io/v1alpha1/reservations"
-MERGE = "application/merge-patch+json"
 GANG = "gang.scheduling.koordinator.sh/"
 
 
@@ -41,11 +40,6 @@ async def plane() -> AsyncIterator[ControlPlane]:
             await running.until_served(path)
         await running.post("/api/v1/nodes", a_node("n1", cpu="3"))
         yield running
-
-
-async def _patch(plane: ControlPlane, path: str, change: dict[str, Any]) -> None:
-    status, answer = await plane.request("PATCH", path, change, content_type=MERGE)
-    assert status == 200, answer
 
 
 async def _until_bound(plane: ControlPlane, *names: str) -> None:
@@ -86,7 +80,7 @@ async def test_a_reservation_for_tomorrow_is_moved_to_now(plane: ControlPlane) -
     await until_phase("Pending")
 
     ends = in_seconds(12)
-    await _patch(plane, path, {"spec": {"window": {"start": in_seconds(-60), "end": ends}}})
+    await plane.merge(path, {"spec": {"window": {"start": in_seconds(-60), "end": ends}}})
     await until_phase("Active")
     await plane.post(PODS, a_pod("later", cpu="1"))
     await _until_told(plane, "later", "reserved by Reservation upkeep")
@@ -113,7 +107,7 @@ async def test_a_promised_start_is_kept_and_only_who_ends_in_time_goes_before(
 
     async def starts(name: str) -> None:
         status = {"phase": "Running", "startTime": in_seconds(0)}
-        await _patch(plane, f"{PODS}/{name}/status", {"status": status})
+        await plane.merge(f"{PODS}/{name}/status", {"status": status})
 
     await submit("long", "2", 25)
     await _until_bound(plane, "long")
@@ -135,10 +129,10 @@ async def test_a_promised_start_is_kept_and_only_who_ends_in_time_goes_before(
     await submit("quick", "500m", 5)
     await _until_bound(plane, "quick")
     assert not (await plane.get(f"{PODS}/slow"))["spec"].get("nodeName")
-    await _patch(plane, f"{PODS}/quick/status", {"status": {"phase": "Failed"}})
+    await plane.merge(f"{PODS}/quick/status", {"status": {"phase": "Failed"}})
 
     await asyncio.sleep(max(0.0, (due - datetime.now(UTC)).total_seconds()))
-    await _patch(plane, f"{PODS}/long/status", {"status": {"phase": "Failed"}})
+    await plane.merge(f"{PODS}/long/status", {"status": {"phase": "Failed"}})
     await _until_bound(plane, *(f"train-{member}" for member in range(3)))
     assert (datetime.now(UTC) - due).total_seconds() < 5
     for daemon in (scheduler, controllers):

@@ -13,7 +13,7 @@ from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
 from arranger.kube.client.transport import Request
 from tests.benchmarks import comparison
-from tests.benchmarks.comparison import _bindings
+from tests.benchmarks.comparison import watch_bindings
 from tests.builders import a_pod
 from tests.controlplane.harness import ControlPlane
 from tests.faults.injector import (
@@ -79,7 +79,7 @@ async def test_each_pod_is_seen_once(
     cluster = EmbeddedCluster()
     async with serve(cluster, hook=faults) as url:
         plane = cast("ControlPlane", Plane(url, cluster))
-        async with _bindings(plane, "p") as bindings:
+        async with watch_bindings(plane, "p") as bindings:
             for n in range(6):
                 bind(cluster, f"other-{n}", f"p{n}")
                 if n % 2:
@@ -96,6 +96,6 @@ async def test_a_refusal_for_good_is_raised() -> None:
     cluster = EmbeddedCluster()
     async with serve(cluster, hook=faults) as url:
         plane = cast("ControlPlane", Plane(url, cluster))
-        async with _bindings(plane, "p") as bindings:
+        async with watch_bindings(plane, "p") as bindings:
             with pytest.raises(aiohttp.ClientResponseError):
                 await asyncio.wait_for(anext(bindings), 10)

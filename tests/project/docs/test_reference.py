@@ -10,7 +10,7 @@ import pytest
 
 from arranger.api import event_reasons
 from arranger.cli.main import main
-from arranger.daemon.metrics import CLIENT_METRICS
+from arranger.daemon.telemetry.metrics import CLIENT_METRICS
 from docs.generator.constants import constants
 from docs.generator.pages import PAGES, REFERENCE
 from tests.paths import REPO

@@ -14,7 +14,7 @@ import promql_parser as promql
 import pytest
 import yaml
 
-from arranger.daemon.metrics import Metrics
+from arranger.daemon.telemetry.metrics import Metrics
 from tests.paths import REPO
 
 FOLDER = REPO / "manifests" / "monitoring"

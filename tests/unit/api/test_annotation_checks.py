@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.queue_annotations import invalid_values
+from arranger.api.settings.queue_annotations import invalid_values
 from tests.builders import a_pod
 
 KOORDINATOR = "gang.scheduling.koordinator.sh/"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from arranger.api.gang_membership import GangMembership, gang_membership
-from arranger.api.gang_settings import GangSettings, MatchPolicy, Mode, Topology
+from arranger.api.settings.gang_membership import GangMembership, gang_membership
+from arranger.api.settings.gang_settings import GangSettings, MatchPolicy, Mode, Topology
 from arranger.api.types.pod_groups import (
     AnyPodGroup,
     CommunityPodGroup,

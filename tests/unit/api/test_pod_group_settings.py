@@ -7,8 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.gang_settings import GangSettings, MatchPolicy, Mode, Topology, pod_group_settings
 from arranger.api.parsing.duration import parse_duration
+from arranger.api.settings.gang_settings import (
+    GangSettings,
+    MatchPolicy,
+    Mode,
+    Topology,
+    pod_group_settings,
+)
 from arranger.api.types.pod_groups import (
     POD_GROUPS,
     AnyPodGroup,

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from arranger.api.parsing.errors import ParseError
-from arranger.api.reservation_windows import WEEKDAYS, problem_of, read_windows
+from arranger.api.settings.reservation_windows import WEEKDAYS, problem_of, read_windows
 from arranger.api.types.reservation import ReservationSpec
 
 START = "2026-03-02T08:00:00Z"  # a Monday

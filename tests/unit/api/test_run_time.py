@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.run_time import run_time_limit
+from arranger.api.settings.run_time import run_time_limit
 from tests.builders import a_pod
 
 LIMITS: dict[str, tuple[int | None, str | None, float | None]] = {

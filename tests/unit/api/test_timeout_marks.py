@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.gang_membership import gang_membership
+from arranger.api.settings.gang_membership import gang_membership
 from tests.builders import a_pod
 
 KOORDINATOR = "gang.scheduling.koordinator.sh/"

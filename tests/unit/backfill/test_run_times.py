@@ -11,7 +11,7 @@ from arranger.api.annotations import MAX_RUN_TIME
 from arranger.backfill.history import MAX_KINDS, MAX_RUNS, RunTimeHistory, name_stem
 from arranger.backfill.run_times import Basis
 from arranger.backfill.timeline import Timeline
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from tests.builders import a_node, a_pod
 from tests.unit.backfill.worlds import NOW, at, run_times, running, timeline_of

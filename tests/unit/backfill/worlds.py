@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from arranger.api.run_time import run_time_limit
+from arranger.api.settings.run_time import run_time_limit
 from arranger.backfill.history import RunTimeHistory
 from arranger.backfill.planner import Claim, Demand
 from arranger.backfill.run_times import RunTimes
 from arranger.backfill.timeline import Timeline
 from arranger.cluster.columns import CPU, MEMORY, PODS
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from tests.builders import a_node, a_pod
 from tests.unit.backfill.reference import Taken, World

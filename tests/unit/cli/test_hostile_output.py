@@ -26,7 +26,7 @@ from arranger.cli.output.screen import Screen, say_json
 from arranger.cli.queues import QueueView, WaitingRow
 from arranger.cli.simulation.result import SimulationResult
 from arranger.controllers.queue.cache import Usage
-from arranger.daemon.logging import configure_logging
+from arranger.daemon.telemetry.logging import configure_logging
 from arranger.quota.queue_spec import QueueQuota
 from tests.unit.cli.hostile_texts import HOSTILE, harm, hostile_texts, without_colours
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from arranger.cluster.bulk_moves import add_pods, remove_pods
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.nodes.bulk_moves import add_pods, remove_pods
 from arranger.cluster.pod_info import PodInfo
 from tests.builders import a_cluster, a_node, a_pod
 

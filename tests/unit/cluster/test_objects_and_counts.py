@@ -10,8 +10,8 @@ import pytest
 from arranger.api.types.core import Namespace, Pod
 from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.api.types.workloads import Service
+from arranger.cluster.nodes.selector_counts import SelectorCountCache, SelectorCounts
 from arranger.cluster.object_store import ObjectStore
-from arranger.cluster.selector_counts import SelectorCountCache, SelectorCounts
 from tests.builders import a_cluster, a_node, a_pod
 from tests.storage import a_claim
 
@@ -154,7 +154,7 @@ def test_counts_over_all_namespaces() -> None:
 def test_equal_questions_share_their_counts_and_old_ones_make_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("arranger.cluster.selector_counts._MAX_CACHED", 2)
+    monkeypatch.setattr("arranger.cluster.nodes.selector_counts._MAX_CACHED", 2)
     cache = SelectorCountCache(a_cluster(a_node("n1")).table)
     first = cache.get("a", None, _is_web)
     assert cache.get("a", None, _is_web) is first
@@ -169,7 +169,7 @@ def test_equal_questions_share_their_counts_and_old_ones_make_room(
 def test_counts_that_look_labels_up_equal_those_that_look_at_every_pod(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr("arranger.cluster.placed_pods._MANY_PODS", most)
+    monkeypatch.setattr("arranger.cluster.nodes.placed_pods._MANY_PODS", most)
     random, cluster = Random(1), a_cluster(*(a_node(f"n{n}") for n in range(40)))
     looked_up = {
         (key, value): SelectorCounts(

@@ -10,7 +10,7 @@ import pytest
 
 from arranger.api.resource_requests import nonzero_requests, pod_requests
 from arranger.api.types.core import Pod
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from tests.builders import a_node
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.nodes.topology_counts import TopologyCounts
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.topology_counts import TopologyCounts
 from tests.builders import a_node, a_pod
 
 ZONE = "topology.kubernetes.io/zone"

@@ -16,7 +16,7 @@ from arranger.api.effects import (
     Outcome,
     Refused,
 )
-from arranger.daemon.decision_log import SUMMARY_INTERVAL, DecisionLog
+from arranger.daemon.telemetry.decision_log import SUMMARY_INTERVAL, DecisionLog
 from arranger.daemon.token_bucket import BURST, RATE
 
 POD = ObjectKey("team", "p", "uid-p")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
-from arranger.daemon.logging import configure_logging
+from arranger.daemon.telemetry.logging import configure_logging
 from arranger.daemon.token_bucket import BURST
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from arranger.daemon.metrics import Metrics
+from arranger.daemon.telemetry.metrics import Metrics
 from arranger.engine.context import Stats
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile

@@ -25,9 +25,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from arranger.api.effects import Applied, Bind, Outcome, Refused
 from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.cluster.pod_info import PodInfo
-from arranger.daemon import tracing
 from arranger.daemon.config.schema import Config, ConfigError, TracingConfig
-from arranger.daemon.tracing import MAX_STEPS, OpenTelemetryTracer, make_provider, make_tracer
+from arranger.daemon.telemetry import tracing
+from arranger.daemon.telemetry.tracing import (
+    MAX_STEPS,
+    OpenTelemetryTracer,
+    make_provider,
+    make_tracer,
+)
 from arranger.engine.engine import Engine
 from arranger.framework.interface import SpecOnlyPlugin
 from arranger.framework.runtime.profile import PluginWeight, Profile

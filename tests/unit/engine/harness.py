@@ -20,7 +20,7 @@ from arranger.api.effects import (
 from arranger.api.extenders import Extender
 from arranger.api.quarantine import UnreadableError
 from arranger.api.types.queue import Queue
-from arranger.cluster.node_view import NodeInfo
+from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState

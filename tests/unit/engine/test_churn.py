@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from arranger.api.effects import Applied
-from arranger.cluster import node_results, selector_counts
 from arranger.cluster.change_log import ChangeLog
+from arranger.cluster.nodes import node_results, selector_counts
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from arranger.plugins.dynamicresources import cel_selectors

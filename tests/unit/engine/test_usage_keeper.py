@@ -9,7 +9,7 @@ import pytest
 
 from arranger.api.effects import Ambiguous, Applied, ObjectKey, Outcome, PatchObject, Refused
 from arranger.api.parsing.errors import ParseError
-from arranger.api.usage_record import (
+from arranger.api.settings.usage_record import (
     MAX_QUEUES,
     USAGE_KEY,
     UsageRecord,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from arranger.api.types.core import Namespace
 from arranger.api.types.workloads import Service
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_view import NodeInfo
+from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework import CycleState, DependsOn, Plugin, PreFilterResult, Status
 from arranger.framework.runtime.evaluation import Evaluation
@@ -248,7 +248,7 @@ def test_the_first_node_of_an_empty_cluster_is_found() -> None:
 
 
 def test_the_change_log_may_be_cut_between_refreshes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arranger.cluster.node_table._LOG_LIMIT", 8)
+    monkeypatch.setattr("arranger.cluster.nodes.node_table._LOG_LIMIT", 8)
     cluster = a_cluster(a_node("n1").offers(pods=2), a_node("n2"))
     evaluation = Evaluation(default_profile(), cluster, a_pod().info())
     for n in range(20):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arranger.cluster.node_view import NodeInfo, NodeView
+from arranger.cluster.nodes.node_view import NodeInfo, NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework import (
     ActionType,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_results import NodeResults
+from arranger.cluster.nodes.node_results import NodeResults
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
 from arranger.plugins.nodes.node_declared_features import USERS_ON_HOST_NETWORK
@@ -75,7 +75,7 @@ def test_shared_results_are_those_of_each_class_alone(seed: int) -> None:
 
 
 def test_results_that_are_not_used_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arranger.cluster.node_results._MAX_KEPT", 2)
+    monkeypatch.setattr("arranger.cluster.nodes.node_results._MAX_KEPT", 2)
     results = NodeResults(a_cluster(a_node("n1")).table)
     asked: list[str] = []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arranger.api.gang_membership import gang_membership
+from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.types.pod_groups import AnyPodGroup, SigsPodGroup
 from arranger.gangs.gang import Gang
 from arranger.gangs.registry import GangRegistry

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from arranger.api.gang_membership import gang_membership
-from arranger.api.gang_settings import GangSettings, MatchPolicy, Mode, Topology
+from arranger.api.settings.gang_membership import gang_membership
+from arranger.api.settings.gang_settings import GangSettings, MatchPolicy, Mode, Topology
 from arranger.gangs.gang_object import dialect_of, gang_manifest, gang_object_spec, gangs_path
 from tests.builders import PodBuilder, a_pod
 

@@ -12,7 +12,7 @@ from arranger.api.effects import Effect, PublishEvent
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.plugins import default_profile
 from arranger.quota.admission import Admission
 from arranger.quota.ledger import QuotaLedger

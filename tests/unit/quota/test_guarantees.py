@@ -12,7 +12,7 @@ import pytest
 
 from arranger.api.effects import PublishEvent
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.plugins import default_profile
 from arranger.quota.ledger import QuotaLedger
 from tests.builders import PodBuilder, a_node, a_pod, a_queue

@@ -9,7 +9,7 @@ import pytest
 from arranger.api.resource_requests import format_resource_list, parse_resource_list
 from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.quota.charges import QuotaShortage
 from arranger.quota.ledger import QuotaLedger
 from tests.builders import PodBuilder, a_node, a_pod, a_queue

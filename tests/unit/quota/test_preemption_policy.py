@@ -10,7 +10,7 @@ import pytest
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption.policy import QueuePreemptionPolicy, QuotaConfig
 from tests.builders import PodBuilder, a_pod, a_queue

@@ -14,7 +14,7 @@ from arranger.api.types.pod_groups import (
     SigsPodGroup,
     VolcanoPodGroup,
 )
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.queue_spec import read_queue
 from tests.builders import PodBuilder, a_node, a_pod, a_queue

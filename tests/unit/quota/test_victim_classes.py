@@ -9,7 +9,7 @@ import pytest
 
 from arranger.cluster import Cluster, PodInfo
 from arranger.cluster.attempt_work import AttemptWork, UnfinishedError
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption.policy import QueuePreemptionPolicy, QuotaConfig
 from tests.builders import a_node, a_pod, a_queue

@@ -8,7 +8,8 @@ first by numbers alone, which tells at once that there is too little room, and t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +24,7 @@ from arranger.engine.gang.placement.boards import (
     SearchEffort,
     role_in,
 )
+from arranger.engine.gang.steps import PLACING, ROWS_PER_UNIT
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
@@ -49,21 +51,24 @@ class PlacementSearcher:
         effort: SearchEffort,
     ) -> bool:
         """Whether there is hope by the requests alone; the members' own nodes do not count."""
-        untried = effort.left <= 0 or len(members) > MAX_MEMBERS
-        if not self._may_differ(members) or (untried and effort.bounded):
-            return False
-        placed = [m.pod for m in members if m.uid in self._cluster]
-        movable = [*self._nominator.visible_pods(), *placed]
-        board = NumbersBoard(self._cluster, self._cycle, row_mask, movable, members, effort)
-        counts = group.count_by_bundle(held)
-        if not board.has_room_for_each(group, counts):
-            return False
-        if untried:
-            effort.leave_untried()
-            return False
-        return len(board.possible_rows) > MAX_COUNTED_ROWS or (
-            _Search(group, members, counts, board).run() or effort.looks < 0
-        )
+        work, kinds = self._cluster.work, len({member.equivalence_key for member in members})
+        work.count(kinds * self._cluster.table.size // ROWS_PER_UNIT)
+        with work.unlimited():
+            untried = effort.left <= 0 or len(members) > MAX_MEMBERS
+            if not self._may_differ(members) or (untried and effort.bounded):
+                return False
+            placed = [m.pod for m in members if m.uid in self._cluster]
+            movable = [*self._nominator.visible_pods(), *placed]
+            board = NumbersBoard(self._cluster, self._cycle, row_mask, movable, members, effort)
+            counts = group.count_by_bundle(held)
+            if not board.has_room_for_each(group, counts):
+                return False
+            if untried:
+                effort.leave_untried()
+                return False
+            return len(board.possible_rows) > MAX_COUNTED_ROWS or (
+                _Search(group, members, counts, board).run() or effort.looks < 0
+            )
 
     def search(
         self,
@@ -79,22 +84,31 @@ class PlacementSearcher:
             members: those without a node, the largest first.
             held: uids of the members that have nodes.
         """
-        held, in_any_order = list(held), self._depends_on_order(members)
-        # Where they go may depend on who was there first: the smallest first is another order.
-        searches: list[tuple[type[_Search | _AnyOrderSearch], Sequence[QueuedPod]]]
-        searches = [(_Search, members), (_Search, members[::-1])]
-        exhausted = False
-        for kind, order in [*searches, *([(_AnyOrderSearch, members)] if in_any_order else [])]:
-            board = RealBoard(self._cluster, self._cycle, row_mask, effort.half())
-            found = kind(group, order, group.count_by_bundle(held), board).run()
-            effort.give_back(board.effort)
-            if found:
-                return board.placed
-            all_tried = not board.effort.bounded
-            exhausted |= all_tried and (kind is _AnyOrderSearch or not in_any_order)
-        if not exhausted:
-            effort.leave_untried()
-        return None
+        with self._in_one_step(effort):
+            held, in_any_order = list(held), self._depends_on_order(members)
+            # Where they go may depend on who was there first: the smallest first is another order.
+            searches: list[tuple[type[_Search | _AnyOrderSearch], Sequence[QueuedPod]]]
+            searches = [(_Search, members), (_Search, members[::-1])]
+            exhausted = False
+            for kind, order in [*searches, *([(_AnyOrderSearch, members)] if in_any_order else [])]:
+                board = RealBoard(self._cluster, self._cycle, row_mask, effort.half())
+                found = kind(group, order, group.count_by_bundle(held), board).run()
+                effort.give_back(board.effort)
+                if found:
+                    return board.placed
+                all_tried = not board.effort.bounded
+                exhausted |= all_tried and (kind is _AnyOrderSearch or not in_any_order)
+            if not exhausted:
+                effort.leave_untried()
+            return None
+
+    @contextmanager
+    def _in_one_step(self, effort: SearchEffort) -> Iterator[None]:
+        """No limit holds inside; the members that were placed are counted at the end."""
+        work, left = self._cluster.work, effort.left
+        with work.unlimited():
+            yield
+        work.count((left - effort.left) * PLACING)
 
     def _depends_on_order(self, members: Sequence[QueuedPod]) -> bool:
         """Whether a member may fit only after others, as with affinity and topology spread."""

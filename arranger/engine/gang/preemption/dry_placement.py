@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.group_attempt import GangScheduleResult

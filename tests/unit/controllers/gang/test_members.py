@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from arranger.api.gang_membership import gang_membership
+from arranger.api.settings.gang_membership import gang_membership
 from arranger.controllers.gang.members import (
     MemberCounts,
     MemberSummary,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from arranger.api.gang_settings import GangSettings, MatchPolicy, Mode, Topology
+from arranger.api.settings.gang_settings import GangSettings, MatchPolicy, Mode, Topology
 from arranger.controllers.gang.members import GangSummary, MemberSummary, summarize
 from arranger.controllers.gang.status import (
     community_status,

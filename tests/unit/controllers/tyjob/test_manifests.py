@@ -19,8 +19,8 @@ from arranger.api.annotations import (
     TYJOB,
     WORKER_SET,
 )
-from arranger.api.gang_membership import gang_membership
-from arranger.api.gang_settings import MatchPolicy, Mode
+from arranger.api.settings.gang_membership import gang_membership
+from arranger.api.settings.gang_settings import MatchPolicy, Mode
 from arranger.api.types.core import Pod
 from arranger.api.types.tyjob import TYJob, parse_tyjob, validate_tyjob
 from arranger.controllers.tyjob import manifests

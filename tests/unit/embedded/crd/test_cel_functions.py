@@ -9,40 +9,9 @@ import pytest
 from arranger.embedded.crd import cel_rules
 from arranger.embedded.crd.cel_rules import SchemaError
 from arranger.embedded.crd.schema import CustomSchema
+from tests.differential.cel.rules.questions import OBJECT, PROPERTIES
 
 Object = dict[str, Any]
-PROPERTIES: Object = {
-    "text": {"type": "string"},
-    "number": {"type": "number"},
-    "list": {"type": "array", "items": {"type": "integer"}},
-    "words": {"type": "array", "items": {"type": "string"}},
-    "map": {"type": "object", "additionalProperties": {"type": "integer"}},
-    "wait": {"type": "string", "format": "duration"},
-    "day": {"type": "string", "format": "date"},
-    "bytes": {"type": "string", "format": "byte"},
-    "free": {"x-kubernetes-preserve-unknown-fields": True},
-    "a.b/c-d": {"type": "integer"},
-    "x__y": {"type": "integer"},
-    "pod": {
-        "type": "object",
-        "x-kubernetes-embedded-resource": True,
-        "x-kubernetes-preserve-unknown-fields": True,
-    },
-}
-SPEC: Object = {
-    "text": "Hello, world",
-    "number": 2,
-    "list": [3, 1, 2],
-    "words": ["a", "b"],
-    "map": {"k": 1},
-    "wait": "1h30m",
-    "day": "2026-01-02",
-    "bytes": "YWI=",
-    "free": {"x": [1, {"y": "z"}]},
-    "a.b/c-d": 4,
-    "x__y": 5,
-    "pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}},
-}
 
 
 def schema(*rules: str) -> CustomSchema:
@@ -73,8 +42,8 @@ TRUE = (
 
 @pytest.mark.parametrize("rule", TRUE)
 def test_true(rule: str) -> None:
-    assert schema(rule, f"!({rule})").validate(an_object(SPEC)) != []
-    assert schema(rule).validate(an_object(SPEC)) == []
+    assert schema(rule, f"!({rule})").validate(an_object(OBJECT)) != []
+    assert schema(rule).validate(an_object(OBJECT)) == []
 
 
 def an_object(spec: Object) -> Object:
@@ -118,7 +87,7 @@ LOST = {
 
 @pytest.mark.parametrize(("rule", "why"), LOST.items())
 def test_of_many_errors_the_first_is_told(rule: str, why: str) -> None:
-    [error] = schema(rule).validate(an_object(SPEC))
+    [error] = schema(rule).validate(an_object(OBJECT))
     assert why in error.message
     assert len(error.message) < 2500
 
@@ -135,30 +104,30 @@ FOUND = (
 
 @pytest.mark.parametrize("rule", FOUND)
 def test_an_error_that_does_not_matter_is_none(rule: str) -> None:
-    assert schema(rule).validate(an_object(SPEC)) == []
+    assert schema(rule).validate(an_object(OBJECT)) == []
 
 
 def test_a_rule_that_takes_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cel_rules, "MAX_COST", 100)
     long = "self.list.all(x, self.list.all(y, self.list.all(z, self.list.all(u, x + y > 0))))"
-    [error] = schema(f"{long} || true").validate(an_object(SPEC))
+    [error] = schema(f"{long} || true").validate(an_object(OBJECT))
     assert "call cost exceeds limit" in error.message
 
 
 def test_rules_on_one_object_have_a_budget_together(monkeypatch: pytest.MonkeyPatch) -> None:
     rules = [f"self.list.all(x, x != {n})" for n in range(9, 30)]
-    assert schema(*rules, "false").validate(an_object(SPEC)) != []
+    assert schema(*rules, "false").validate(an_object(OBJECT)) != []
     root = schema(*rules, "false").rules
     assert root is not None
     budget = cel_rules.Budget(left=100)
     found = []
     with pytest.raises(cel_rules.BudgetSpentError):
-        found += root.violations(an_object(SPEC), {}, budget=budget)
+        found += root.violations(an_object(OBJECT), {}, budget=budget)
     assert budget.left < 0
 
 
 def test_rules_say_nothing_of_what_is_not_there() -> None:
     rule = "self.number == 1.0"
     bare = {"apiVersion": "a.io/v1", "kind": "X", "metadata": {"name": "x"}}
-    assert schema(rule).validate(an_object(SPEC)) != []
+    assert schema(rule).validate(an_object(OBJECT)) != []
     assert schema(rule).validate(bare) == []

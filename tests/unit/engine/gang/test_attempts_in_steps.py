@@ -7,10 +7,15 @@ import random
 import pytest
 
 from arranger.api.effects import Applied, Bind, DeletePod
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
 from arranger.engine.gang import attempts
+from arranger.framework.interface import SpecOnlyPlugin
+from arranger.framework.runtime.profile import Profile
+from arranger.framework.status import CycleState, Status
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
+from tests.unit.engine.harness import small_profile
 
 ZONE, HOST, RACK = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "rack"
 
@@ -18,9 +23,9 @@ ZONE, HOST, RACK = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "rac
 class World:
     """A random cluster, with random gangs that come to it."""
 
-    def __init__(self, seed: int, *, in_steps: bool) -> None:
+    def __init__(self, seed: int, *, in_steps: bool, profile: Profile | None = None) -> None:
         self.rng, self._in_steps, self.steps = random.Random(seed), in_steps, 0
-        self.engine = Engine([default_profile()])
+        self.engine = Engine([profile or default_profile()])
         self.decided: list[str] = []
         rng = self.rng
         self.nodes = rng.randrange(6, 24)
@@ -194,3 +199,26 @@ def test_what_happens_between_two_steps_and_helps_is_not_missed(small_steps: Non
         world.settle(now)
         now += 1.0
     assert len(world.decided) == size
+
+
+class _Reserves(SpecOnlyPlugin):
+    """Reserves something of its own for each pod."""
+
+    name = "Reserves"
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        return None
+
+
+def test_where_members_are_placed_again_in_each_step_there_are_few_steps(
+    small_steps: None,
+) -> None:
+    world = World(1, in_steps=True, profile=small_profile(_Reserves()))
+    size = 120
+    for n in range(size // 8):
+        world.engine.handlers.on_node_updated(a_node(f"m{n}").offers(cpu=8, pods=9).build(), 0.5)
+    for pod in _limit(world, "all", size):
+        world.show(pod)
+    world.settle()
+    assert len(world.decided) == size
+    assert 3 < world.steps < 12  # each as long as those before it together, not some members long

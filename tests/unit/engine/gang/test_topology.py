@@ -8,7 +8,7 @@ import pytest
 
 from arranger.api.effects import DeletePod, Effect
 from arranger.api.types.pod_groups import NativePodGroup
-from arranger.cluster.node_view import NodeInfo
+from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.phases import Phase
 from arranger.framework.interface import DependsOn, Plugin

@@ -9,7 +9,7 @@ import pytest
 from arranger.api.effects import Bind, DeletePod
 from arranger.api.types.core import Pod
 from arranger.cluster.attempt_work import AttemptWork, UnfinishedError
-from arranger.cluster.selector_counts import SelectorCounts
+from arranger.cluster.nodes.selector_counts import SelectorCounts
 from arranger.engine.engine import Engine
 from arranger.engine.pod import attempt_limits
 from arranger.plugins import default_profile

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from arranger.api.effects import PatchPodStatus
 from arranger.api.types.core import Node
-from arranger.cluster.node_view import NodeInfo
+from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueueState
 from arranger.framework.interface import Plugin

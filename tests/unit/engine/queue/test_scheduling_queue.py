@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arranger.api.effects import PublishEvent
-from arranger.cluster.node_view import NodeInfo
+from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueueState
 from arranger.framework.cluster_event import ActionType, QueueingHint

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sized
 
-from arranger.api.gang_membership import gang_membership
-from arranger.api.gang_settings import MatchPolicy
+from arranger.api.settings.gang_membership import gang_membership
+from arranger.api.settings.gang_settings import MatchPolicy
 from arranger.engine.engine import Engine
 from arranger.gangs.group import GangGroup
 from tests.unit.engine.stateful.gang_model import ServerPod

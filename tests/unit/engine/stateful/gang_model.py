@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from arranger.api.effects import Bind, Outcome
-from arranger.api.gang_settings import MatchPolicy
+from arranger.api.settings.gang_settings import MatchPolicy
 from arranger.api.types.core import ObjectMeta, Pod
 from arranger.api.types.pod_groups import (
     CommunityPodGroup,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_view import NodeView
+from arranger.cluster.nodes.node_view import NodeView
 from arranger.framework.interface import Plugin
 from arranger.framework.status import CycleState
 from arranger.plugins.helpers.args import ResourceSpec

@@ -1,7 +1,7 @@
 """Reads which gang a pod belongs to, from all dialects.
 
 A pod names its gang by labels, annotations or its spec; a PodGroup may define the gang. What is set
-for it is read by :mod:`arranger.api.gang_settings`.
+for it is read by :mod:`arranger.api.settings.gang_settings`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from urllib.parse import quote
 
 from arranger.api import annotations as keys
 from arranger.api.bounded_cache import bounded_cache
-from arranger.api.gang_settings import (
+from arranger.api.parsing.errors import shown
+from arranger.api.settings.gang_settings import (
     NO_SETTINGS,
     GangSettings,
     is_dns_name,
     pod_settings,
     settings_annotations,
 )
-from arranger.api.parsing.errors import shown
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import (
     AnyPodGroup,

@@ -14,7 +14,7 @@ import numpy as np
 from arranger.api.types.core import Pod
 from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.columns import IntArray, resized
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 
 #: Selectors that counts are kept for; each costs eight bytes a node.
 _MAX_CACHED: Final = 256

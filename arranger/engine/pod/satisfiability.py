@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 
 from arranger.api.annotations import JOB_PRIORITY
-from arranger.api.gang_settings import Topology
+from arranger.api.settings.gang_settings import Topology
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, IntArray, exact_sum
-from arranger.cluster.node_sizes import amounts_text, why_too_large
+from arranger.cluster.nodes.node_sizes import amounts_text, why_too_large
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.quota.cards import is_card_resource

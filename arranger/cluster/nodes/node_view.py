@@ -10,7 +10,7 @@ import numpy as np
 from arranger.api.types.core import Node
 from arranger.cluster.columns import NOT_OFFERED, BoolArray, IdArray, IntArray
 from arranger.cluster.exclusive_uses import HostPort
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from arranger.api.listing import first_names
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 
 _GI: Final = 1024**3

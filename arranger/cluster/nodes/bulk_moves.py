@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from arranger.cluster.columns import CPU, MEMORY
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo, SumsKey
 
 #: Pods and their rows.

@@ -21,7 +21,7 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.api.parsing.errors import ParseError
-from arranger.api.usage_record import USAGE_KEY, UsageRecord, format_usage, parse_usage
+from arranger.api.settings.usage_record import USAGE_KEY, UsageRecord, format_usage, parse_usage
 from arranger.engine.context import EngineContext
 from arranger.engine.pending_effects import PendingEffects
 from arranger.quota.decayed_usage import DecayedUsage

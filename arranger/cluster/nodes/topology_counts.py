@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 
 #: With more changes than this, counting all rows is cheaper.
 _MAX_INCREMENTAL_CHANGES = 64

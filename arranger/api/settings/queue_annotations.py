@@ -24,12 +24,12 @@ from arranger.api.annotations import (
     QUEUE_STATE,
     SERVICE_TYPE,
 )
-from arranger.api.gang_membership import gang_membership
 from arranger.api.parsing.errors import ParseError, shown
 from arranger.api.parsing.json_text import parse_json
 from arranger.api.parsing.scalars import MAX_INT64, parse_int
 from arranger.api.resource_requests import Amounts
-from arranger.api.run_time import parse_run_time
+from arranger.api.settings.gang_membership import gang_membership
+from arranger.api.settings.run_time import parse_run_time
 from arranger.api.types.core import ObjectMeta, Pod
 from arranger.api.types.queue import Queue
 from arranger.api.types.tyjob import API_VERSION, DEFAULT_PRIORITY
@@ -143,7 +143,8 @@ def invalid_values(pod: Pod, policies: Container[str], *, in_gang: bool = False)
 
     ``policies`` are the placement policies of its profile; ``in_gang``: it is in a gang, perhaps
     because of its owner. Annotations about the pod's gang are
-    checked by :func:`~arranger.api.gang_membership.gang_membership`; here, that it has one.
+    checked by :func:`~arranger.api.settings.gang_membership.gang_membership`; here, that it has
+    one.
     """
     annotations = pod.metadata.annotations
     if not annotations:

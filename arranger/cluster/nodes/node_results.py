@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.nodes.node_table import NodeTable
 
 #: Results kept, those used last; each takes up to eight bytes a node.
 _MAX_KEPT: Final = 64

@@ -11,7 +11,7 @@ from arranger.api.resource_requests import Amounts
 from arranger.engine.context import EngineContext
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
-from arranger.engine.quota_gate import QuotaGate
+from arranger.engine.quota.gate import QuotaGate
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.gangs.registry import GangRegistry
 from arranger.quota.preemption.eviction_protection import EvictionProtection

@@ -33,8 +33,8 @@ from arranger.cluster.columns import (
 )
 from arranger.cluster.excess_amounts import LARGE, ExcessAmounts
 from arranger.cluster.exclusive_uses import DiskUses, HostPorts
-from arranger.cluster.node_images import NodeImages
-from arranger.cluster.placed_pods import PlacedPods
+from arranger.cluster.nodes.node_images import NodeImages
+from arranger.cluster.nodes.placed_pods import PlacedPods
 from arranger.cluster.pod_info import PodInfo, PvcKey
 
 _FIRST_CAPACITY: Final = 64

@@ -1,0 +1,1 @@
+"""What pods, gangs, queues and Reservations set that Kubernetes has no fields for, as types."""

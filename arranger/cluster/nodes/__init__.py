@@ -1,0 +1,1 @@
+"""The nodes as columns, and what is counted over them."""
