@@ -320,10 +320,8 @@ class Scheduler:
                 step_began = self._perf_counter()
                 self._run_engine()
                 if not told:
-                    told, took = True, round(loop_time() - began, 1)
-                    log.info(
-                        "scheduler.synced", nodes=self.engine.cluster.table.count, seconds=took
-                    )
+                    told, counts = True, {"nodes": self.engine.cluster.table.count}
+                    log.info("scheduler.synced", seconds=round(loop_time() - began, 1), **counts)
                 await take_in(self._wake, step_began, self._perf_counter)
                 if not self.engine.ready:
                     break

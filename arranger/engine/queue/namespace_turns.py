@@ -47,68 +47,82 @@ class NamespaceTurns:
 
     def entities(self) -> list[QueuedEntity]:
         """All that wait."""
-        entries = (entry for heap in self._lanes.values() for entry in heap)
-        return [entry[2] for entry in entries if self._valid(entry)]
+        state = self._state
+        return [
+            entity
+            for lane in self._lanes.values()
+            for _, version, entity in lane
+            if entity.heap_version == version and entity.state is state
+        ]
 
     def push(self, entity: QueuedEntity) -> None:
         """Add an entity that has its rank and a new version."""
-        lane, entry = entity.lane, (entity.rank, entity.heap_version, entity)
-        heap = self._lanes.get(lane)
-        if heap is None:
-            heap = self._lanes[lane] = []
-            level = lane[0]
-            begun = self._rounds.get(level, 0) * PODS_A_TURN
+        lane = entity.lane
+        if lane not in self._lanes:
+            self._lanes[lane] = []
+            begun = self._rounds.get(lane[0], 0) * PODS_A_TURN
             self._tried[lane] = max(self._tried.get(lane, 0), begun)
-        heapq.heappush(heap, entry)
-        if heap[0] is entry:
-            self._note_first(lane, entry)
+        heapq.heappush(self._lanes[lane], (entity.rank, entity.heap_version, entity))
+        self._note_first(lane)
 
     def first(self) -> _Place | None:
         """The place of who is to be tried next; None if nobody waits."""
+        state = self._state
         while self._firsts:
             place, lane = self._firsts[0]
             if self._place_of.get(lane) != place:
                 heapq.heappop(self._firsts)
-            elif self._valid(self._lanes[lane][0]):
+                continue
+            heap = self._lanes[lane]
+            while heap and not (
+                heap[0][2].heap_version == heap[0][1] and heap[0][2].state is state
+            ):
+                heapq.heappop(heap)
+            if not heap:
+                self._remove_lane(lane)
+            elif not self._note_first(lane):
                 return place
-            else:
-                heapq.heappop(self._firsts)
-                self._next_of(lane)
         return None
 
     def pop(self) -> QueuedEntity:
         """Take out who is to be tried next; :meth:`first` has just found somebody."""
-        (level, turn, _, _), lane = heapq.heappop(self._firsts)
-        entity = heapq.heappop(self._lanes[lane])[2]
+        (level, turn, _, _), lane = self._firsts[0]
         self._rounds[level] = turn
-        self._next_of(lane)
+        entity = heapq.heappop(self._lanes[lane])[2]
+        if not self._lanes[lane]:
+            self._remove_lane(lane)
         return entity
 
     def on_tried(self, entity: QueuedEntity) -> None:
         """One that was taken out is tried now: that counts as a part of its namespace's turn."""
-        lane = entity.lane
-        if lane in self._tried:
-            self._tried[lane] += len(entity.members)
-            if lane in self._lanes:
-                self._note_first(lane, self._lanes[lane][0])
+        if entity.lane in self._tried:
+            self._tried[entity.lane] += len(entity.members)
 
     def compact(self) -> int:
         """Drop what is void; returns how many entities are left."""
-        for lane in list(self._lanes):
-            heap = self._lanes[lane]
-            heap[:] = filter(self._valid, heap)
+        state = self._state
+        for lane, heap in list(self._lanes.items()):
+            heap[:] = [
+                entry
+                for entry in heap
+                if entry[2].heap_version == entry[1] and entry[2].state is state
+            ]
             heapq.heapify(heap)
-            self._next_of(lane)
+            if not heap:
+                self._remove_lane(lane)
         return sum(map(len, self._lanes.values()))
 
-    def _next_of(self, lane: _Lane) -> None:
-        """Find out which entity of a lane is its first now."""
-        heap = self._lanes[lane]
-        while heap and not self._valid(heap[0]):
-            heapq.heappop(heap)
-        if heap:
-            self._note_first(lane, heap[0])
-            return
+    def _note_first(self, lane: _Lane) -> bool:
+        """Note the place of a lane's first entity; whether it was not known."""
+        rank, version, _ = self._lanes[lane][0]
+        place = lane[0], self._tried[lane] // PODS_A_TURN, rank, version
+        if self._place_of.get(lane) == place:
+            return False
+        self._place_of[lane] = place
+        heapq.heappush(self._firsts, (place, lane))
+        return True
+
+    def _remove_lane(self, lane: _Lane) -> None:
         del self._lanes[lane], self._place_of[lane]
         if not self._lanes:
             self._firsts.clear()
@@ -116,12 +130,6 @@ class NamespaceTurns:
             self._rounds.clear()
         elif len(self._tried) > 2 * len(self._lanes) + _SLACK:
             self._forget_counters()
-
-    def _note_first(self, lane: _Lane, entry: _Entry) -> None:
-        place = lane[0], self._tried[lane] // PODS_A_TURN, entry[0], entry[1]
-        if self._place_of.get(lane) != place:
-            self._place_of[lane] = place
-            heapq.heappush(self._firsts, (place, lane))
 
     def _forget_counters(self) -> None:
         """Drop the counters of those that would begin with the round that others are in."""
@@ -131,6 +139,3 @@ class NamespaceTurns:
             for lane, tried in self._tried.items()
             if lane in self._lanes or tried > rounds.get(lane[0], 0) * PODS_A_TURN
         }
-
-    def _valid(self, entry: _Entry) -> bool:
-        return entry[2].heap_version == entry[1] and entry[2].state is self._state
