@@ -141,9 +141,12 @@ corpus: $(STAMP) oracle celjudge ## Ask kube-scheduler's plugins again about the
 	$(BIN)/python -m tests.differential.cel.recorded
 
 .PHONY: bench
-bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real control plane (10 minutes)
+bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real control plane (20 minutes)
 	$(BIN)/python -m tests.benchmarks.bench_throughput --nodes 1000 --gangs 250 10 5000
 	$(BIN)/python -m tests.benchmarks.bench_throughput --nodes 5000 --gangs 250 10 5000
+	$(BIN)/python -m tests.benchmarks.bench_live own
+	$(BIN)/python -m tests.benchmarks.bench_live arrivals
+	$(BIN)/python -m tests.benchmarks.bench_live start
 	$(BIN)/python -m tests.benchmarks.bench_affinity
 	$(BIN)/python -m tests.benchmarks.bench_preemption --real
 	$(BIN)/python -m tests.benchmarks.bench_gangs
@@ -160,5 +163,6 @@ bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real contr
 bench-long: $(STAMP) ## Measure the core at the largest sizes: a million nodes, 39,000 victims, curves (an hour, 16 GiB)
 	$(BIN)/python -m tests.benchmarks.bench_classes --curve
 	$(BIN)/python -m tests.benchmarks.bench_start --pods 150000
+	$(BIN)/python -m tests.benchmarks.bench_live start --pods 150000
 	$(BIN)/python -m tests.benchmarks.bench_large victims
 	$(BIN)/python -m tests.benchmarks.bench_large million

@@ -98,6 +98,7 @@ class Engine:
         barrier: keeps what an object makes our code raise from all others.
         handlers, owner_handlers, workload_handlers: take in events, those of owners and of gangs.
         cluster, queue, registry, ledger, usage, policy: placed pods, others, gangs, use, evictions.
+        cycle, reservations: what nodes say of a pod, and who keeps them from whom.
     """
 
     def __init__(
@@ -137,8 +138,7 @@ class Engine:
             exempt_card_pods=quotas.exempt_card_pods,
         )
         cluster = self.cluster = Cluster(table, ledger)
-        profiles = [with_quota(profile, ledger) for profile in profiles]
-        clock = EngineClock(to_unix_time)
+        profiles, clock = [with_quota(each, ledger) for each in profiles], EngineClock(to_unix_time)
         context = self._context = EngineContext(cluster, clock, extenders, tracer=tracer)
         effects, nominator = PendingEffects(context), Nominator(cluster)
         self._effects, self._nominator = effects, nominator
@@ -169,9 +169,9 @@ class Engine:
         backoffs, order = queue_config or SchedulingQueueConfig(), FairShareOrder(ledger, usage)
         queue = self.queue = SchedulingQueue(backoffs, gate, order, JobShares(cluster), nominator)
         # Pods.
-        book = make_book(context, queue, ledger)
+        book = self.reservations = make_book(context, queue, ledger)
         kept_rows = KeptRows(table, domains, book, planned_room)
-        cycle = SchedulingCycle(context, nominator, policy, kept_rows)
+        cycle = self.cycle = SchedulingCycle(context, nominator, policy, kept_rows)
         release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
         of_gangs = registry, gang_config, quota, release, entities, holds, gang_objects

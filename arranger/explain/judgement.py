@@ -1,21 +1,25 @@
-"""What the nodes say about one pod: counted, and the nearest of them, for any number of nodes."""
+"""What the nodes say about one pod: counted, and the nearest of them, for any number of nodes.
+
+Nodes that are kept for others at that moment, by a Reservation or for a gang, say so, too.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import IntArray
+from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.excess_amounts import MAX_SUM
 from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import QueuedPod
+from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.explain.lack import Lack
 from arranger.framework.diagnosis import Diagnosis, PluginRejection
-from arranger.framework.runtime.evaluation import Evaluation
-from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import Code
 
 _FIT: Final = "NodeResourcesFit"
@@ -27,21 +31,29 @@ class Judgement:
 
     _cluster: Cluster
     _pod: PodInfo
-    _evaluation: Evaluation
     _diagnosis: Diagnosis
+    _fits: BoolArray
 
     @classmethod
-    def of(cls, cluster: Cluster, pod: PodInfo, profile: Profile) -> Judgement:
-        """Judge a pod."""
-        evaluation = Evaluation(profile, cluster, pod, scoring=False)
-        return cls(cluster, pod, evaluation, evaluation.diagnosis())
+    def of(cls, cycle: SchedulingCycle, member: QueuedPod) -> Judgement:
+        """Judge a pod as the scheduling cycle does, which has decided all else before.
+
+        Raises:
+            PluginFailureError: a plugin raised.
+        """
+        with cycle.hide_lower_nominees(member):
+            evaluation = cycle.evaluate(member.profile, member.pod, member.signature)
+            masks = cycle.row_masks(member, None, evaluation)
+            diagnosis = cycle.diagnose(evaluation, masks, None)
+            fits = evaluation.feasible.copy()
+            if diagnosis.pre_filter_status is None:
+                fits &= diagnosis.rejection_index < 0
+        return cls(cycle.cluster, member.pod, diagnosis, fits)
 
     @property
     def feasible(self) -> list[str]:
         """The nodes that it fits."""
-        if self._diagnosis.pre_filter_status is not None:
-            return []
-        return self._names(np.flatnonzero(self._evaluation.feasible))
+        return self._names(np.flatnonzero(self._fits))
 
     def reasons(self) -> list[tuple[str, int]]:
         """(reason, nodes), most frequent first; the counts add up to the number of nodes."""
@@ -54,27 +66,23 @@ class Judgement:
         for kind, count in zip(diagnosis.rejections, times, strict=True):
             if count:
                 counts[f"{', '.join(sorted(kind.rejection.reasons))} ({kind.plugin})"] += count
-        fitting = int(np.count_nonzero(self._evaluation.feasible))
+        fitting = int(np.count_nonzero(self._fits))
         told = [("fit", fitting)] if fitting else []
         return [*told, *sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
 
     def rejected_by(self, plugin: str) -> list[str]:
-        """The nodes that a plugin rejects, by name."""
-        kinds = [n for n, kind in enumerate(self._rejections) if kind.plugin == plugin]
-        return self._names(self._rows(kinds))
+        """The nodes that a plugin rejects, and that are not kept for others besides, by name."""
+        return self._names(self._rows(lambda each: each.plugin == plugin))
 
     def resolvable(self) -> list[str]:
         """The nodes where it would help if pods left, by name."""
         if self._diagnosis.pre_filter_status is not None:
             return []
-        code = Code.UNSCHEDULABLE
-        kinds = [n for n, kind in enumerate(self._rejections) if kind.rejection.code is code]
-        return self._names(self._rows(kinds))
+        return self._names(self._rows(lambda each: each.rejection.code is Code.UNSCHEDULABLE))
 
     def nearest(self, count: int) -> list[Lack]:
         """What nodes lack that were rejected for want of resources: the first, nearest first."""
-        kinds = [n for n, kind in enumerate(self._rejections) if kind.plugin == _FIT]
-        rows = self._rows(kinds)
+        rows = self._rows(lambda each: each.plugin == _FIT)
         table, pod = self._cluster.table, self._pod
         share, none = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.int64)
         for name, amount in {**pod.requests, "pods": 1}.items():
@@ -90,13 +98,12 @@ class Judgement:
 
     # --- inside ----------------------------------------------------------------------------
 
-    @property
-    def _rejections(self) -> list[PluginRejection]:
-        return self._diagnosis.rejections
-
-    def _rows(self, kinds: list[int]) -> IntArray:
-        rows: IntArray = np.flatnonzero(np.isin(self._diagnosis.rejection_index, kinds))
-        return rows
+    def _rows(self, is_meant: Callable[[PluginRejection], bool]) -> IntArray:
+        """The rows with such a rejection, of those that are not kept for others besides."""
+        diagnosis = self._diagnosis
+        kinds = [n for n, each in enumerate(diagnosis.rejections) if is_meant(each)]
+        rows: IntArray = np.flatnonzero(np.isin(diagnosis.rejection_index, kinds))
+        return rows if diagnosis.within is None else rows[diagnosis.within[rows]]
 
     def _names(self, rows: IntArray) -> list[str]:
         return sorted(self._cluster.table.name(row) for row in rows.tolist())

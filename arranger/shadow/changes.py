@@ -16,6 +16,7 @@ import msgspec
 from arranger.api.quantity import QuantityError, milli_value, parse_quantity, value
 from arranger.api.types.core import Node, NodeStatus, ObjectMeta, Pod, SchedulingGate
 from arranger.api.types.queue import Queue
+from arranger.api.types.reservation import Reservation
 from arranger.api.types.resource_claims import ResourceClaim
 from arranger.shadow.objects import CLUSTER_WIDE, ClusterObjects
 from arranger.shadow.words import names_kind
@@ -254,6 +255,30 @@ def without_gate(key: str, gate: str) -> ClusterChange:
         objects.put(msgspec.structs.replace(pod, spec=spec))
 
     return ClusterChange(f"pod {key} without its scheduling gate {gate}", apply)
+
+
+def annotate(keys: Sequence[str], annotation: str, given: str, text: str) -> ClusterChange:
+    """These pods have an annotation of that value; "" for none."""
+
+    def apply(objects: ClusterObjects) -> None:
+        for key in keys:
+            if (pod := objects.get(Pod, key)) is None:
+                raise ChangeError(f"there is no pod {key}")
+            notes = {k: v for k, v in pod.metadata.annotations.items() if k != annotation}
+            notes |= {annotation: given} if given else {}
+            metadata = msgspec.structs.replace(pod.metadata, annotations=notes)
+            objects.put(msgspec.structs.replace(pod, metadata=metadata))
+
+    return ClusterChange(text, apply)
+
+
+def without_reservation(name: str, text: str) -> ClusterChange:
+    """A Reservation keeps no node from those that are asked about: it has ended, or is theirs."""
+
+    def apply(objects: ClusterObjects) -> None:
+        objects.drop(Reservation, f"/{name}")
+
+    return ClusterChange(text, apply)
 
 
 def more_members(key: str, count: int, gang: str) -> ClusterChange:

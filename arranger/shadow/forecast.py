@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from arranger.api.effects import Eviction
+from arranger.api.effects import DeletePod, Effect, Eviction
 from arranger.api.timestamps import after
 from arranger.api.types.core import Pod
 from arranger.daemon.config.schema import Config
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import Phase
+from arranger.engine.run_time.enforcer import RAN_TOO_LONG
 from arranger.shadow.changes import ClusterChange
 from arranger.shadow.event_feed import EventFeed, build_engine
 from arranger.shadow.objects import Change, ClusterObjects, Kind, key_of
@@ -173,6 +174,8 @@ class Driver:
         """Run until nothing is ready."""
         while True:
             for effect in self.engine.run(self.now):
+                if self._ends_later(effect):
+                    continue
                 outcome, changes = self.writes.apply(effect)
                 if self.engine.awaits(effect):
                     self.engine.on_outcome(effect, outcome, self.now)
@@ -180,6 +183,14 @@ class Driver:
                     self._show(change)
             if not self.engine.ready:
                 return
+
+    def _ends_later(self, effect: Effect) -> bool:
+        """Whether it ends a pod whose maximum run time is over only after the beginning.
+
+        It is asked what is done now: nobody is placed because another one ends in some minutes.
+        """
+        eviction = effect.eviction if isinstance(effect, DeletePod) else None
+        return eviction is not None and eviction.reason == RAN_TOO_LONG and self.now > self._began
 
     def _show(self, change: Change) -> None:
         """Tell the engine what a watch would."""

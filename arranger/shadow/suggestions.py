@@ -12,10 +12,13 @@ from typing import Final
 
 import numpy as np
 
+from arranger.api.annotations import MAX_RUN_TIME, RESERVATION
 from arranger.api.resource_requests import format_resource_list
 from arranger.api.types.core import Pod
 from arranger.api.types.queue import QUEUE_API_VERSION
+from arranger.cluster.nodes.node_sizes import why_too_large
 from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.reservations.entry import shown_time
 from arranger.explain.judgement import Judgement
 from arranger.explain.lack import Lack, format_amount
 from arranger.quota.min_resources import requested_minimum
@@ -23,6 +26,7 @@ from arranger.shadow.branch import Branch
 from arranger.shadow.changes import (
     ClusterChange,
     add_nodes,
+    annotate,
     cordon,
     create,
     first_node,
@@ -33,11 +37,12 @@ from arranger.shadow.changes import (
     set_queue,
     untaint,
     without_gate,
+    without_reservation,
 )
 from arranger.shadow.comparison import PresentState
 from arranger.shadow.ends import ends_by
 from arranger.shadow.forecast import Driver, Forecast
-from arranger.shadow.why import Suggestion, blocking_member
+from arranger.shadow.why import Suggestion, blocking_member, why_never
 
 #: Forecasts that one answer may take, and suggestions after which no more are tried.
 MAX_TRIED: Final = 12
@@ -147,23 +152,29 @@ class Suggester:
                 sorts.append(first)
 
     def _sorts(self, entity: QueuedEntity, member: QueuedPod) -> Iterator[Iterator[Candidate]]:
-        yield self._gates(entity)
-        yield self._members(entity)
-        yield self._queues(entity)
-        judged = blocking_member(entity, member)
-        verdict = Judgement.of(self.told.engine.cluster, judged.pod, judged.profile)
+        engine, judged = self.told.engine, blocking_member(entity, member)
+        verdict = Judgement.of(engine.cycle, judged)
+        never = why_never(engine, entity, judged.pod)
         near = [each for each in verdict.nearest(_NEAREST) if not each.has_none]
         # A member that fits alone: all of them together do not.
         near += [
             Lack(node, dict(judged.pod.requests), set(), 0.0)
             for node in verdict.feasible[: _NEAREST - len(near)]
         ]
-        yield self._cordoned()
-        yield self._kept_away(judged.pod.pod, verdict)
+        if not never:
+            yield self._gates(entity)
+            yield self._members(entity)
+        yield self._queues(entity)
+        if not never:
+            yield self._reservations(entity, judged)
+            yield self._cordoned()
+            yield self._kept_away(judged.pod.pod, verdict)
         yield self._room(entity, near)
-        near_enough = [*verdict.resolvable(), *verdict.rejected_by("DynamicResources")]
-        yield self._ends([each.node for each in near] + near_enough[:_NEAREST])
-        yield self._nodes(near, verdict)
+        if not never:
+            near_enough = [*verdict.resolvable(), *verdict.rejected_by("DynamicResources")]
+            yield self._ends([each.node for each in near] + near_enough[:_NEAREST])
+        if not why_too_large(engine.cluster.table, judged.pod):
+            yield self._nodes(near, verdict)
         yield self._first_node(entity)
 
     def _gates(self, entity: QueuedEntity) -> Iterator[Candidate]:
@@ -212,6 +223,24 @@ class Suggester:
                     less = max(kept - amount, quota.used[name], 0)
                     new = format_resource_list({name: less})[name]
                     yield f"guarantee {name}", set_queue(quota.name, "guarantee", name, new)
+
+    def _reservations(self, entity: QueuedEntity, judged: QueuedPod) -> Iterator[Candidate]:
+        """Away from the nodes that it asks for; an end before a window opens; a window's end."""
+        pods = sorted(each.pod.key for each in entity.members.values())
+        if RESERVATION in judged.pod.pod.metadata.annotations:
+            yield (
+                "asked for",
+                annotate(pods, RESERVATION, "", f"without the annotation {RESERVATION}"),
+            )
+        for name, window, opens_in in self.told.engine.reservations.kept_from(judged):
+            theirs = f"with the pod among the users of Reservation {name}"
+            if minutes := int(opens_in / 60):
+                text = f"the annotation {MAX_RUN_TIME}: {minutes}m"
+                yield "run time", annotate(pods, MAX_RUN_TIME, f"{minutes}m", text)
+            if not opens_in:
+                ends = f"when Reservation {name} ends, at {shown_time(window.end)}"
+                theirs = f"{ends}, or with the pod among its users"
+            yield "reservation", without_reservation(name, theirs)
 
     @staticmethod
     def _least(entity: QueuedEntity) -> Mapping[str, int]:

@@ -13,7 +13,11 @@ from typing import Final
 import msgspec
 
 from arranger.api.types.core import Pod
+from arranger.cluster.nodes.node_sizes import why_too_large
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.pod.satisfiability import Satisfiability
 from arranger.explain.judgement import Judgement
 from arranger.framework.cluster_event import ActionType
 from arranger.gangs.messages import arrival_summary
@@ -102,6 +106,7 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
         node_reasons: (reason, nodes) of the pod that keeps it waiting, most frequent first.
         nearest: (node, what it lacks), the nearest first.
         preemption: why nobody can be evicted for it.
+        never: why it can have no node as the cluster and its queues are, whatever ends; else "".
         wakes: what would have it tried again.
         suggestions: changes that were tried and help.
         not_tried: further changes that may help, for which there was no time.
@@ -121,6 +126,7 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
     wakes: list[str] = []
     suggestions: list[Suggestion] = []
     not_tried: list[str] = []
+    never: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -204,7 +210,7 @@ class WhyAnswers:
         """About what waits as one: a lone pod, or the members of a gang group."""
         told = self._forecast
         judged = blocking_member(entity, member)
-        verdict = Judgement.of(told.engine.cluster, judged.pod, judged.profile)
+        verdict = Judgement.of(told.engine.cycle, judged)
         gated = entity.state is QueueState.GATED
         return Answer(
             subject,
@@ -220,6 +226,7 @@ class WhyAnswers:
             ],
             preemption=why_waiting(member).partition("preemption: ")[2],
             wakes=_wakes(entity, judged),
+            never=why_never(told.engine, entity, judged.pod),
         )
 
     # --- inside ----------------------------------------------------------------------------
@@ -268,6 +275,18 @@ class WhyAnswers:
         missing = sum(gang.shortfall(entity.arrived.get(gang.name, {})) for gang in group.gangs)
         blockers = [pod.key for pod in entity.blockers] if not group.spans_namespaces else []
         return GangState(group.name, arrival_summary(group, entity.arrived), missing, blockers)
+
+
+def why_never(engine: Engine, entity: QueuedEntity, judged: PodInfo) -> str:
+    """Why it can have no node as the cluster and the queues are, whatever ends; "" if it may.
+
+    Args:
+        judged: its member that keeps it waiting.
+    """
+    if entity.group is None:
+        table = engine.cluster.table
+        return why_too_large(table, judged) if table.count else ""
+    return entity.never or Satisfiability(engine.cluster, engine.ledger).why_never(entity)
 
 
 def blocking_member(entity: QueuedEntity, member: QueuedPod) -> QueuedPod:

@@ -62,6 +62,8 @@ def _rows(answer: Answer) -> Iterable[tuple[str, str]]:
         yield "nodes" if n == 0 else "", f"{count}  {reason}"
     for n, (node, lack) in enumerate(answer.nearest):
         yield "nearest" if n == 0 else "", f"{node} {lack}"
+    if answer.never:
+        yield "as it is never", answer.never
     if answer.preemption:
         yield "preemption", answer.preemption
     if answer.evicted:

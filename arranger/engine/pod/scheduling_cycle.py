@@ -78,8 +78,6 @@ class SchedulingCycle:
         self._is_dry_run = False
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
 
-    # --- extenders -------------------------------------------------------------------------
-
     def feasible_nodes(self, member: QueuedPod) -> tuple[str, ...]:
         """The nodes that the pod could be placed on now; none when a plugin raises.
 
@@ -97,16 +95,16 @@ class SchedulingCycle:
         Raises:
             Exception: whatever a plugin raises.
         """
-        with self._hide_lower_nominees(member):
+        with self.hide_lower_nominees(member):
             evaluation = self.evaluate(member.profile, member.pod, member.signature)
-            rows = _intersection(self._row_masks(member, within, evaluation))
+            rows = _intersection(self.row_masks(member, within, evaluation))
             return np.flatnonzero(
                 evaluation.feasible if rows is None else evaluation.feasible & rows
             )
 
     def fits_after_evicting(self, member: QueuedPod, row: int, victims: Iterable[PodInfo]) -> bool:
         """Whether the pod would fit on a node if the victims were gone, wherever they are."""
-        with self._hide_lower_nominees(member), self.cluster.simulate_without(victims):
+        with self.hide_lower_nominees(member), self.cluster.simulate_without(victims):
             try:
                 evaluation = Evaluation(member.profile, self.cluster, member.pod, scoring=False)
             except PluginFailureError:
@@ -155,10 +153,11 @@ class SchedulingCycle:
             return self._decide(member)
         # Also while victims are sought: a pod that is only nominated can be no victim, and the
         # pod's own nomination takes nothing from it.
-        with self._hide_lower_nominees(member):
+        with self.hide_lower_nominees(member):
             return self._decide(member)
 
-    def _hide_lower_nominees(self, member: QueuedPod) -> AbstractContextManager[None]:
+    def hide_lower_nominees(self, member: QueuedPod) -> AbstractContextManager[None]:
+        """Meanwhile nominated pods that step aside for a pod are not where they will be."""
         return self._nominator.hide_for(member, self._policy)
 
     def _decide(self, member: QueuedPod) -> ScheduleResult:
@@ -180,7 +179,7 @@ class SchedulingCycle:
         """
         if not self._nominator:
             return self._find_and_reserve(member, within)
-        with self._hide_lower_nominees(member):
+        with self.hide_lower_nominees(member):
             return self._find_and_reserve(member, within)
 
     def _find_and_reserve(
@@ -189,7 +188,7 @@ class SchedulingCycle:
         try:
             evaluation = self.evaluate(member.profile, member.pod, member.signature)
             self._tracer.step("Select")
-            masks = self._row_masks(member, within, evaluation)
+            masks = self.row_masks(member, within, evaluation)
             extender_result = None
             if self._extender_results:
                 extender_result = self._extender_results.get(member.equivalence_key)
@@ -198,7 +197,7 @@ class SchedulingCycle:
                 if extender_result is not None:
                     nominated = self._nominator.node_of(member.uid)
                     extender_result.note_refusal(member, nominated, self._clock.now)
-                return Infeasible(evaluation, self._diagnose(evaluation, masks, extender_result))
+                return Infeasible(evaluation, self.diagnose(evaluation, masks, extender_result))
         except UnfinishedError:
             raise
         except Exception as error:
@@ -291,7 +290,7 @@ class SchedulingCycle:
             return extender_result.best(evaluation.feasible & rows, evaluation.total_scores)
         return evaluation.best_row(rows)
 
-    def _row_masks(
+    def row_masks(
         self, member: QueuedPod, within: RowMask | None, evaluation: Evaluation
     ) -> list[RowMask]:
         """What leaves only some rows to choose from."""
@@ -303,7 +302,7 @@ class SchedulingCycle:
             masks += [] if closed is None else [closed]
         return masks + self._kept.row_masks(member)
 
-    def _diagnose(
+    def diagnose(
         self, evaluation: Evaluation, masks: list[RowMask], extender_result: ExtenderResult | None
     ) -> Diagnosis:
         """Why no row is left, those that are out of bounds included."""

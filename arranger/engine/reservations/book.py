@@ -91,6 +91,18 @@ class ReservationBook:
             member, self._context.unix_now if self._as_of is None else self._as_of
         )
 
+    def kept_from(self, member: QueuedPod) -> Iterator[tuple[str, Window, float]]:
+        """Each Reservation that keeps nodes from a pod which would start now.
+
+        Its name, its window, and in how many seconds that opens: 0 if it holds.
+        """
+        self._refresh()
+        now, lasts = self._context.unix_now, self._limits.limit_of(member.pod)
+        for name, entry in self._entries.items():
+            window = entry.window_for(now, lasts)
+            if window is not None and not self._is_user(entry, member):
+                yield name, window, max(window.start - now, 0.0)
+
     @property
     def version(self) -> int:
         """Another number whenever Reservations have changed."""

@@ -21,6 +21,8 @@ from arranger.engine.run_time.limits import RunTimeLimit, RunTimeLimits
 
 #: Seconds until a pod is ended again that could not be ended.
 RETRY_AFTER: Final = 10.0
+#: The reason of these evictions, for the log.
+RAN_TOO_LONG: Final = "maximum run time"
 #: Pods whose end is worked out anew in one step, when queues have changed.
 _PODS_IN_A_STEP: Final = 2000
 
@@ -140,7 +142,7 @@ class RunTimeEnforcer:
         self._ending.add(pod.uid)
         self._leaving.add(pod.uid)
         condition = pod_events.run_time_condition(pod.pod, limit.seconds, limit.queue)
-        eviction = Eviction(pod.pod.spec.node_name, "maximum run time")
+        eviction = Eviction(pod.pod.spec.node_name, RAN_TOO_LONG)
         delete = DeletePod(pod_events.pod_key(pod.pod), condition, eviction=eviction)
         self._context.outbox.append(pod_events.ran_too_long(pod.pod, limit.seconds, limit.queue))
         self._effects.send(delete, self, pod)

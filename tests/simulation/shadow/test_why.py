@@ -3,47 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import pytest
 
 from arranger.daemon.config.schema import Config
-from arranger.shadow import Shadow, WhatIf, Why
+from arranger.shadow import Shadow, WhatIf
 from arranger.shadow.changes import create
 from arranger.shadow.forecast import Driver
 from arranger.shadow.suggestions import Suggester
-from arranger.shadow.why import Answer
 from arranger.ui.views.observed import Observed
 from arranger.ui.views.pods import pod_view
 from tests import devices, storage
-from tests.builders import Manifest, a_node, a_pod, a_pod_group, expr
+from tests.builders import a_node, a_pod, a_pod_group, expr
 from tests.builders.base import ManifestBuilder
 from tests.queueing import a_queue_manifest
+from tests.simulation.shadow.asking import NOW, Given, a_shadow, busy, manifests, node, why
 
-NOW = datetime(2026, 1, 2, tzinfo=UTC)
-Given = ManifestBuilder | Manifest
 ZONE = "topology.kubernetes.io/zone"
-
-
-def manifests(given: Sequence[Given]) -> list[Manifest]:
-    return [each.manifest() if isinstance(each, ManifestBuilder) else each for each in given]
-
-
-def a_shadow(given: Sequence[Given]) -> Shadow:
-    return Shadow.from_manifests(manifests(given), Config(), calendar=lambda: NOW)
-
-
-def why(what: str, *given: Given) -> list[Answer]:
-    """The answers of a cluster of these objects."""
-    return a_shadow(given).ask_now(Why(what, thorough=True))
-
-
-def node(name: str = "n1", cpu: int = 4) -> ManifestBuilder:
-    return a_node(name).offers(cpu=cpu, memory="8Gi", pods=20)
-
-
-def busy(name: str, cpu: int, on: str = "n1") -> ManifestBuilder:
-    return a_pod(name).needs(cpu=cpu).on(on).in_phase("Running")
 
 
 def volcano_group(cpu: str) -> list[Given]:
@@ -406,21 +382,3 @@ def test_when_a_pod_ends_at_the_latest_is_told_of_it_and_of_those_that_wait_for_
     view = pod_view(Observed(a_shadow(cluster).objects, a_shadow(cluster).engine), "default/old")
     assert view is not None
     assert ("ends by", end) in view.facts
-
-
-@pytest.mark.parametrize(("until", "placeable"), [("2026-01-03", False), ("2026-01-01", True)])
-def test_reservations_count(until: str, placeable: bool) -> None:
-    spec = {
-        "nodes": {"names": ["n1"]},
-        "maintenance": True,
-        "window": {"start": "2025-12-31T00:00:00Z", "end": f"{until}T00:00:00Z"},
-    }
-    reserved = {
-        "apiVersion": "arranger.io/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": "r"},
-        "spec": spec,
-    }
-    answer = why("pod/default/new", node(), a_pod("new").needs(cpu=2), reserved)[0]
-    told = "reserved by Reservation r until 2026-01-03" in repr(answer)
-    assert (answer.state == "Placeable", told) == (placeable, not placeable)
