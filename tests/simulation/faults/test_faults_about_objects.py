@@ -127,6 +127,7 @@ def _reservation() -> Object:
 
 _X = {"app": "x"}
 _OWNER = replicas("PyTorchJob", "victim", Worker=2)
+_LABEL_X = "scheduling.x-k8s.io/pod-group"
 _VOLCANO_GROUP = {"scheduling.k8s.io/group-name": "victim"}
 
 VICTIMS = {
@@ -210,7 +211,7 @@ VICTIMS = {
     ),
     "a pod group of before": replace(
         _namespaced("scheduling.x-k8s.io/v1alpha1", "PodGroup", "podgroups", spec={"minMember": 2}),
-        pods=lambda: of_pod_group("victim", 2),
+        pods=lambda: [_user(f"v{n}").in_pod_group("victim", label=_LABEL_X) for n in range(2)],
     ),
     "a pod group of Volcano": replace(
         _namespaced(
