@@ -161,7 +161,7 @@ bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real contr
 
 .PHONY: bench-long
 bench-long: $(STAMP) ## Measure the core at the largest sizes: a million nodes, 39,000 victims, curves (an hour, 16 GiB)
-	$(BIN)/python -m tests.benchmarks.bench_classes --curve
+	$(BIN)/python -m tests.benchmarks.bench_classes --curve --svg docs
 	$(BIN)/python -m tests.benchmarks.bench_start --pods 150000
 	$(BIN)/python -m tests.benchmarks.bench_live start --pods 150000
 	$(BIN)/python -m tests.benchmarks.bench_large victims

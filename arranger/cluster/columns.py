@@ -150,3 +150,15 @@ def resized(column: npt.NDArray[np.generic], capacity: int, fill: int) -> npt.ND
     wider = np.full((*column.shape[:-1], capacity), fill, dtype=column.dtype)
     wider[..., : column.shape[-1]] = column
     return wider
+
+
+def least_of(vectors: Iterable[tuple[list[int], list[int]]]) -> tuple[list[int], list[int]]:
+    """The columns that all of these requests have, each with its smallest amount."""
+    first, *others = vectors
+    if not others:
+        return first
+    least = dict(zip(*first, strict=True))
+    for columns, amounts in others:
+        more = dict(zip(columns, amounts, strict=True))
+        least = {column: min(n, more[column]) for column, n in least.items() if column in more}
+    return list(least), list(least.values())

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.columns import BoolArray, IdArray, IntArray
 from arranger.framework.filter_result import Rejection
 from arranger.framework.status import Code, Status
 
@@ -40,6 +40,7 @@ class Diagnosis:
             every node, where each is rejected by another already.
         rejection_index: row → index into ``rejections``; -1 for rows that passed, are dead, or were
             not filtered.
+        rows_by_rejection: index into ``rejections`` → number of rows; None if not counted yet.
         within: row → whether the pod may be there, whoever leaves; None if it may be anywhere.
         post_filter_message: PostFilter's part of the text.
     """
@@ -47,7 +48,8 @@ class Diagnosis:
     nodes: int
     pre_filter_status: Status | None = None
     rejections: list[PluginRejection] = field(default_factory=list)
-    rejection_index: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    rejection_index: IntArray | IdArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    rows_by_rejection: list[int] | None = None
     within: BoolArray | None = None
     post_filter_message: str = ""
 
@@ -81,19 +83,31 @@ class Diagnosis:
         """Only these rows may be chosen, of those that might have been before."""
         self.within = rows if self.within is None else rows & self.within
 
-    def resolvable_rows(self) -> IntArray:
-        """The rows where evicting pods might help."""
+    def replace_index(self, index: IntArray | IdArray, rejections: list[PluginRejection]) -> None:
+        """Other rejections, for more rows than before."""
+        self.rejection_index, self.rejections = index, rejections
+        self.rows_by_rejection = None
+
+    def resolvable(self) -> BoolArray:
+        """Row → whether evicting pods might help; empty where no row was filtered."""
+        index = self.rejection_index
+        found = np.zeros(len(index), dtype=np.bool_)
+        for number in self._resolvable_kinds():
+            found |= index == number
+        return found if self.within is None or not len(found) else found & self.within
+
+    def _resolvable_kinds(self) -> list[int]:
         kinds = enumerate(self.rejections)
-        resolvable = [n for n, kind in kinds if kind.rejection.code is Code.UNSCHEDULABLE]
-        rows = np.flatnonzero(np.isin(self.rejection_index, resolvable))
-        return rows if self.within is None else rows[self.within[rows]]
+        return [n for n, kind in kinds if kind.rejection.code is Code.UNSCHEDULABLE]
 
     def histogram(self) -> Counter[str]:
         """Reason → number of nodes that gave it (a node may give several)."""
-        rejected = self.rejection_index[self.rejection_index >= 0]
-        count = np.bincount(rejected, minlength=len(self.rejections))
+        counts = self.rows_by_rejection
+        if counts is None:
+            rejected = self.rejection_index[self.rejection_index >= 0]
+            counts = np.bincount(rejected, minlength=len(self.rejections)).tolist()
         reasons: Counter[str] = Counter()
-        for kind, times in zip(self.rejections, count.tolist(), strict=True):
+        for kind, times in zip(self.rejections, counts, strict=True):
             if times:
                 for reason in kind.rejection.reasons:
                     reasons[reason] += times

@@ -120,12 +120,14 @@ class Plugin:
         explains_first: its reasons are told where filters that look at what runs on a node have
             reasons, too; and also where it rejects all nodes, or would if there were any, and each
             is rejected by another filter already.
+        score_of_zeros: what ``normalize_score`` makes of raw scores that are all 0, on every node
+            and whichever are feasible; None if it may differ.
         evicts: PostFilter makes room by evicting pods; see :meth:`is_preemptable`.
         namespaces_take_turns: of a plugin that sorts the queue: where many wait, namespaces take
             turns among whatever has the same first element of ``sort_key``, which is a tuple.
 
-    ``monotone``, ``counts_resources`` and ``counts_quota`` state something about the Filter of
-    the very class that states them: subclasses do not inherit them.
+    ``monotone``, ``counts_resources``, ``counts_quota`` and ``score_of_zeros`` state something
+    about the very class that states them: subclasses do not inherit them.
     """
 
     name: ClassVar[str] = ""
@@ -136,6 +138,7 @@ class Plugin:
     counts_resources: ClassVar[bool] = False
     counts_quota: ClassVar[bool] = False
     explains_first: ClassVar[bool] = False
+    score_of_zeros: ClassVar[int | None] = None
     evicts: ClassVar[bool] = False
     namespaces_take_turns: ClassVar[bool] = False
 
@@ -146,6 +149,8 @@ class Plugin:
         for statement in ("monotone", "counts_resources", "counts_quota"):
             if statement not in cls.__dict__:
                 setattr(cls, statement, False)
+        if "score_of_zeros" not in cls.__dict__:
+            cls.score_of_zeros = None
 
     # --- helpers for authors ---------------------------------------------------------------
 

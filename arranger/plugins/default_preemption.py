@@ -51,11 +51,13 @@ class DefaultPreemption(SpecOnlyPlugin):
         if why := self._not_eligible(pod, context, diagnosis):
             return Status(Code.UNSCHEDULABLE, (why,), self.name)
         table = context.cluster.table
-        rows = diagnosis.resolvable_rows()
+        rows = diagnosis.resolvable()
         whole = diagnosis.pre_filter_status
         if whole is not None and whole.code is Code.UNSCHEDULABLE:
             alive, within = table.alive[: table.size], diagnosis.within
-            rows = np.flatnonzero(alive if within is None else alive & within)
+            rows = alive if within is None else alive & within
+        elif not len(rows):
+            rows = np.zeros(table.size, dtype=np.bool_)
         # As many as upstream would look for (``GetOffsetAndNumCandidates``).
         most = max(table.count * self._percentage // 100, self._absolute, 1)
         cache: CandidateCache = state.setdefault(f"{self.name}/{pod.priority}", CandidateCache())

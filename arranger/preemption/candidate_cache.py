@@ -16,7 +16,7 @@ import numpy as np
 
 from arranger.cluster import PodInfo
 from arranger.cluster.attempt_work import UnfinishedError
-from arranger.cluster.columns import BoolArray, IntArray, resized
+from arranger.cluster.columns import BoolArray, resized
 from arranger.framework.preemption import EvictionPolicy, PreemptionContext
 from arranger.preemption.importance import Candidate
 from arranger.preemption.several_takers import MAX_TAKERS, cheapest_way, size_like
@@ -165,9 +165,13 @@ class CandidateCache:
         return self._reason_counts + Counter({WITHIN_GUARANTEE: len(self._order)}), len(self._found)
 
     def update(
-        self, context: PreemptionContext, rows: IntArray, is_preemptable: IsPreemptable, enough: int
+        self,
+        context: PreemptionContext,
+        wanted: BoolArray,
+        is_preemptable: IsPreemptable,
+        enough: int,
     ) -> None:
-        """Bring the answers for ``rows`` up to date, and forget those for others.
+        """Bring the answers for the rows that are wanted up to date, and forget those for others.
 
         Where plugins have to be asked about each victim, which takes its time, it is enough to have
         ``enough`` candidates, as upstream (``DryRunPreemption``); every pod begins elsewhere then.
@@ -190,8 +194,6 @@ class CandidateCache:
         if not (selector.resource_only and self._reusable):
             self._forget_all_but_searched(selector.resource_only)
         self._reusable, self._budgets_version = selector.resource_only, cluster.budgets_version
-        wanted = np.zeros(table.size, dtype=np.bool_)
-        wanted[rows] = True
         for row in np.flatnonzero(self._known & ~wanted).tolist():
             self._forget(row)
         missing = np.flatnonzero(wanted & ~self._known)

@@ -10,7 +10,8 @@ rate that follows, as a part of that of equal pods:
 * ``apps``: pods of 400 apps, each a ReplicaSet that is known, arriving one by one by turns; with
   ``--classes`` of so many apps.
 
-With ``--curve`` over numbers of nodes, and of classes at 5,000 nodes.
+With ``--curve`` over numbers of nodes, and of classes at 5,000 nodes; with ``--svg FOLDER`` these
+are drawn, too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import argparse
 import gc
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import click
 from msgspec import structs
@@ -29,6 +31,7 @@ from arranger.api.types.workloads import ReplicaSet, WorkloadSpec
 from arranger.daemon.garbage import GC_THRESHOLDS
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
+from tests.benchmarks.curves import draw_curves
 from tests.builders import PodBuilder, a_node, a_pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -131,6 +134,26 @@ def row(nodes: int, count: int, shape: str, classes: int, runs: int, against: fl
     return total
 
 
+def curves(nodes: int, pods: int, runs: int, folder: Path | None) -> None:
+    """Measure over numbers of nodes and of classes, and draw that."""
+    over_nodes: dict[str, list[tuple[float, float]]] = {"all alike": [], "each its own": []}
+    for count in CURVE_NODES:
+        alone = row(count, pods, "equal", 1, runs, 0.0)
+        over_nodes["all alike"].append((count, alone))
+        over_nodes["each its own"].append((count, row(count, pods, "own", pods, runs, alone)))
+    over_classes = [
+        (float(classes), row(nodes, pods, "apps", classes, runs, 0.0)) for classes in CURVE_CLASSES
+    ]
+    if folder is None:
+        return
+    y_title = "µs of CPU a pod"
+    text = draw_curves(f"{pods:,} pods, the core alone", "nodes", y_title, over_nodes)
+    (folder / "benchmarks-nodes.svg").write_text(text)
+    title = f"{pods:,} pods one by one on {nodes:,} nodes, spread by default"
+    text = draw_curves(title, "apps by turns", y_title, {"by turns": over_classes})
+    (folder / "benchmarks-classes.svg").write_text(text)
+
+
 def main() -> None:
     """Measure the shapes, or a curve."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -140,17 +163,14 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="*", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--curve", action="store_true")
+    parser.add_argument("--svg", type=Path, help="a folder to draw the curves into")
     args = parser.parse_args()
     gc.set_threshold(*GC_THRESHOLDS)  # as in the daemon
     click.echo(
         "  nodes    pods shape  classes     taking in    deciding  confirming    all µs  rate"
     )
-    if args.curve:
-        for nodes in CURVE_NODES:
-            alone = row(nodes, args.pods, "equal", 1, args.runs, 0.0)
-            row(nodes, args.pods, "own", args.pods, args.runs, alone)
-        for classes in CURVE_CLASSES:
-            row(args.nodes, args.pods, "apps", classes, args.runs, 0.0)
+    if args.curve or args.svg:
+        curves(args.nodes, args.pods, args.runs, args.svg)
         return
     alone = 0.0
     for shape in args.shapes:

@@ -21,6 +21,8 @@ class NodeResults:
         self._nodes_version = -1
         self._masks: OrderedDict[Hashable, BoolArray] = OrderedDict()
         self._scores: OrderedDict[Hashable, IntArray] = OrderedDict()
+        #: Keys of the scores that are all 0.
+        self._zero: set[Hashable] = set()
 
     def mask(self, key: Hashable, work_out: Callable[[], BoolArray]) -> BoolArray:
         """Which nodes pass; read only. ``work_out`` is asked if it is not known."""
@@ -40,14 +42,21 @@ class NodeResults:
         found = self._scores.get(key)
         if found is None:
             found = self._scores[key] = work_out()
+            if not found.any():
+                self._zero.add(key)
             if len(self._scores) > _MAX_KEPT:
-                self._scores.popitem(last=False)
+                self._zero.discard(self._scores.popitem(last=False)[0])
         else:
             self._scores.move_to_end(key)
         return found
+
+    def are_zero(self, key: Hashable) -> bool:
+        """Whether the scores of a key, which have just been asked for, are all 0."""
+        return key in self._zero
 
     def _forget_outdated(self) -> None:
         if self._nodes_version != self._table.nodes_version:
             self._nodes_version = self._table.nodes_version
             self._masks.clear()
             self._scores.clear()
+            self._zero.clear()

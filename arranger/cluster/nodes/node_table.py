@@ -29,12 +29,14 @@ from arranger.cluster.columns import (
     IntArray,
     Interner,
     LabelColumns,
+    least_of,
     resized,
 )
 from arranger.cluster.excess_amounts import LARGE, ExcessAmounts
 from arranger.cluster.exclusive_uses import DiskUses, HostPorts
 from arranger.cluster.nodes.node_images import NodeImages
 from arranger.cluster.nodes.placed_pods import PlacedPods
+from arranger.cluster.nodes.resource_shares import ResourceShares
 from arranger.cluster.pod_info import PodInfo, PvcKey
 
 _FIRST_CAPACITY: Final = 64
@@ -71,6 +73,7 @@ class NodeTable:
         ports, disks: what pods use that others of their node may not.
         images: which images are on which rows.
         nodes_version: number of changes so far of nodes, pods not counted.
+        shares: what scores of cpu and memory are worked out from.
     """
 
     def __init__(self) -> None:
@@ -101,6 +104,7 @@ class NodeTable:
         self._replaced: set[int] = set()
         self._log: ChangeLog[tuple[RowChange, int]] = ChangeLog(_LOG_LIMIT)
         self.nodes_version = 0
+        self.shares = ResourceShares(self)
 
     def set_node(self, node: Node) -> int:
         """Add a node or bring its row up to date; returns the row.
@@ -222,7 +226,7 @@ class NodeTable:
         Of several pods the least of every resource counts: of whatever kinds, more do not fit.
         ``empty`` counts all that the nodes have, as if nothing ran there.
         """
-        columns, amounts = _least_of(pod.request_vector(self.resource_column) for pod in pods)
+        columns, amounts = least_of(pod.request_vector(self.resource_column) for pod in pods)
         free = self.allocatable[:, : self.size]
         if not empty:
             free = free - self.requested[:, : self.size]
@@ -296,6 +300,7 @@ class NodeTable:
         assert self.affinity == affinity, "affinity terms"
         assert (self.ports, self.disks) == (ports, disks), "host ports and disks"
         assert self.pvc_use_counts == claims, "claims in use"
+        self.shares.check_consistent()
         self.placed.check_consistent(
             (p.pod, r) for r, on in enumerate(self.pods) for p in on.values()
         )
@@ -386,15 +391,3 @@ class NodeTable:
     def _log_change(self, change: RowChange, row: int) -> None:
         self.nodes_version += change is RowChange.NODE
         self._log.append((change, row))
-
-
-def _least_of(vectors: Iterable[tuple[list[int], list[int]]]) -> tuple[list[int], list[int]]:
-    """The columns that all of these requests have, each with its smallest amount."""
-    first, *others = vectors
-    if not others:
-        return first
-    least = dict(zip(*first, strict=True))
-    for columns, amounts in others:
-        more = dict(zip(columns, amounts, strict=True))
-        least = {column: min(n, more[column]) for column, n in least.items() if column in more}
-    return list(least), list(least.values())

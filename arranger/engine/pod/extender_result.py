@@ -90,7 +90,7 @@ class ExtenderResult:
                 index_of[why] = len(kinds)
                 kinds.append(why)
             kind_of[row] = index_of[why]
-        diagnosis.rejections, diagnosis.rejection_index = kinds, kind_of
+        diagnosis.replace_index(kind_of, kinds)
 
 
 def empty_extender_result(table: NodeTable) -> ExtenderResult:

@@ -315,8 +315,8 @@ class SchedulingCycle:
             for mask in masks:
                 index, rejections = diagnosis.rejection_index, diagnosis.rejections
                 outside = alive & (index < 0) & ~mask.rows
-                diagnosis.rejection_index = np.where(outside, len(rejections), index)
-                diagnosis.rejections = [*rejections, mask.rejection]
+                index = np.where(outside, len(rejections), index)
+                diagnosis.replace_index(index, [*rejections, mask.rejection])
             if extender_result is not None:
                 extender_result.explain(diagnosis, alive & (diagnosis.rejection_index < 0))
         return diagnosis

@@ -11,13 +11,18 @@ from arranger.cluster.attempt_work import UnfinishedError
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.interface import Plugin, overrides
 from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text
-from arranger.framework.status import CycleState, Status
+from arranger.framework.status import Code, CycleState, Status
 
 
 def implements(plugin: Plugin, method: str) -> bool:
     """Whether the plugin has ``method``, in its vectorised or its per-node form."""
     per_node = method in ("filter", "score") and overrides(plugin, f"{method}_node")
     return per_node or overrides(plugin, method)
+
+
+def is_skip(answer: object) -> bool:
+    """Whether PreFilter or PreScore has answered that the plugin is to be left out."""
+    return isinstance(answer, Status) and answer.code is Code.SKIP
 
 
 def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:

@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from arranger.cluster import CPU, MEMORY, IntArray, NodeView
+from arranger.cluster.nodes.resource_shares import EXACT, ResourceShares
 from arranger.plugins.helpers.args import CPU_AND_MEMORY, ArgsSection, ResourceSpec
 
 
@@ -94,6 +95,40 @@ def requested_matrix(resources: list[str], nodes: NodeView, *, nonzero: bool = F
             for name in resources
         ]
     )
+
+
+def usable_shares(resources: list[str], nodes: NodeView, asked: IntArray) -> ResourceShares | None:
+    """What the table keeps for scores of all nodes, if it does for pods that ask so much more."""
+    shares = nodes.table.shares
+    if nodes.length != nodes.table.size or not isinstance(nodes.rows, slice):
+        return None
+    if resources != ["cpu", "memory"] or max(asked.item(0), asked.item(1)) >= EXACT:
+        return None
+    return shares if shares.refresh() else None
+
+
+def free_everywhere(nodes: NodeView) -> IntArray | None:
+    """``[column, row]`` of what is free of the basic resources on all nodes, if those are meant."""
+    if nodes.length != nodes.table.size or not isinstance(nodes.rows, slice):
+        return None
+    nodes.table.shares.refresh()
+    return nodes.table.shares.free
+
+
+def least_allocated_everywhere(shares: ResourceShares, extra: IntArray) -> IntArray:
+    """What ``LeastAllocated`` says of all nodes, where cpu and memory weigh the same."""
+    mean = _free_percent(shares, 0, extra.item(0))
+    mean += _free_percent(shares, 1, extra.item(1))
+    mean >>= 1
+    return mean
+
+
+def _free_percent(shares: ResourceShares, resource: int, extra: int) -> IntArray:
+    parts = shares.free_hundredfold[resource] - 100.0 * extra
+    np.maximum(parts, 0.0, out=parts)
+    parts /= shares.whole[resource]
+    percent: IntArray = parts.astype(np.int64)
+    return percent
 
 
 def make_scorer(strategy: ScoringStrategy) -> ResourceScorer:

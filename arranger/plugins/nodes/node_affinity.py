@@ -82,6 +82,7 @@ class NodeAffinity(SpecOnlyPlugin):
     """Reject nodes the pod does not select; favour those it prefers."""
 
     depends_on = DependsOn.NODE
+    score_of_zeros = 0
     Args = NodeAffinityArgs
 
     def __init__(self, args: NodeAffinityArgs | None = None) -> None:

@@ -58,6 +58,7 @@ class TaintToleration(SpecOnlyPlugin):
     """Reject nodes with a taint the pod does not tolerate; mark down PreferNoSchedule."""
 
     depends_on = DependsOn.NODE
+    score_of_zeros = 100
     queueing_hints = (
         QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_TAINTS, _now_tolerated),
         QueueingHint(ActionType.OWN_UPDATE),

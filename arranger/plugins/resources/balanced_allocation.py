@@ -10,12 +10,14 @@ from pydantic import Field
 
 from arranger.cluster import BoolArray, IntArray, NodeTable, NodeView, PodInfo
 from arranger.cluster.columns import CPU, MEMORY
+from arranger.cluster.nodes.resource_shares import evenness, evenness_of_rows
 from arranger.framework import SKIP, CycleState, DependsOn, SpecOnlyPlugin, Status
 from arranger.plugins.helpers.args import CPU_AND_MEMORY, PluginArgs, ResourceSpec
 from arranger.plugins.helpers.resource_scoring import (
     allocatable_matrix,
     is_scalar,
     requested_matrix,
+    usable_shares,
 )
 
 
@@ -56,14 +58,26 @@ class NodeResourcesBalancedAllocation(SpecOnlyPlugin):
             score = _score_one_row(asked, nodes.table, nodes.only_row)
             if score is not None:
                 return np.array([score], dtype=np.int64)
+        shares = usable_shares(self._resources, nodes, asked)
+        if shares is not None:
+            cpu = shares.requested[0] + asked.item(0)
+            memory = shares.requested[1] + asked.item(1)
+            cpu /= shares.whole[0]
+            memory /= shares.whole[1]
+            scores = evenness_of_rows(cpu, memory)
+            scores -= shares.evenness
+            scores += 50
+            scores >>= 1
+            scores += 50
+            return scores
         allocatable = allocatable_matrix(self._resources, nodes)
         for place in self._scalar:
             if not asked[place, 0]:
                 allocatable[place] = 0
         requested = requested_matrix(self._resources, nodes)
         change = _balance(requested + asked, allocatable) - _balance(requested, allocatable)
-        scores: IntArray = 50 + (50 + change) // 2
-        return scores
+        general: IntArray = 50 + (50 + change) // 2
+        return general
 
 
 def _score_one_row(asked: IntArray, table: NodeTable, row: int) -> int | None:
@@ -73,34 +87,20 @@ def _score_one_row(asked: IntArray, table: NodeTable, row: int) -> int | None:
     if cpu <= 0 or memory <= 0:
         return None
     now_cpu, now_memory = used(CPU, row), used(MEMORY, row)
-    now = _evenness(now_cpu / cpu, now_memory / memory)
+    now = evenness(now_cpu / cpu, now_memory / memory)
     after_cpu, after_memory = now_cpu + asked.item(0, 0), now_memory + asked.item(1, 0)
-    change = _evenness(after_cpu / cpu, after_memory / memory) - now
+    change = evenness(after_cpu / cpu, after_memory / memory) - now
     return 50 + (50 + change) // 2
-
-
-def _evenness(cpu: float, memory: float) -> int:
-    """As :func:`_balance`, step by step, of one row."""
-    return int((1.0 - abs(min(cpu, 1.0) - min(memory, 1.0)) / 2) * 100)
 
 
 def _balance(requested: IntArray, allocatable: IntArray) -> IntArray:
     """100 × (1 − the standard deviation of the used shares), as upstream computes it."""
-    if len(allocatable) != 2 or allocatable.min(initial=1) <= 0:
-        counted = allocatable > 0
-        used = np.minimum(requested / np.maximum(allocatable, 1), 1.0)
-        general: IntArray = ((1 - _deviation(used, counted)) * 100).astype(np.int64)
-        return general
-    # The usual case, in place because it is half the cost of a decision.
-    used = requested / allocatable
-    np.minimum(used, 1.0, out=used)
-    gap = used[0] - used[1]
-    np.abs(gap, out=gap)
-    gap /= 2
-    np.subtract(1.0, gap, out=gap)
-    gap *= 100
-    even: IntArray = gap.astype(np.int64)
-    return even
+    if len(allocatable) == 2 and allocatable.min(initial=1) > 0:
+        return evenness_of_rows(*(requested / allocatable))  # the usual case, in half the time
+    counted = allocatable > 0
+    used = np.minimum(requested / np.maximum(allocatable, 1), 1.0)
+    general: IntArray = ((1 - _deviation(used, counted)) * 100).astype(np.int64)
+    return general
 
 
 def _deviation(used: npt.NDArray[np.float64], counted: BoolArray) -> npt.NDArray[Any]:

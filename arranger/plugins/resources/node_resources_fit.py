@@ -20,10 +20,13 @@ from arranger.plugins.helpers.args import PluginArgs
 from arranger.plugins.helpers.resource_scoring import (
     ScoringStrategy,
     allocatable_matrix,
+    free_everywhere,
     is_scalar,
+    least_allocated_everywhere,
     make_scorer,
     requested_matrix,
     score_one_row,
+    usable_shares,
 )
 
 ResourceGroup = Annotated[str, Field(pattern=r"^[^/]+$")]
@@ -117,6 +120,8 @@ class NodeResourcesFit(SpecOnlyPlugin):
         self._scalar = [place for place, name in enumerate(self._resources) if is_scalar(name)]
         self._scorer = make_scorer(args.scoring_strategy)
         self._strategy = args.scoring_strategy
+        weights = {resource.weight for resource in self._strategy.resources}
+        self._is_plain = self._strategy.type == "LeastAllocated" and len(weights) == 1
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes with a pod slot and every resource requested."""
@@ -127,8 +132,12 @@ class NodeResourcesFit(SpecOnlyPlugin):
             offered, requested = table.allocatable.item, table.requested.item
             enough = all(offered(at, row) - requested(at, row) >= n for at, n in data.wanted)
             return FilterResult(np.array([enough]), lambda: _explain(data, nodes))
+        free = free_everywhere(nodes)
         for column, amount in data.wanted:
-            fits = nodes.allocatable(column) - nodes.requested(column) >= amount
+            if free is not None and column < len(free):
+                fits = free[column] >= amount
+            else:
+                fits = nodes.allocatable(column) - nodes.requested(column) >= amount
             passes = fits if passes is None else passes & fits
         assert passes is not None, "every pod asks for a pod slot"
         return FilterResult(passes, lambda: _explain(data, nodes))
@@ -189,6 +198,8 @@ class NodeResourcesFit(SpecOnlyPlugin):
             score = score_one_row(self._strategy, requested, whole)
             if score is not None:
                 return np.array([score], dtype=np.int64)
+        if self._is_plain and (shares := usable_shares(self._resources, nodes, extra)) is not None:
+            return least_allocated_everywhere(shares, extra)
         allocatable = allocatable_matrix(self._resources, nodes)
         for place in self._scalar:
             if not extra[place, 0]:

@@ -80,19 +80,19 @@ def test_message(case: tuple[Diagnosis, str]) -> None:
 
 
 def test_evictions_may_help_where_the_rejection_is_resolvable() -> None:
-    assert _diagnosis(CPU, TAINT, None, CPU).resolvable_rows().tolist() == [0, 3]
+    assert _diagnosis(CPU, TAINT, None, CPU).resolvable().nonzero()[0].tolist() == [0, 3]
 
 
 def test_evictions_help_nowhere_where_the_pod_must_not_be() -> None:
     diagnosis = _diagnosis(CPU, TAINT, None, CPU)
     diagnosis.within = np.array([False, True, True, True])
-    assert diagnosis.resolvable_rows().tolist() == [3]
+    assert diagnosis.resolvable().nonzero()[0].tolist() == [3]
 
 
 def test_rows_that_were_not_looked_at_are_not_resolvable() -> None:
     diagnosis = Diagnosis(2, Status(Code.UNSCHEDULABLE, ("a",), "P"))
     diagnosis.within = np.array([False, True])
-    assert diagnosis.resolvable_rows().tolist() == []
+    assert diagnosis.resolvable().nonzero()[0].tolist() == []
 
 
 # --- profiles ----------------------------------------------------------------------------------

@@ -111,8 +111,8 @@ class RandomCluster:
         what_if = DryRun(
             PROFILE, self.cluster, self.pod, self.evaluation, policy=PartnersLeaveTogether(self)
         )
-        rows = self.evaluation.diagnosis().resolvable_rows()
-        assert not np.isin(rows, np.flatnonzero(self.evaluation.feasible)).any()
+        rows = self.evaluation.diagnosis().resolvable()
+        assert not (rows & self.evaluation.feasible).any()
         survey.update(what_if, rows, lambda pod: pod.pod.metadata.labels["app"] != "c", 10**6)
         found = [(each.row, each.victims, each.pdb_violations) for each in survey.candidates()]
         return found, survey.reasons()
@@ -163,7 +163,7 @@ def test_where_plugins_must_be_asked_enough_candidates_are_enough() -> None:
     world.evaluation.refresh()
     what_if = DryRun(PROFILE, world.cluster, world.pod, world.evaluation)
     survey = CandidateCache()
-    survey.update(what_if, np.arange(20), lambda _: True, 5)
+    survey.update(what_if, np.ones(20, dtype=np.bool_), lambda _: True, 5)
     assert len(list(survey.candidates())) == 5
 
 
@@ -192,7 +192,7 @@ def test_where_the_victims_may_not_leave_together_others_may(
         policy=Keeps(kept),
     )
     survey = CandidateCache()
-    survey.update(what_if, np.arange(2), lambda _: True, 10)
+    survey.update(what_if, np.ones(2, dtype=np.bool_), lambda _: True, 10)
     found = [
         (world.cluster.table.name(each.row), tuple(v.pod.metadata.name for v in each.victims))
         for each in survey.candidates()

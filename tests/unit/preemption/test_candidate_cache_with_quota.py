@@ -138,7 +138,7 @@ class RandomClusterWithQueues:
             evaluation,
             policy=policy,
         )
-        rows = evaluation.diagnosis().resolvable_rows()
+        rows = evaluation.diagnosis().resolvable()
         survey.update(what_if, rows, lambda _: True, 10**6)
         found = [(each.row, each.victims) for each in survey.candidates()]
         return (found,) if found else survey.reasons()
