@@ -59,8 +59,7 @@ CARD_REQUEST_TIMED_OUT: Final = "CardRequestTimedOut"
 # --- what queues have used ------------------------------------------------------------------------
 #: The ConfigMap with what queues have used cannot be read: it is forgotten, and written anew.
 INVALID_USAGE: Final = "InvalidUsage"
-#: The ConfigMap is gone, or another has taken its name: what queues use is written down no more until
-#: the scheduler has been started again.
+#: The ConfigMap is gone, or another has its name: nothing is kept until the scheduler starts again.
 USAGE_NOT_KEPT: Final = "UsageNotKept"
 
 # --- Queues ---------------------------------------------------------------------------------------

@@ -274,7 +274,7 @@ class Scheduler:
             await cancel_and_wait(deciding)
             bound = await self._extender_client.drain()
             if not await self._dispatcher.drain() or not bound:
-                log.warning("scheduler.stopped_with_writes_open", backlog=self._backlog)
+                log.warning("scheduler.stopped_with_writes_open", backlog=self._dispatcher.backlog)
         except Exception as error:
             self._fault = error
             for part in tasks - {writer}:
@@ -304,7 +304,7 @@ class Scheduler:
 
     @property
     def _backlog(self) -> int:
-        return self._dispatcher.backlog + self._extender_client.backlog
+        return self._dispatcher.pressure + self._extender_client.backlog
 
     async def _scheduling_loop(self) -> None:
         """Run the engine whenever an event, an outcome or a timer gives it something to do."""

@@ -15,7 +15,7 @@ from tests.hostile.cluster import BOUND_WITHIN
 from tests.processor_time import run_in_processor_time
 
 #: Pods that are created in a second, by one tenant; and seconds for which that goes on.
-RATE, SECONDS = 3000, 0.7
+RATE, SECONDS = 1700, 0.7
 #: Seconds within which half of another's pods are bound.
 MEDIAN_WITHIN = 0.1
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
@@ -41,6 +42,9 @@ log = structlog.get_logger(__name__)
 #: Seconds that timers are late: a loop may fire early by its clock's resolution, and nothing would
 #: be due yet.
 TICK: Final = 1e-6
+#: Calls of one namespace between two attempts that keep others from being decided: what the server
+#: cannot write for one tenant is tried again for as long as that lasts.
+BACKING_OFF_COUNTED: Final = 32
 
 _ByPath = effects.PatchObject | effects.CreateObject | effects.DeleteObject
 _OfPod = effects.Bind | effects.PatchPodStatus | effects.DeletePod | effects.AnnotatePod
@@ -84,6 +88,8 @@ class ApiDispatcher:
         self._events_in_flight = 0
         #: Calls between two attempts, with the timer that queues them again.
         self._backing_off: dict[ApiCall, asyncio.TimerHandle] = {}
+        #: Namespace → how many of them.
+        self._failing: Counter[str] = Counter()
         self._idle_workers: list[asyncio.Future[ApiCall | EventWrite]] = []
         self._workers: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
@@ -149,6 +155,12 @@ class ApiDispatcher:
         return len(self._queue) + len(self._backing_off) + busy
 
     @property
+    def pressure(self) -> int:
+        """The same, of those between two attempts :data:`BACKING_OFF_COUNTED` a namespace."""
+        beyond = sum(max(0, n - BACKING_OFF_COUNTED) for n in self._failing.values())
+        return self.backlog - beyond
+
+    @property
     def limit(self) -> int:
         """Writes that may be in flight now."""
         return self._limiter.value
@@ -173,6 +185,7 @@ class ApiDispatcher:
             self._events_timer.cancel()
         unsent = [*self._queue.take_all(), *self._backing_off]
         self._backing_off.clear()
+        self._failing.clear()
         self._stop.set()
         for call in unsent:
             if not call.ambiguous:
@@ -188,6 +201,9 @@ class ApiDispatcher:
 
     def _requeue(self, call: ApiCall) -> None:
         del self._backing_off[call]
+        self._failing[call.namespace] -= 1
+        if not self._failing[call.namespace]:
+            del self._failing[call.namespace]
         self._queue.push_front(call)
         self._start_work()
 
@@ -246,6 +262,7 @@ class ApiDispatcher:
             self.metrics.increment("writes", 1, kind=call.call_type, outcome="again")
             loop = asyncio.get_running_loop()
             self._backing_off[call] = loop.call_later(outcome.delay, self._requeue, call)
+            self._failing[call.namespace] += 1
             return
         label = "applied" if isinstance(outcome, effects.Applied) else "refused"
         self.metrics.increment("writes", 1, kind=call.call_type, outcome=label)
