@@ -151,6 +151,7 @@ bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real contr
 	$(BIN)/python -m tests.benchmarks.bench_preemption --real
 	$(BIN)/python -m tests.benchmarks.bench_gangs
 	$(BIN)/python -m tests.benchmarks.bench_classes
+	$(BIN)/python -m tests.benchmarks.bench_claims
 	$(BIN)/python -m tests.benchmarks.bench_start
 	$(BIN)/python -m tests.benchmarks.bench_large gang
 	$(BIN)/python -m tests.benchmarks.bench_large reclaim

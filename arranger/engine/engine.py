@@ -98,7 +98,7 @@ class Engine:
         barrier: keeps what an object makes our code raise from all others.
         handlers, owner_handlers, workload_handlers: take in events, those of owners and of gangs.
         cluster, queue, registry, ledger, usage, policy: placed pods, others, gangs, use, evictions.
-        cycle, reservations: what nodes say of a pod, and who keeps them from whom.
+        cycle, reservations, planned_room: what nodes say of a pod, and who keeps them from whom.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Engine:
         self._effects, self._nominator = effects, nominator
         limits, holds = RunTimeLimits(ledger), GangHolds(registry, gang_config)
         planned_room = PlannedRoom.empty(table, ledger.queue_name, limits.limit_of, clock)
-        self._planned_room, schedulers = planned_room, [p.scheduler_name for p in profiles]
+        self.planned_room, schedulers = planned_room, [p.scheduler_name for p in profiles]
         gang_objects = self._gang_objects = GangObjects(
             context, effects, registry, holds, gang_config, schedulers
         )
@@ -393,7 +393,7 @@ class Engine:
         self.cluster.check_consistent()
         self.ledger.check_consistent(self.cluster)
         parts = self.queue, self._binding_cycle, self._extender_calls, self._gangs, self._nominator
-        for part in (*parts, self._workload_index, self._planned_room):
+        for part in (*parts, self._workload_index, self.planned_room):
             part.check_consistent()
         senders = self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects
         self._effects.check_consistent((*senders, self._run_times, self.usage))

@@ -182,10 +182,11 @@ class Shadow:
                 branch.close()
 
     def _start(self, question: Question[T], seconds: float) -> Branch[T]:
+        engine, today = self.engine, self._clocks.today()
         # Counted once here, not in each copy.
-        self.engine.ledger.refresh(self.engine.cluster)
-        self.engine.policy.evictable_rows(())
-        driver = Driver(
-            self.engine, self.objects, self.config, self._clocks.today(), self._clocks.now()
-        )
+        engine.ledger.refresh(engine.cluster)
+        engine.policy.evictable_rows(())
+        if any(each.group is not None for each in engine.queue.entities()):
+            engine.planned_room.timeline.refresh(today.timestamp())
+        driver = Driver(engine, self.objects, self.config, today, self._clocks.now())
         return Branch.start(lambda: question.answer(driver), question.kind, seconds)

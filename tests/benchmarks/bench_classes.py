@@ -26,7 +26,7 @@ import click
 from msgspec import structs
 
 from arranger.api.effects import Applied, Bind
-from arranger.api.types.core import LabelSelector, ObjectMeta, Pod
+from arranger.api.types.core import LabelSelector, Node, ObjectMeta, Pod
 from arranger.api.types.workloads import ReplicaSet, WorkloadSpec
 from arranger.daemon.garbage import GC_THRESHOLDS
 from arranger.engine.engine import Engine
@@ -37,6 +37,16 @@ from tests.builders import PodBuilder, a_node, a_pod
 ZONE = "topology.kubernetes.io/zone"
 CURVE_NODES = (1000, 5000, 20_000, 100_000)
 CURVE_CLASSES = (1, 10, 100, 400, 1000, 5000)
+
+
+def many_nodes(count: int) -> Iterator[Node]:
+    """Nodes in three zones and pools, for less than builders take."""
+    patterns = [a_node("n").in_zone(f"z{n}").labelled(pool="abc"[n]).build() for n in range(3)]
+    for n in range(count):
+        node = patterns[n % 3]
+        labels = {**node.metadata.labels, "kubernetes.io/hostname": f"n{n}"}
+        metadata = structs.replace(node.metadata, name=f"n{n}", uid=f"uid-n{n}", labels=labels)
+        yield structs.replace(node, metadata=metadata)
 
 
 def equal(count: int, classes: int) -> Iterator[PodBuilder]:
@@ -87,9 +97,8 @@ def bound(pod: Pod, node: str) -> Pod:
 def spend(nodes: int, count: int, shape: str, classes: int) -> tuple[float, float, float]:
     """(microseconds a pod to take in, to decide, to hear that it is bound)."""
     engine = Engine([default_profile()])
-    for n in range(nodes):
-        node = a_node(f"n{n}").in_zone(f"z{n % 3}").labelled(pool="abc"[n % 3])
-        engine.handlers.on_node_updated(node.build(), 0.0)
+    for node in many_nodes(nodes):
+        engine.handlers.on_node_updated(node, 0.0)
     if shape == "apps":
         for app in range(classes):
             engine.handlers.on_object_updated(a_replica_set(app), 0.0)
