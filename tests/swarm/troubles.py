@@ -65,6 +65,9 @@ def _slow(rng: random.Random, at: float) -> Fault:
 
 
 def _refusal(rng: random.Random, at: float) -> Fault:
+    if rng.random() < 0.15:  # as by a webhook: this Binding, and no other way to say it
+        few = {"times": rng.randint(1, 3), "skip": rng.randint(0, 4)}
+        return Fault(at=at, does="reply", what="bindings", status=403, lasts=40.0, **few)
     status = rng.choice([409, 429, 429, 500, 503, 504, 410])
     does: Any = "reply" if status in (409, 410) or rng.random() < 0.7 else "reply-after"
     return _requests(rng, at, does, status=status)
