@@ -163,7 +163,8 @@ class QueuedEntity:
             come to nothing; so long is its back-off.
         slices: how many steps its present attempt has taken without coming to an end.
         events_before: how many cluster events there had been when its attempt in steps began.
-        suspended: a gang group's attempt that is to go on in another step.
+        suspended: a gang group's attempt, or its plan, that is to go on in another step.
+        void_plans: how many plans in a row were void, so that it was tried anew.
         losses: how many attempts in a row got a node or a nomination that was lost again.
         last_loss: the attempt that was the last of them.
         rank: its place in the order of its quota queue, smallest first.
@@ -204,6 +205,7 @@ class QueuedEntity:
     slices: int = 0
     events_before: int = 0
     suspended: object | None = None
+    void_plans: int = 0
     losses: int = 0
     last_loss: int = -1
     rank: tuple[Any, ...] = ()
