@@ -168,6 +168,7 @@ class QueuedEntity:
         losses: how many attempts in a row got a node or a nomination that was lost again.
         last_loss: the attempt that was the last of them.
         rank: its place in the order of its quota queue, smallest first.
+        lane: what its namespace takes turns with others within, and its namespace.
         turn: for one that shares its turns with others: with whom, and its share.
         wakeup_group: the unschedulable entities that the same events help, itself included.
         woken_from: the same while it is tried for the others of that group.
@@ -208,6 +209,7 @@ class QueuedEntity:
     losses: int = 0
     last_loss: int = -1
     rank: tuple[Any, ...] = ()
+    lane: tuple[tuple[Any, ...], str] = ((), "")
     turn: tuple[Hashable, float] | None = None
     wakeup_group: Hashable = None
     woken_from: Hashable = None
