@@ -121,7 +121,7 @@ class JudgedTrace:
         self.requests.take(step)
 
     def on_sent(self, request: ClientRequest) -> None:
-        """A process asks for a write."""
+        """A process asks for something."""
         if (asked := _read(request)) is not None:
             self.requests.sent(asked, request.at)
 
@@ -131,9 +131,9 @@ class JudgedTrace:
             self.requests.done(asked)
 
     def on_answered(self, request: ClientRequest, status: int) -> None:
-        """The process has heard of it."""
-        if status < 300 and (asked := _read(request)) is not None:
-            self.requests.told(asked)
+        """The process has heard of it, or that it never will."""
+        if (asked := _read(request)) is not None:
+            self.requests.told(asked, status)
 
     def violations(self) -> Sequence[str]:
         """What was wrong so far."""
@@ -158,6 +158,8 @@ class JudgedTrace:
 
 
 def _read(request: ClientRequest) -> Asked | None:
+    if "watch" in request.query and "sendInitialEvents" not in request.query:
+        return None
     return Asked.read(request.user, request.method, request.path, lambda: request.json)
 
 

@@ -59,6 +59,8 @@ CARD_REQUEST_TIMED_OUT: Final = "CardRequestTimedOut"
 # --- what queues have used ------------------------------------------------------------------------
 #: The ConfigMap with what queues have used cannot be read: it is forgotten, and written anew.
 INVALID_USAGE: Final = "InvalidUsage"
+#: The ConfigMap is gone, or another has its name: nothing is kept until the scheduler starts again.
+USAGE_NOT_KEPT: Final = "UsageNotKept"
 
 # --- Queues ---------------------------------------------------------------------------------------
 #: Something of the Queue cannot be read, contradicts itself or is not supported.

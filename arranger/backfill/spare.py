@@ -38,6 +38,9 @@ class SpareRoom:
     _left: list[_Left] = field(default_factory=list, init=False)
     #: Row → whether its node is another one now.
     _gone: BoolArray = field(init=False)
+    #: As of when this was worked out, and until when it holds if nothing but time changes.
+    _as_of: float = field(default=0.0, init=False)
+    _holds_until: float = field(default=np.inf, init=False)
 
     def start(self, now: float) -> None:
         """Work all of it out anew."""
@@ -53,17 +56,26 @@ class SpareRoom:
         self._gone = np.zeros(table.size, dtype=np.bool_)
         for row, name in self.names.items():
             self._gone[row] = _name(table, row) != name
+        self._as_of = now
+        self._holds_until = self._timeline.lapses(self._times(), now, self.names)
 
     def follow(self, rows: set[int], now: float) -> None:
-        """These rows have changed."""
+        """These rows have changed, and pods may be late that were not."""
         wide = len(self._timeline.table.requested)
         size = self._timeline.table.size
         if any(left.room.shape != (wide, size) for left in self._left):
             self.start(now)
             return
+        if now >= self._holds_until:
+            lapsed = (self._timeline.rows_lapsed(at, self._as_of, now) for at in self._times())
+            rows = rows.union(*(some.tolist() for some in lapsed))
+            self._as_of = now
+            self._holds_until = self._timeline.lapses(self._times(), now, self.names)
         changed = np.array(sorted(rows & self.names.keys()), dtype=np.int64)
         if not changed.size:
             return
+        lapses = self._timeline.lapses(self._times(), now, changed.tolist())
+        self._holds_until = min(self._holds_until, lapses)
         for row in changed.tolist():
             self._gone[row] = _name(self._timeline.table, row) != self.names[row]
         self.changes += 1
@@ -128,6 +140,9 @@ class SpareRoom:
                         full |= room < (0 if there else amount)
                 found[key] = claim.rows[fits & full]
         return found
+
+    def _times(self) -> list[float]:
+        return [left.at for left in self._left]
 
 
 def names_of(table: NodeTable, claims: Iterable[Claim]) -> dict[int, str]:

@@ -6,7 +6,7 @@ times are in seconds since 1970.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Final
 
 import numpy as np
@@ -139,6 +139,25 @@ class Timeline:
             if ended:
                 some[:, n] += self._amounts[:, ended].sum(axis=1)
         return some
+
+    def lapses(self, times: Sequence[float], now: float, rows: Iterable[int]) -> float:
+        """When one of the pods on these rows that end by one of these times is first expected
+        later, if none ends: it is late, and then as late again. Infinite if that never comes.
+        """
+        slots = [slot for row in rows for slot, _ in self._slots[row].values()]
+        end, own = self.ends(now)[0][slots], self._end[slots]
+        since = np.where(self._basis[slots] == Basis.ESTIMATE, self._start[slots], own)
+        lapses = np.inf
+        for at in times:
+            until = np.maximum(own, np.minimum((at + since) / 2, at - _LEAST_DELAY))
+            lapses = min(lapses, until[end <= at].min(initial=np.inf))
+        return lapses
+
+    def rows_lapsed(self, at: float, before: float, now: float) -> IntArray:
+        """The rows with pods that were expected to end by ``at``, and are not any more."""
+        was, now_expected = self.ends(before)[0], self.ends(now)[0]
+        lapsed: IntArray = self.rows_of_slots()[(was <= at) & (now_expected > at)]
+        return lapsed[lapsed >= 0]
 
     def pods_ending(self, rows: IntArray, until: float, now: float) -> list[tuple[float, PodInfo]]:
         """The pods on some rows that end by then, the last one first."""

@@ -20,6 +20,7 @@ from arranger.shadow.changes import ChangeError, ClusterChange, MalformedChangeE
 from arranger.shadow.listing import list_objects
 from arranger.shadow.objects import CLUSTER_WIDE, ObjectError
 from arranger.shadow.shadow import Shadow
+from arranger.shadow.usage import recorded_usage
 
 #: What ends a command in one line: it is about files, the cluster, or what was asked.
 SHADOW_ERRORS: Final = (
@@ -77,7 +78,11 @@ async def from_cluster(
     try:
         objects = await list_objects(transport, config)
         around = await read_surroundings(transport) if surroundings else []
-        return Source(Shadow.of(objects, config), around)
+        usage, problem = await recorded_usage(transport, config)
+        objects.unread += [problem] if problem else []
+        shadow = Shadow.of(objects, config)
+        shadow.follow_usage(usage)
+        return Source(shadow, around)
     finally:
         await transport.close()
 

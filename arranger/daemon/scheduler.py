@@ -36,7 +36,7 @@ from arranger.daemon.config.schema import Config
 from arranger.daemon.election import ElectionListener, OpenTransport, make_election
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
 from arranger.daemon.restarts import Restarts
-from arranger.daemon.tasks import call_later, cancel_and_wait, loop_time, wait_for_first
+from arranger.daemon.tasks import call_later, cancel_and_wait, loop_time, take_in, wait_for_first
 from arranger.daemon.telemetry.decision_log import DecisionLog
 from arranger.daemon.telemetry.metrics import Metrics
 from arranger.daemon.usage import restore_usage
@@ -274,7 +274,7 @@ class Scheduler:
             await cancel_and_wait(deciding)
             bound = await self._extender_client.drain()
             if not await self._dispatcher.drain() or not bound:
-                log.warning("scheduler.stopped_with_writes_open", backlog=self._backlog)
+                log.warning("scheduler.stopped_with_writes_open", backlog=self._dispatcher.backlog)
         except Exception as error:
             self._fault = error
             for part in tasks - {writer}:
@@ -304,7 +304,7 @@ class Scheduler:
 
     @property
     def _backlog(self) -> int:
-        return self._dispatcher.backlog + self._extender_client.backlog
+        return self._dispatcher.pressure + self._extender_client.backlog
 
     async def _scheduling_loop(self) -> None:
         """Run the engine whenever an event, an outcome or a timer gives it something to do."""
@@ -317,12 +317,12 @@ class Scheduler:
             if not self.synced:
                 continue
             while self._may_schedule():
+                step_began = self._perf_counter()
                 self._run_engine()
                 if not told:
-                    told, seconds = True, round(loop_time() - began, 1)
-                    nodes = self.engine.cluster.table.count
-                    log.info("scheduler.synced", nodes=nodes, seconds=seconds)
-                await asyncio.sleep(0)
+                    told, counts = True, {"nodes": self.engine.cluster.table.count}
+                    log.info("scheduler.synced", seconds=round(loop_time() - began, 1), **counts)
+                await take_in(self._wake, step_began, self._perf_counter)
                 if not self.engine.ready:
                     break
 

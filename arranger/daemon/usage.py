@@ -31,6 +31,16 @@ class UsageConfigMap(Struct):
     metadata: ObjectMeta
     data: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def key(self) -> ObjectKey:
+        """Which one it is."""
+        return ObjectKey(self.metadata.namespace, self.metadata.name, self.metadata.uid)
+
+    @property
+    def text(self) -> str:
+        """The record; "" where nothing is recorded yet."""
+        return self.data.get(USAGE_KEY, "")
+
 
 def usage_path(config: Config) -> str:
     """Where it is: ``<name of the Lease>-usage``, beside the Lease."""
@@ -46,19 +56,21 @@ async def restore_usage(engine: Engine, transport: Transport, config: Config) ->
     """
     if config.queues.usage_half_life_seconds is None:
         return
-    found, why = await _read(transport, usage_path(config))
+    found, why = await read_usage(transport, usage_path(config))
     if found is None:
         log.warning("usage.not_kept", path=usage_path(config), reason=why)
         return
-    meta = found.metadata
-    key = ObjectKey(meta.namespace, meta.name, meta.uid)
-    engine.usage.restore(key, found.data.get(USAGE_KEY, ""), loop_time())
+    engine.usage.restore(found.key, found.text, loop_time())
 
 
-async def _read(transport: Transport, path: str) -> tuple[UsageConfigMap | None, str]:
+async def read_usage(
+    transport: Transport, path: str, attempts: int = _ATTEMPTS
+) -> tuple[UsageConfigMap | None, str]:
     """The ConfigMap, or None and why."""
     why = ""
-    for _ in range(_ATTEMPTS):
+    for attempt in range(attempts):
+        if attempt:
+            await asyncio.sleep(_RETRY)
         try:
             answer = await transport.send(Request("GET", path))
         except TransportError as error:
@@ -72,5 +84,4 @@ async def _read(transport: Transport, path: str) -> tuple[UsageConfigMap | None,
             why = f"HTTP {answer.status}"
             if answer.status < 500 and answer.status != 429:
                 return None, why
-        await asyncio.sleep(_RETRY)
     return None, why

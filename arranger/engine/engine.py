@@ -25,7 +25,7 @@ from arranger.engine.faults.invariants import check_pods, summarize
 from arranger.engine.faults.known_objects import KnownObjects
 from arranger.engine.faults.object_trials import ObjectTrials
 from arranger.engine.faults.rollback import Rollback
-from arranger.engine.gang.attempts import GangAttempts
+from arranger.engine.gang.assembly import attempts_and_plans
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.gate import GangGate
@@ -40,7 +40,6 @@ from arranger.engine.gang.planning.assembly import start_planner
 from arranger.engine.gang.planning.room_search import RoomSearch
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
-from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.priority import EffectivePriorities
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
@@ -98,7 +97,7 @@ class Engine:
         barrier: keeps what an object makes our code raise from all others.
         handlers, owner_handlers, workload_handlers: take in events, those of owners and of gangs.
         cluster, queue, registry, ledger, usage, policy: placed pods, others, gangs, use, evictions.
-        cycle, reservations: what nodes say of a pod, and who keeps them from whom.
+        cycle, reservations, planned_room: what nodes say of a pod, and who keeps them from whom.
     """
 
     def __init__(
@@ -144,7 +143,7 @@ class Engine:
         self._effects, self._nominator = effects, nominator
         limits, holds = RunTimeLimits(ledger), GangHolds(registry, gang_config)
         planned_room = PlannedRoom.empty(table, ledger.queue_name, limits.limit_of, clock)
-        self._planned_room, schedulers = planned_room, [p.scheduler_name for p in profiles]
+        self.planned_room, schedulers = planned_room, [p.scheduler_name for p in profiles]
         gang_objects = self._gang_objects = GangObjects(
             context, effects, registry, holds, gang_config, schedulers
         )
@@ -190,20 +189,21 @@ class Engine:
         gang_cycle = GangSchedulingCycle(
             cluster, cycle, nominator, holds, PlacementSearcher(cluster, cycle, nominator)
         )
-        planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
+        in_steps = cluster, cycle, gang_cycle, nominator, holds, planned_room, policy, links
+        attempts, plans = attempts_and_plans(*in_steps)
         satisfiability = Satisfiability(cluster, ledger)
         search = RoomSearch(cluster, cycle, gang_cycle, nominator, holds, limits.limit_of, book)
         planning = context, queue, planned_room, entities, search, gang_config, gang_objects
         scheduler = self._gang_scheduler = GangScheduler(
             context,
             queue,
-            GangAttempts(cluster, cycle, gang_cycle, nominator, holds, planned_room, policy),
+            attempts,
             gang_cycle,
             entities,
             holds,
             gangs,
             binding_cycle,
-            GangPreemptionExecutor(context, nominator, planner, preemption, policy),
+            GangPreemptionExecutor(context, nominator, plans, preemption, policy),
             start_planner(*planning),
             gang_objects,
             GangNotifier(context, queue, gate, entities, holds, preemption),
@@ -393,7 +393,7 @@ class Engine:
         self.cluster.check_consistent()
         self.ledger.check_consistent(self.cluster)
         parts = self.queue, self._binding_cycle, self._extender_calls, self._gangs, self._nominator
-        for part in (*parts, self._workload_index, self._planned_room):
+        for part in (*parts, self._workload_index, self.planned_room):
             part.check_consistent()
         senders = self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects
         self._effects.check_consistent((*senders, self._run_times, self.usage))

@@ -163,10 +163,12 @@ class QueuedEntity:
             come to nothing; so long is its back-off.
         slices: how many steps its present attempt has taken without coming to an end.
         events_before: how many cluster events there had been when its attempt in steps began.
-        suspended: a gang group's attempt that is to go on in another step.
+        suspended: a gang group's attempt, or its plan, that is to go on in another step.
+        void_plans: how many plans in a row were void, so that it was tried anew.
         losses: how many attempts in a row got a node or a nomination that was lost again.
         last_loss: the attempt that was the last of them.
         rank: its place in the order of its quota queue, smallest first.
+        lane: what its namespace takes turns with others within, and its namespace.
         turn: for one that shares its turns with others: with whom, and its share.
         wakeup_group: the unschedulable entities that the same events help, itself included.
         woken_from: the same while it is tried for the others of that group.
@@ -203,9 +205,11 @@ class QueuedEntity:
     slices: int = 0
     events_before: int = 0
     suspended: object | None = None
+    void_plans: int = 0
     losses: int = 0
     last_loss: int = -1
     rank: tuple[Any, ...] = ()
+    lane: tuple[tuple[Any, ...], str] = ((), "")
     turn: tuple[Hashable, float] | None = None
     wakeup_group: Hashable = None
     woken_from: Hashable = None

@@ -41,6 +41,8 @@ def render(snapshot: Snapshot, verdicts: Sequence[Verdict]) -> RenderableType:
         hints = [] if fits else [never_fits(snapshot, pod), nearest_fit(snapshot, pod, verdict)]
         hints.append(judged_alone(pod))
         parts += [Padding(Text(printable(hint)), (0, 0, 0, 2)) for hint in hints if hint]
+    if parts and snapshot.reservations:
+        parts.append(Text("Reservations are not looked at here: `arranger why --snapshot` does."))
     if not parts:
         parts.append(Text(printable(f"{snapshot.origin}: no pod is pending")))
     return Group(*parts)

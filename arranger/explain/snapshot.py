@@ -123,6 +123,11 @@ class Snapshot:
         """
         return self._pod_infos("pending", self._objects.pending)
 
+    @property
+    def reservations(self) -> int:
+        """How many Reservations there are, which are not looked at: they are about times."""
+        return len(self._objects.reservations)
+
     @cached_property
     def cluster(self) -> Cluster:
         """The nodes with the pods that run on them.

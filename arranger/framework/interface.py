@@ -123,6 +123,8 @@ class Plugin:
         score_of_zeros: what ``normalize_score`` makes of raw scores that are all 0, on every node
             and whichever are feasible; None if it may differ.
         evicts: PostFilter makes room by evicting pods; see :meth:`is_preemptable`.
+        namespaces_take_turns: of a plugin that sorts the queue: where many wait, namespaces take
+            turns among whatever has the same first element of ``sort_key``, which is a tuple.
 
     ``monotone``, ``counts_resources``, ``counts_quota`` and ``score_of_zeros`` state something
     about the very class that states them: subclasses do not inherit them.
@@ -138,6 +140,7 @@ class Plugin:
     explains_first: ClassVar[bool] = False
     score_of_zeros: ClassVar[int | None] = None
     evicts: ClassVar[bool] = False
+    namespaces_take_turns: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -17,7 +17,8 @@ any more, whatever notes alternate.
 
 The recorder is synchronous and reads no clock; the
 :class:`~arranger.kube.writes.dispatcher.ApiDispatcher` sends what :meth:`EventRecorder.next` hands
-out. Events are best effort: the queue is bounded and the oldest are dropped.
+out, from one namespace after the other. Events are best effort: the queue is bounded, and who has
+most in it loses the oldest.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
@@ -46,6 +47,7 @@ from arranger.kube.event_series import (
     NoteChange,
     NoteRateLimit,
 )
+from arranger.kube.fair_queue import FairQueue
 
 #: Seconds of quiet after which a series is over.
 FINISH_TIME: Final = 360.0
@@ -86,7 +88,8 @@ class EventRecorder:
         host: names this process in ``reportingInstance`` (``<controller>-<host>``).
         rng: spreads the retries.
         clock: the calendar, for time stamps only.
-        capacity: writes waiting at most; beyond, the oldest is dropped and counted.
+        capacity: writes waiting at most; beyond, the oldest of the namespace that has most of them
+            is dropped and counted.
         max_aggregates: aggregates kept at most; the one longest unseen is finished early.
         metrics: gets ``events_dropped`` {why}.
     """
@@ -101,7 +104,7 @@ class EventRecorder:
 
     def __post_init__(self) -> None:
         self._aggregates: OrderedDict[tuple[object, ...], EventAggregate] = OrderedDict()
-        self._queue: deque[EventSeries] = deque()
+        self._queue: FairQueue[EventSeries] = FairQueue()
         #: (when, …, series) of those to be sent again; who is due together, in their order.
         self._retries: list[tuple[float, int, EventSeries]] = []
         #: (when, …, aggregate) of those whose note is to change.
@@ -166,10 +169,10 @@ class EventRecorder:
         self._enqueue(waiting)
 
     def next(self) -> EventWrite | None:
-        """The next request to send, oldest first; ``None`` when nothing is ready."""
+        """The next request to send, of each namespace the oldest; ``None`` when none is ready."""
         if not self._queue:
             return None
-        series = self._queue.popleft()
+        series = self._queue.pop()
         event = series.event
         namespace = event.regarding.namespace or "default"
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
@@ -257,7 +260,7 @@ class EventRecorder:
         waiting = len(self._queue) + len(self._retries)
         self.dropped += waiting
         self.metrics.increment("events_dropped", waiting, why="not_leader")
-        self._queue.clear()
+        self._queue.take_all()
         self._retries.clear()
         self._changes.clear()
         self._aggregates.clear()
@@ -266,9 +269,9 @@ class EventRecorder:
         if series.is_pending or series.count <= series.reported_count:
             return
         series.is_pending = series.shown = True
-        self._queue.append(series)
+        self._queue.push(series.event.regarding.namespace, series)
         if len(self._queue) > self.capacity:
-            self._drop(self._queue.popleft(), "full")
+            self._drop(self._queue.pop_from_longest(), "full")
 
     def _is_current(self, series: EventSeries) -> bool:
         aggregate = self._aggregates.get(series.key)

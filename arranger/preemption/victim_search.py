@@ -9,15 +9,17 @@ the search ends with the best set, or with the best of those seen when its attem
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import EvictionPolicy
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
 from arranger.preemption.importance import by_importance, start_time
+
+T = TypeVar("T")
 
 #: Candidates that are searched at most; each may be one level of recursion.
 MAX_CANDIDATES: Final = 256
@@ -28,6 +30,8 @@ IMPOSSIBLE: Final[Cost] = (sys.maxsize, 0, 0, 0, 0.0)
 
 #: Whether there is enough room if these pods leave.
 Fits = Callable[[Sequence[PodInfo]], bool]
+#: Asks whether there is enough room if the pods leave that it yields, and goes on from the answer.
+Questions = Generator[Sequence[PodInfo], bool, T]
 #: These pods and all that must leave with them; None where they may not leave together.
 Company = Callable[[Sequence[PodInfo]], Sequence[PodInfo] | None]
 
@@ -82,8 +86,8 @@ class VictimSearch:
     Args:
         candidates: who may be evicted, those first that are to be spared first.
         alike: pods of equal keys may stand in for each other: the youngest of them leave.
-        fits: asked about sets that need not be allowed to leave together as well.
-        attempts: how often ``fits`` may be asked.
+        attempts: how often it may be asked whether there is enough room; asked about sets that need
+            not be allowed to leave together as well.
         fewest: how many have to leave at least.
     """
 
@@ -91,7 +95,6 @@ class VictimSearch:
     policy: EvictionPolicy
     budgets: Sequence[PodDisruptionBudget]
     company: Company
-    fits: Fits
     alike: Callable[[PodInfo], Hashable]
     attempts: int
     fewest: int = 0
@@ -101,8 +104,19 @@ class VictimSearch:
     _alone: dict[str, frozenset[str]] = field(default_factory=dict)
     _ages: dict[str, int] = field(default_factory=dict)
 
-    def run(self) -> VictimSet:
-        """The best set found."""
+    def run(self, fits: Fits) -> VictimSet:
+        """The best set found, all at once."""
+        questions = self.questions()
+        try:
+            asked = next(questions)
+            while True:
+                asked = questions.send(fits(asked))
+        except StopIteration as end:
+            found: VictimSet = end.value
+            return found
+
+    def questions(self) -> Questions[VictimSet]:
+        """The best set found, by the answers to what it asks."""
         self._keys = {pod.uid: self.alike(pod) for pod in self.candidates}
         together = {pod.uid: self.company([pod]) for pod in self.candidates}
         self._alone = {
@@ -111,17 +125,19 @@ class VictimSearch:
         # Those that cannot leave because of others.
         stay = {uid for uid, uids in self._alone.items() if not uids or uids - self._keys.keys()}
         self.candidates = [pod for pod in self.candidates if pod.uid not in stay]
-        if len(self.candidates) > MAX_CANDIDATES or not self.fits(self.candidates):
+        if len(self.candidates) > MAX_CANDIDATES or not (yield self.candidates):
             return VictimSet()
         youngest_last = by_importance(self.candidates, self.policy.importance)
         self._ages = {pod.uid: number for number, pod in enumerate(youngest_last)}
         try:
-            self._visit(0, {}, {})
+            yield from self._visit(0, {}, {})
         except _AttemptsUsedUpError:
             return replace(self._best, proven=False)
         return self._best
 
-    def _visit(self, number: int, leaving: dict[str, PodInfo], spared: dict[str, PodInfo]) -> None:
+    def _visit(
+        self, number: int, leaving: dict[str, PodInfo], spared: dict[str, PodInfo]
+    ) -> Questions[None]:
         """Decide about the candidates from ``number`` on; those decided about have enough room."""
         if not self._may_become_better(leaving):
             return
@@ -135,12 +151,12 @@ class VictimSearch:
         pod = self.candidates[number]
         if not any(self._is_older(uid, pod.uid) for uid in leaving):
             more = self._with_those_that_stay(pod, leaving, spared)
-            if more is not None and self._can_do_without(more):
-                self._visit(number + 1, leaving, more)
+            if more is not None and (yield from self._can_do_without(more)):
+                yield from self._visit(number + 1, leaving, more)
         if not any(self._is_older(pod.uid, uid) for uid in spared):
             more = self._with_those_that_leave(pod, leaving, spared)
             if more is not None:
-                self._visit(number + 1, more, spared)
+                yield from self._visit(number + 1, more, spared)
 
     def _may_become_better(self, leaving: dict[str, PodInfo]) -> bool:
         broken_budgets, top, broken, count, youngest = cost_of(
@@ -153,12 +169,12 @@ class VictimSearch:
         """Whether the one could stand in for the other, and is older, so that it should stay."""
         return self._keys[uid] == self._keys[other] and self._ages[uid] < self._ages[other]
 
-    def _can_do_without(self, spared: dict[str, PodInfo]) -> bool:
+    def _can_do_without(self, spared: dict[str, PodInfo]) -> Questions[bool]:
         """Whether there is enough room if all but these leave."""
         if not self.attempts:
             raise _AttemptsUsedUpError
         self.attempts -= 1
-        return self.fits([pod for pod in self.candidates if pod.uid not in spared])
+        return (yield [pod for pod in self.candidates if pod.uid not in spared])
 
     def _with_those_that_stay(
         self, pod: PodInfo, leaving: dict[str, PodInfo], spared: dict[str, PodInfo]

@@ -283,10 +283,9 @@ class VictimSelector:
             self._policy,
             self._budgets,
             company,
-            fits,
             alike=lambda pod: pod.uid,
             attempts=2 * len(pods),
-        ).run()
+        ).run(fits)
         if not found.victims:
             return None
         violations, _, broken, *_ = found.cost

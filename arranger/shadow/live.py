@@ -25,11 +25,14 @@ from arranger.kube.client.transport import Transport
 from arranger.shadow.listing import UnreadableError
 from arranger.shadow.objects import ClusterObjects, Kind, key_of, owner_kinds
 from arranger.shadow.shadow import Shadow
+from arranger.shadow.usage import recorded_usage
 
 log = structlog.get_logger(__name__)
 
 #: Seconds after which all is read anew: what names that are gone have left behind goes with it.
 _FRESH_SECONDS: Final = 24 * 3600.0
+#: Seconds between two looks at what queues have used, which is written every five minutes.
+_USAGE_SECONDS: Final = 60.0
 #: Changes between two times that notes are dropped.
 _NOTES: Final = 256
 #: What nobody waits for to pass.
@@ -125,6 +128,7 @@ class LiveShadow:
         self._changed = asyncio.Event()
         self._restarts = Restarts()
         self._shadow: Shadow | None = None
+        self._usage_unread = ""
         self.version = 0
         self.problems = ReadProblems(self._on_change)
 
@@ -144,6 +148,7 @@ class LiveShadow:
         """What may not or cannot be read, a line each, and what is wrong just now."""
         problems = [*self.problems.forbidden.values(), *self.problems.others.values()]
         lines = {str(each) for each in problems}
+        lines |= {self._usage_unread} - {""}
         if self._shadow is not None:
             set_aside = self._shadow.engine.barrier.quarantine
             lines.update(f"{_title(each.about)}: {each.message}" for each in set_aside)
@@ -222,8 +227,17 @@ class LiveShadow:
             while not self._is_read(informers):
                 await self._changed.wait()
             shadow.take_in()
+            await self._read_usage(shadow)
             self._shadow = shadow
             self._on_change()
+            while True:
+                await asyncio.sleep(_USAGE_SECONDS)
+                await self._read_usage(shadow)
+
+    async def _read_usage(self, shadow: Shadow) -> None:
+        found, self._usage_unread = await recorded_usage(self._transport, self._config)
+        if found is not None or self._usage_unread:
+            shadow.follow_usage(found)
 
     def _is_read(self, informers: Informers) -> bool:
         """Whether all has been read that may be."""

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from arranger.api.timestamps import utc_now
 from arranger.daemon.config.schema import Config
+from arranger.daemon.usage import UsageConfigMap
 from arranger.engine.engine import Engine
 from arranger.shadow.branch import MAX_SECONDS, Branch
 from arranger.shadow.event_feed import EventFeed, build_engine
@@ -94,6 +95,7 @@ class Shadow:
     ) -> None:
         self.engine, self.objects, self.config = engine, objects, config
         self._clocks = clocks
+        self._usage: UsageConfigMap | None = None
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     @classmethod
@@ -155,6 +157,10 @@ class Shadow:
         """What could not be read, a line each."""
         return self.objects.unread
 
+    def follow_usage(self, found: UsageConfigMap | None) -> None:
+        """What queues have used is recorded there; None where that is not known."""
+        self._usage = found
+
     def take_in(self) -> None:
         """What was told so far is to count: everything has been read, or some of it has changed."""
         self.engine.handlers.start(self._clocks.now())
@@ -182,10 +188,13 @@ class Shadow:
                 branch.close()
 
     def _start(self, question: Question[T], seconds: float) -> Branch[T]:
+        engine, today = self.engine, self._clocks.today()
+        if self._usage is not None:
+            engine.usage.restore(self._usage.key, self._usage.text, self._clocks.now())
         # Counted once here, not in each copy.
-        self.engine.ledger.refresh(self.engine.cluster)
-        self.engine.policy.evictable_rows(())
-        driver = Driver(
-            self.engine, self.objects, self.config, self._clocks.today(), self._clocks.now()
-        )
+        engine.ledger.refresh(engine.cluster)
+        engine.policy.evictable_rows(())
+        if any(each.group is not None for each in engine.queue.entities()):
+            engine.planned_room.timeline.refresh(today.timestamp())
+        driver = Driver(engine, self.objects, self.config, today, self._clocks.now())
         return Branch.start(lambda: question.answer(driver), question.kind, seconds)

@@ -16,7 +16,7 @@ from arranger.api.types.core import Pod
 from arranger.cluster.nodes.node_sizes import why_too_large
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
-from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.entity import RESERVATION, QueuedEntity, QueuedPod, QueueState
 from arranger.engine.pod.satisfiability import Satisfiability
 from arranger.explain.judgement import Judgement
 from arranger.framework.cluster_event import ActionType
@@ -308,7 +308,9 @@ def _wakes(entity: QueuedEntity, member: QueuedPod) -> list[str]:
                 actions |= hint.action_types
                 others |= bool(hint.action_types & ActionType.OTHER)
     found = [text for action, text in _EVENTS if actions & action]
-    return [*found, *(["an object that it needs changes"] if others else [])]
+    found += ["an object that it needs changes"] if others else []
+    kept = RESERVATION in entity.rejected_by
+    return [*found, *(["nodes are not kept for others any more"] if kept else [])]
 
 
 def _not_ours(pod: Pod) -> str:

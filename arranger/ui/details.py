@@ -18,6 +18,8 @@ def _pod(observed: Observed, query: Query) -> Made | None:
 
 def _gang(observed: Observed, query: Query) -> Made | None:
     gang = observed.engine.registry.gangs.get(query.get("name", ""))
+    if gang is not None and not observed.scope.sees(gang.name):
+        return None
     if gang is None:
         # A group is named by all of its gangs.
         return _group(observed, query.get("name", ""))
@@ -42,7 +44,7 @@ def _group(observed: Observed, name: str) -> Made | None:
 def _job(observed: Observed, query: Query) -> Made | None:
     kind, name = query.get("kind", ""), query.get("name", "")
     found, _ = observed.objects.controlled_by(kind, name)
-    if not found:
+    if not found or not observed.scope.sees(name):
         return None
     return "workload.html", {
         "title": f"{kind} {name}",
@@ -80,11 +82,12 @@ def _node(observed: Observed, query: Query) -> Made | None:
         "shares": nodes.node_shares(observed, row),
         "labels": sorted(node.metadata.labels.items()),
         "taints": [f"{taint.key}={taint.value}:{taint.effect}" for taint in node.spec.taints],
-        "pods": pods.pod_rows(observed, nodes.node_pods(observed, name)[:MOST_ROWS]),
+        "pods": pods.pod_rows(observed, nodes.node_pods(observed, name))[:MOST_ROWS],
     }
 
 
 def _pods_part(observed: Observed, found: list[Any]) -> dict[str, Any]:
+    found = [pod for pod in found if observed.scope.sees(pod.key)]
     rows = pods.pod_rows(observed, found[:MOST_ROWS])
     return {"pods": rows, "hidden": len(found) - len(rows)}
 

@@ -9,9 +9,11 @@ from typing import Final, Protocol
 from arranger.shadow.comparison import PresentState
 from arranger.ui.source import QuestionError
 
-#: Seconds between two questions, and that a page waits for the answer.
+#: Seconds between two questions, and that a page waits for the answer: for the first one, and where
+#: that of before can be shown.
 _BETWEEN: Final = 10.0
 _PATIENCE: Final = 2.0
+_BRIEFLY: Final = 0.1
 
 
 class Foretells(Protocol):
@@ -46,7 +48,8 @@ class Foretelling:
             self._asked_at = self._clock()
             self._asking = asyncio.create_task(self._ask(self._source.version))
         if self._asking is not None:
-            await asyncio.wait([self._asking], timeout=_PATIENCE)
+            patience = _PATIENCE if self._version is None else _BRIEFLY
+            await asyncio.wait([self._asking], timeout=patience)
         return self._texts
 
     def _is_due(self) -> bool:

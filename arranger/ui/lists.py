@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from arranger.api.types.core import Node, Pod
+from arranger.api.types.core import Node
 from arranger.ui.views import nodes, overview, pods, queues, workloads
 from arranger.ui.views.observed import STATES, Observed
 
@@ -56,9 +56,9 @@ def _search(observed: Observed, query: Query) -> Made:
     engine, objects = observed.engine, observed.objects
     named = {
         "queue": list(engine.ledger.queues),
-        "gang": list(engine.registry.gangs),
+        "gang": observed.scope.of(engine.registry.gangs),
         "node": [node.metadata.name for node in objects.of(Node)],
-        "pod": [pod.key for pod in objects.of(Pod)],
+        "pod": [pod.key for pod in observed.pods()],
     }
     found = [
         (kind, sorted(name for name in names if text in name)[:_FOUND])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from arranger.daemon.serving.reviews import Refusal, Reviews
+from arranger.ui.scope import EVERYTHING, Scope
 
 #: What an account must be allowed to ``get`` (a non-resource URL) to see the pages in a cluster.
 GUARDED_PATH: Final = "/ui"
@@ -51,6 +52,9 @@ class Guard(Protocol):
     async def refusal(self, key: str, network: str) -> Refusal | None:
         """Why the pages are not shown; None if they are."""
 
+    async def scope(self, key: str, network: str, namespaces: Iterable[str]) -> Scope | Refusal:
+        """What of these namespaces is shown; to be asked where there is no refusal."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyGuard:
@@ -65,6 +69,10 @@ class KeyGuard:
         if hmac.compare_digest(key.encode(), self.key.encode()):
             return None
         return Refusal(401, "this is not the key")
+
+    async def scope(self, key: str, network: str, namespaces: Iterable[str]) -> Scope:
+        """Everything: who serves the pages reads it with rights of their own."""
+        return EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,11 @@ class TokenGuard:
     async def refusal(self, key: str, network: str) -> Refusal | None:
         """Asks by TokenReview and SubjectAccessReview, answers being remembered for seconds."""
         return await self.reviews.refusal("get", GUARDED_PATH, f"Bearer {key}", network)
+
+    async def scope(self, key: str, network: str, namespaces: Iterable[str]) -> Scope | Refusal:
+        """The namespaces in which they may list pods, remembered for a while; all or some."""
+        found = await self.reviews.listable_namespaces(f"Bearer {key}", network, namespaces)
+        return found if isinstance(found, Refusal) else Scope(found)
 
 
 def is_key(text: str) -> bool:

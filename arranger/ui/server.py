@@ -15,6 +15,7 @@ from aiohttp import web
 from jinja2 import Environment
 
 from arranger.daemon.serving.connections import network_of
+from arranger.daemon.serving.reviews import Refusal
 from arranger.ui import security
 from arranger.ui.details import DETAILS
 from arranger.ui.foretelling import Foretelling
@@ -22,6 +23,7 @@ from arranger.ui.history import INTERVAL, History
 from arranger.ui.lists import LISTS
 from arranger.ui.outcome import parts_of
 from arranger.ui.pages import environment, static_files
+from arranger.ui.scope import Scope, within
 from arranger.ui.security import Guard
 from arranger.ui.source import QuestionError, Source, WhatIfForm
 from arranger.ui.views.observed import Observed
@@ -31,6 +33,12 @@ log = structlog.get_logger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 COOKIE: Final = "arranger-ui"
+#: What whoever asks may see, in each request for a page.
+SCOPE: Final = web.RequestKey("scope", Scope)
+#: Addresses whose answers hold numbers alone.
+_WITHOUT_NAMES: Final = ("/samples", "/live")
+_NOT_YOURS: Final = "There is nothing of that name that waits, or you may not see it."
+_WHOLE_ONLY: Final = "Only who may list the pods of all namespaces is told what a change would do."
 #: Bytes of a form, and of a field of an address.
 _BODY: Final = 1 << 20
 _TEXT: Final = 600
@@ -127,6 +135,12 @@ class Cockpit:
         refusal = await self.guard.refusal(key, network_of(request.remote or ""))
         if refusal is not None:
             return self._ask_for_key(refusal.status, refusal.message)
+        if request.path not in _WITHOUT_NAMES:
+            namespaces = self._observed().counted.namespaces
+            scope = await self.guard.scope(key, network_of(request.remote or ""), namespaces)
+            if isinstance(scope, Refusal):
+                return self._ask_for_key(scope.status, scope.message)
+            request[SCOPE] = scope
         return await handler(request)
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
@@ -158,7 +172,7 @@ class Cockpit:
 
     async def _list(self, request: web.Request) -> web.Response:
         name = request.path.strip("/")
-        observed = await self._foreseen()
+        observed = await self._foreseen(request[SCOPE])
         if name:
             template, values = LISTS[name](observed, _query(request))
         else:
@@ -170,7 +184,7 @@ class Cockpit:
 
     async def _detail(self, request: web.Request) -> web.Response:
         kind, query = request.path.strip("/"), _query(request)
-        found = DETAILS[kind](await self._foreseen(), query)
+        found = DETAILS[kind](await self._foreseen(request[SCOPE]), query)
         if found is None:
             raise _NotFoundError(f"There is no {kind} {query.get('name', '')}.")
         template, values = found
@@ -179,19 +193,26 @@ class Cockpit:
 
     async def _why(self, request: web.Request) -> web.Response:
         what = request.query.get("what", "")[:_TEXT]
-        answers, problem = [], ""
+        answers, problem, scope = [], "", request[SCOPE]
         try:
-            answers = await self.source.why(what)
+            told = (within(scope, each) for each in await self.source.why(what))
+            answers = [each for each in told if each is not None]
         except QuestionError as error:
             problem = str(error)
+        if not scope.is_whole and not answers:
+            problem = _NOT_YOURS  # whether there is such a thing is nobody else's business
         part = "answers.html" if "HX-Request" in request.headers else "why.html"
         values = {"title": "Why", "what": what, "answers": answers, "problem": problem}
         return self._page(part, values)
 
     async def _what_if_form(self, request: web.Request) -> web.Response:
+        if not request[SCOPE].is_whole:
+            return self._problem(403, "What if", _WHOLE_ONLY)
         return self._what_if_page(WhatIfForm(**_form_fields(_query(request))))
 
     async def _what_if(self, request: web.Request) -> web.Response:
+        if not request[SCOPE].is_whole:
+            return self._problem(403, "What if", _WHOLE_ONLY)
         posted = await request.post()
         form = WhatIfForm(**_form_fields({name: str(value) for name, value in posted.items()}))
         try:
@@ -263,13 +284,11 @@ class Cockpit:
         with suppress(asyncio.CancelledError):
             await task
 
-    async def _foreseen(self) -> Observed:
-        """The state as of now, with what becomes of pods that have not been tried."""
+    async def _foreseen(self, scope: Scope) -> Observed:
+        """The state as of now for somebody, with what becomes of pods that were not tried yet."""
         observed = self._observed()
-        if not observed.has_untried:
-            return observed
-        told = await self._foretelling.texts()
-        return Observed(observed.objects, observed.engine, observed.unread, told)
+        told = await self._foretelling.texts() if observed.counted.has_untried else {}
+        return observed.shown(told, scope)
 
     def _observed(self) -> Observed:
         """The state as of now; what is counted for one page serves all of the same version."""

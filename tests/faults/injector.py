@@ -192,7 +192,7 @@ class ReceivedWrite:
 
 
 class RequestListener(Protocol):
-    """Hears of each write: when it is sent, when the server has answered, what the client hears."""
+    """Hears of each request: when it is sent, what the client hears; of writes what is done."""
 
     def on_sent(self, request: ClientRequest) -> None:
         """It is on its way."""
@@ -201,7 +201,7 @@ class RequestListener(Protocol):
         """The server has acted, and this is its answer."""
 
     def on_answered(self, request: ClientRequest, status: int) -> None:
-        """The client has an answer, whoever gave it."""
+        """The client has an answer, whoever gave it; 0: none will come, and it was sent."""
 
 
 class FaultInjector:
@@ -227,7 +227,7 @@ class FaultInjector:
         self._listeners: list[RequestListener] = []
 
     def listen(self, listener: RequestListener) -> None:
-        """Tell of each write from now on."""
+        """Tell of each request from now on."""
         self._listeners.append(listener)
 
     def inject(
@@ -288,12 +288,17 @@ class FaultInjector:
         """
         sent = _sent_now(request, user)
         self.asked.add((user, request.method, request.path, "watch" in request.query))
-        listeners = self._listeners if WRITES(sent) else ()
-        for listener in listeners:
+        for listener in self._listeners:
             listener.on_sent(sent)
-        result = await self._around(sent, respond)
+        try:
+            result = await self._around(sent, respond)
+        except BaseException as error:
+            if not isinstance(error, ConnectionLostError) or error.sent:
+                for listener in self._listeners:
+                    listener.on_answered(sent, 0)
+            raise
         if isinstance(result, ApiResponse):
-            for listener in listeners:
+            for listener in self._listeners:
                 listener.on_answered(sent, result.status)
         return result
 

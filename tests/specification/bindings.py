@@ -171,13 +171,16 @@ def its_volumes_are_here(b: Binding) -> Iterator[str]:
         if not claim:
             continue
         found = b.world.get(VOLUME_CLAIMS, f"{b.was['metadata']['namespace']}/{claim}")
+        made_anew = b.world.was_gone_since(b.at - b.premises.notice, VOLUME_CLAIMS)
         if found is None:
-            if not b.world.was_gone_since(b.at - b.premises.notice, VOLUME_CLAIMS):
+            if not made_anew:
                 yield f"its claim {claim} is not there"
             continue
-        pv = b.world.get(VOLUMES, found["spec"].get("volumeName") or "")
+        volume_name = found["spec"].get("volumeName") or ""
+        pv = b.world.get(VOLUMES, volume_name)
         if pv is None:
-            if b.knows(VOLUME_CLAIMS, found):
+            # Nobody can have seen one bound that never was.
+            if b.knows(VOLUME_CLAIMS, found) or not (volume_name or made_anew):
                 yield f"its claim {claim} is not bound"
             continue
         required = (pv["spec"].get("nodeAffinity") or {}).get("required")
@@ -194,10 +197,15 @@ def its_devices_are_its_own(b: Binding) -> Iterator[str]:
     for claim in b.was["spec"].get("resourceClaims") or ():
         name = claim.get("resourceClaimName") or made.get(claim["name"])
         found = b.world.get(CLAIMS, f"{b.was['metadata']['namespace']}/{name}")
-        if not name or found is None or not b.knows(CLAIMS, found):
+        if not name or found is None:
             continue
         status = found.get("status") or {}
         allocation = status.get("allocation")
+        if b.world.is_as_created(CLAIMS, found) and not allocation:
+            yield f"its claim {name} never had devices"  # nobody can have seen any
+            continue
+        if not b.knows(CLAIMS, found):
+            continue
         if not allocation:
             yield f"its claim {name} has no devices"
             continue

@@ -57,21 +57,29 @@ def a_port(address: str = "") -> Object:
     return {"containers": [{"name": "c", "ports": [{"hostPort": 80, "hostIP": address}]}]}
 
 
-def with_volume(*zones: str) -> Trace:
+def with_volume(*zones: str, claimed: bool = True) -> Trace:
     """A pod whose volume is in zone b, and nodes in zones."""
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     rules = [{"key": "zone", "operator": "In", "values": list(zones)}]
     where = {"required": {"nodeSelectorTerms": [{"matchExpressions": rules}]}}
-    claim = anything("PersistentVolumeClaim", "data", {"volumeName": "pv"})
+    claim = anything("PersistentVolumeClaim", "data", {"volumeName": "pv"} if claimed else {})
     volume = anything("PersistentVolume", "pv", {"nodeAffinity": where})
+    if not claimed:
+        return two_zones(volume).has(claim, a_pod("p", volumes=volumes))
     return two_zones(claim, volume, a_pod("p", volumes=volumes))
 
 
-def with_devices(status: Object) -> Trace:
-    """A pod with a claim."""
+def a_gang_that_holds(status: Object) -> Trace:
+    """One of two members has come, and a node is kept for it."""
+    gang = anything("Gang", "g", status=status)
+    return one_node(gang, a_member("g", 0, 2)).nominates("g-0", "n1")
+
+
+def with_devices(status: Object, *, seen: int = 60) -> Trace:
+    """A pod with a claim that is so many seconds old."""
     claims = [{"name": "gpu", "resourceClaimName": "c"}]
     claim = anything("ResourceClaim", "c", status=status)
-    return one_node(claim, a_pod("p", resourceClaims=claims)).passes(60).binds("p", "n1")
+    return one_node(claim, a_pod("p", resourceClaims=claims)).passes(seen).binds("p", "n1")
 
 
 def promised(priority: int) -> Trace:
@@ -288,6 +296,16 @@ CASES: dict[str, tuple[str, Trace, Trace]] = {
         with_volume("a").binds("p", "n2"),
         with_volume("b").binds("p", "n2"),
     ),
+    "a pod is bound before its claim, which is new": (
+        "its_volumes_are_here",
+        with_volume("b", claimed=False).binds("p", "n2"),
+        with_volume("b").binds("p", "n2"),
+    ),
+    "a pod is bound before its new claim has devices": (
+        "its_devices_are_its_own",
+        with_devices({}, seen=0),
+        with_devices({"allocation": {"devices": {}}}, seen=0),
+    ),
     "a pod is bound before its devices are reserved for it": (
         "its_devices_are_its_own",
         with_devices({**ALLOCATED, "reservedFor": []}),
@@ -419,7 +437,12 @@ AT_REST: dict[str, tuple[str, Trace, Trace]] = {
     "a pod is promised room on a node that has gone": (
         "nobody_waits_for_what_has_gone",
         one_node(a_pod("p", cpu=5)).nominates("p", "n1").deletes("Node", "n1"),
-        one_node(a_pod("p", cpu=5)).nominates("p", "n1"),
+        one_node(a_pod("p", cpu=5)).deletes("Node", "n1"),
+    ),
+    "a gang keeps nodes and does not say so": (
+        "who_is_nominated_waits_for_somebody",
+        a_gang_that_holds({}),
+        a_gang_that_holds({"waitingSince": "1970-01-01T00:00:00Z"}),
     ),
     "somebody has left for one that waits still": (
         "nobody_left_for_nothing",

@@ -11,11 +11,19 @@ from dataclasses import replace
 
 from tests.specification.bindings import AT_ONCE, BESIDE_PROMISES, WITH_OTHERS, Binding
 from tests.specification.gangs import GangBook, gang_of
-from tests.specification.manifests import Object, labels_of, name_of, nominated_to, notes_of
+from tests.specification.manifests import (
+    Object,
+    is_leaving,
+    labels_of,
+    name_of,
+    nominated_to,
+    notes_of,
+)
 from tests.specification.premises import Premises
 from tests.specification.queues import IN_QUEUES, path, queue_of
 from tests.specification.trace import NODES, QUEUES, World
 
+GANGS = "arranger.io/gangs"
 #: Who owns pods that are no gang for it.
 _LOOSE = ("ReplicaSet", "StatefulSet", "DaemonSet")
 
@@ -26,6 +34,8 @@ def wrong_at_rest(world: World, gangs: GangBook, premises: Premises) -> Iterator
         yield "gangs_are_whole", text
     for text in nobody_waits_for_what_has_gone(world):
         yield "nobody_waits_for_what_has_gone", text
+    for text in who_is_nominated_waits_for_somebody(world, premises):
+        yield "who_is_nominated_waits_for_somebody", text
     for text in who_fits_is_placed(world, premises):
         yield "who_fits_is_placed", text
 
@@ -36,6 +46,24 @@ def nobody_waits_for_what_has_gone(world: World) -> Iterator[str]:
         node = nominated_to(pod)
         if node and world.get(NODES, node) is None:
             yield f"{name_of(pod)} is nominated to {node}, which has gone"
+
+
+def who_is_nominated_waits_for_somebody(world: World, premises: Premises) -> Iterator[str]:
+    """Room is kept for a gang only while somebody leaves for it, or its Gang says since when.
+
+    Said of gangs that have a Gang. A pod by itself may bear a nomination that came to nothing.
+    """
+    kept: dict[str, list[Object]] = {}
+    for pod in world.waiting.values():
+        ours = pod["spec"].get("schedulerName") in premises.scheduler_names
+        gang = world.get(GANGS, gang_of(pod)[0])
+        silent = gang is not None and not (gang.get("status") or {}).get("waitingSince")
+        if ours and silent and world.get(NODES, nominated_to(pod)) is not None:
+            kept.setdefault(gang_of(pod)[0], []).append(pod)
+    for name, pods in kept.items():
+        nodes = {nominated_to(pod) for pod in pods}
+        if not any(is_leaving(p) for node in nodes for p in world.pods_on.get(node, {}).values()):
+            yield f"gang {name} keeps {', '.join(sorted(nodes))}, and nobody leaves"
 
 
 def who_fits_is_placed(world: World, premises: Premises) -> Iterator[str]:

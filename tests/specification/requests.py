@@ -1,14 +1,15 @@
 """What a scheduler may ask of an API server, whether or not that does it: as an audit log shows it.
 
 The server refuses many a wrong request, so that no object ever shows it. A pod for which a second
-node is asked keeps its first one, and its scheduler has counted it twice meanwhile.
+node is asked keeps its first one, and its scheduler has counted it twice meanwhile. Who has not
+been answered, or only that something went wrong, does not know what has become of a request.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from tests.specification.manifests import Object, node_of
@@ -16,11 +17,15 @@ from tests.specification.premises import Premises
 from tests.specification.trace import PODS, Step
 
 _POD: Final = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)(/binding|/eviction)?")
+_PODS: Final = "/api/v1/pods"
+#: What an answer says of a Binding: nothing, as for none at all (0); to be read in the pod; else
+#: that it is done, or never will be.
+_CONFLICT, _SAYS_NOTHING = 409, (401, 403, 410, 429)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request to bind or to evict one pod.
+    """A request to bind, to evict or to read one pod, or to list all of them.
 
     Attributes:
         by: the process that asks.
@@ -30,7 +35,7 @@ class Asked:
     """
 
     by: str
-    verb: Literal["bind", "evict"]
+    verb: Literal["bind", "evict", "read", "list"]
     pod: str
     uid: str
     node: str = ""
@@ -38,15 +43,32 @@ class Asked:
     @staticmethod
     def read(by: str, method: str, path: str, body: Callable[[], Object | None]) -> Asked | None:
         """A request, if it is one of these; ``body`` is called for these only."""
-        found = _POD.fullmatch(path) if method in ("POST", "DELETE") else None
+        if method == "GET" and path == _PODS:
+            return Asked(by, "list", "", "")
+        found = _POD.fullmatch(path) if method in ("POST", "DELETE", "GET") else None
         if found is None:
             return None
-        pod, part, said = f"{found[1]}/{found[2]}", found[3], body() or {}
+        pod, part = f"{found[1]}/{found[2]}", found[3]
+        if method == "GET":
+            return Asked(by, "read", pod, "")
+        said = body() or {}
         if part == "/binding":
             uid = (said.get("metadata") or {}).get("uid", "")
             return Asked(by, "bind", pod, uid, (said.get("target") or {}).get("name", ""))
         options = said.get("deleteOptions") or {} if part else said
         return Asked(by, "evict", pod, (options.get("preconditions") or {}).get("uid", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """A Binding of which a process cannot know whether it is done.
+
+    Attributes:
+        why: it was ``lost``; or there was a ``conflict``, and the pod is to be read; or it is read.
+    """
+
+    asked: Asked
+    why: Literal["lost", "conflict", "read"]
 
 
 @dataclass(slots=True)
@@ -65,6 +87,8 @@ class RequestBook:
     _done: dict[tuple[str, str], str] = field(default_factory=dict)
     #: (process, uid, verb) of requests that were answered with success.
     _told: set[tuple[str, str, str]] = field(default_factory=set)
+    #: (process, pod) → a Binding that it cannot know the end of.
+    _doubts: dict[tuple[str, str], _Doubt] = field(default_factory=dict)
 
     def take(self, step: Step) -> None:
         """The server has changed an object."""
@@ -80,7 +104,18 @@ class RequestBook:
         """A process asks; its request may be refused, late or lost."""
         if asked.by not in self.premises.schedulers:
             return
-        for rule in (self.a_pod_is_meant_by_its_uid, self.a_pod_is_asked_for_once):
+        if asked.verb == "list":  # whoever begins anew has forgotten what it asked for before
+            self._doubts = {key: each for key, each in self._doubts.items() if key[0] != asked.by}
+        doubt = self._doubts.get((asked.by, asked.pod))
+        if asked.verb == "read" and doubt is not None and doubt.why == "conflict":
+            self._doubts[asked.by, asked.pod] = replace(doubt, why="read")
+        if asked.verb in ("list", "read"):
+            return
+        for rule in (
+            self.a_pod_is_meant_by_its_uid,
+            self.a_pod_is_asked_for_once,
+            self.nothing_is_asked_on_doubt,
+        ):
             if rule.__name__ not in self.premises.unjudged:
                 self.violations += ((rule.__name__, text) for text in rule(asked, now))
 
@@ -89,9 +124,19 @@ class RequestBook:
         if asked.verb == "bind":
             self._done[asked.by, asked.uid] = asked.node
 
-    def told(self, asked: Asked) -> None:
-        """The process hears that it was done."""
-        self._told.add((asked.by, asked.uid, asked.verb))
+    def told(self, asked: Asked, status: int = 200) -> None:
+        """The process hears what has become of it; 0 where it hears nothing any more."""
+        key, doubt = (asked.by, asked.pod), self._doubts.get((asked.by, asked.pod))
+        if asked.verb == "read":
+            if status in (200, 404) and doubt is not None and doubt.why == "read":
+                del self._doubts[key]
+            return
+        if 200 <= status < 300:
+            self._told.add((asked.by, asked.uid, asked.verb))
+        if asked.verb == "bind" and status not in _SAYS_NOTHING:
+            self._doubts.pop(key, None)
+            if status in (0, _CONFLICT) or status >= 500:
+                self._doubts[key] = _Doubt(asked, "conflict" if status == _CONFLICT else "lost")
 
     # --- rules -------------------------------------------------------------------------------
 
@@ -112,6 +157,17 @@ class RequestBook:
                 yield f"{about} to {asked.node}, and has bound it to {done}"
             elif node and now - since >= self.premises.notice:
                 yield f"{about} to {asked.node}, which is on {node} for {now - since:g} s"
+
+    def nothing_is_asked_on_doubt(self, asked: Asked, now: float) -> Iterator[str]:
+        """On doubt no other node is asked for, and after a conflict the pod is read first."""
+        doubt = self._doubts.get((asked.by, asked.pod))
+        if asked.verb != "bind" or doubt is None or doubt.asked.uid != asked.uid:
+            return
+        about = f"at {now:g} s: {asked.by} asks to bind {asked.pod} to {asked.node}"
+        if doubt.asked.node != asked.node:
+            yield f"{about}, and cannot know whether it is bound to {doubt.asked.node}"
+        elif doubt.why == "conflict":
+            yield f"{about} after a conflict, and has not looked at the pod"
 
 
 __all__ = ["Asked", "RequestBook"]

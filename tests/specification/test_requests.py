@@ -17,6 +17,7 @@ A, B = (
     Asked("one", "bind", "default/p", "Pod-p", "n2"),
 )
 GONE = Asked("one", "evict", "default/p", "Pod-p")
+READ, LIST = Asked("one", "read", "default/p", ""), Asked("one", "list", "", "")
 
 
 def book(*happened: tuple[str, Asked | float]) -> RequestBook:
@@ -37,6 +38,14 @@ def book(*happened: tuple[str, Asked | float]) -> RequestBook:
                     found.take(trace.steps[-1])
             case "hears":
                 found.told(which)
+            case "hears nothing":
+                found.told(which, 0)
+            case "hears of a fault":
+                found.told(which, 503)
+            case "hears of a conflict":
+                found.told(which, 409)
+            case "hears that it is forbidden":
+                found.told(which, 403)
     return found
 
 
@@ -54,6 +63,58 @@ CASES: dict[str, tuple[Sequence[tuple[str, Asked | float]], str]] = {
     ),
     "another node is asked while the first request is still on its way": (
         (("sends", A), ("sends", B), ("does", B)),
+        "",
+    ),
+    "another node is asked and nobody has answered about the first": (
+        (("sends", A), ("hears nothing", A), ("sends", B)),
+        "nothing_is_asked_on_doubt",
+    ),
+    "another node is asked after a fault of the server": (
+        (("sends", A), ("hears of a fault", A), ("sends", B)),
+        "nothing_is_asked_on_doubt",
+    ),
+    "another node is asked after a fault and a refusal for another reason": (
+        (("sends", A), ("hears nothing", A), ("hears that it is forbidden", A), ("sends", B)),
+        "nothing_is_asked_on_doubt",
+    ),
+    "reading the pod does not tell what a lost request may still do": (
+        (("sends", A), ("hears nothing", A), ("sends", READ), ("hears", READ), ("sends", B)),
+        "nothing_is_asked_on_doubt",
+    ),
+    "another node is asked after a conflict of which nobody knows the reason": (
+        (("sends", A), ("hears of a conflict", A), ("sends", B)),
+        "nothing_is_asked_on_doubt",
+    ),
+    "the same is asked again after a conflict, without a look at the pod": (
+        (("sends", A), ("hears of a conflict", A), ("sends", A)),
+        "nothing_is_asked_on_doubt",
+    ),
+    "the same is asked again after a conflict where the pod could not be read": (
+        (("sends", A), ("hears of a conflict", A), ("sends", READ), ("sends", A)),
+        "",
+    ),
+    "another node is asked after a conflict where the pod could not be read": (
+        (("sends", A), ("hears of a conflict", A), ("sends", READ), ("sends", B)),
+        "nothing_is_asked_on_doubt",
+    ),
+    "another node is asked after a conflict and a look at the pod": (
+        (("sends", A), ("hears of a conflict", A), ("sends", READ), ("hears", READ), ("sends", B)),
+        "",
+    ),
+    "another node is asked after a refusal": (
+        (("sends", A), ("hears that it is forbidden", A), ("sends", B)),
+        "",
+    ),
+    "another node is asked after the lost request was sent again and refused": (
+        (
+            *(("sends", A), ("hears nothing", A)),
+            *(("sends", A), ("hears of a conflict", A)),
+            *(("sends", READ), ("hears", READ), ("sends", B)),
+        ),
+        "",
+    ),
+    "another node is asked once all pods were listed anew": (
+        (("sends", A), ("hears nothing", A), ("sends", LIST), ("sends", B)),
         "",
     ),
     "another replica asks before it can know": (

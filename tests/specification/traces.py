@@ -15,6 +15,7 @@ RESOURCES = {
     "Namespace": "/namespaces",
     "Queue": "scheduling.volcano.sh/queues",
     "PodGroup": "scheduling.sigs.k8s.io/podgroups",
+    "Gang": "arranger.io/gangs",
     "Lease": "coordination.k8s.io/leases",
     "Event": "events.k8s.io/events",
     "ResourceClaim": "resource.k8s.io/resourceclaims",

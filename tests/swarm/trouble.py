@@ -43,7 +43,13 @@ MATCHERS: Final[Mapping[str, RequestMatcher]] = {
     "leases": LEASES,
     "watches": WATCHES,
 }
-_REASONS: Final = {429: "TooManyRequests", 409: "Conflict", 410: "Expired", 500: "InternalError"}
+_REASONS: Final = {
+    403: "Forbidden",
+    409: "Conflict",
+    410: "Expired",
+    429: "TooManyRequests",
+    500: "InternalError",
+}
 
 
 class Processes(Protocol):

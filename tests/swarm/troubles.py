@@ -65,19 +65,23 @@ def _slow(rng: random.Random, at: float) -> Fault:
 
 
 def _refusal(rng: random.Random, at: float) -> Fault:
+    if rng.random() < 0.15:  # as by a webhook: this Binding, and no other way to say it
+        few = {"times": rng.randint(1, 3), "skip": rng.randint(0, 4)}
+        return Fault(at=at, does="reply", what="bindings", status=403, lasts=40.0, **few)
     status = rng.choice([409, 429, 429, 500, 503, 504, 410])
     does: Any = "reply" if status in (409, 410) or rng.random() < 0.7 else "reply-after"
     return _requests(rng, at, does, status=status)
 
 
 def _requests(rng: random.Random, at: float, does: Any, **more: Any) -> Fault:
-    what = rng.choice([*_WRITTEN, "reads", "all"])
-    if rng.random() < 0.4:  # few, but surely
+    what = rng.choice([*_WRITTEN, "bindings", "reads", "all"])
+    if what == "bindings" or rng.random() < 0.4:  # few, but surely
         some: dict[str, Any] = {"times": rng.randint(1, 3), "skip": rng.randint(0, 4)}
     else:
         some = {"chance": rng.choice([0.05, 0.2, 0.5])}
-    lasts = rng.choice([2.0, 10.0, 40.0])
-    return Fault(at=at, does=does, what=what, whom=_whom(rng), lasts=lasts, **some, **more)
+    lasts = rng.choice([10.0, 40.0] if what == "bindings" else [2.0, 10.0, 40.0])
+    whom = "" if what == "bindings" else _whom(rng)  # only who leads binds
+    return Fault(at=at, does=does, what=what, whom=whom, lasts=lasts, **some, **more)
 
 
 def _watch(rng: random.Random, at: float) -> Fault:

@@ -22,7 +22,7 @@ def foretold(*given: object) -> dict[str, str]:
     shadow = Shadow.from_manifests(manifests, Config())
     source = FileSource(Source(shadow, []), "files")
     observed = Observed(shadow.objects, shadow.engine)
-    assert observed.has_untried
+    assert observed.counted.has_untried
     texts = asyncio.run(Foretelling(source, lambda: 0.0).texts())
     seen = Observed(shadow.objects, shadow.engine, foretold=texts)
     return {row.name: row.reason for row in waiting_rows(seen, 10)[0]}

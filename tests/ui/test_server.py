@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections.abc import Iterable
 
 import pytest
 
 from arranger.daemon.serving.reviews import Refusal
 from arranger.ui import security
+from arranger.ui.scope import EVERYTHING, Scope
 from arranger.ui.security import HEADERS, is_foreign, is_local_host, is_loopback
 from arranger.ui.views.observed import Observed
 from tests.ui.park import a_park, a_pod
@@ -141,6 +143,9 @@ class Tokens:
     async def refusal(self, key: str, network: str) -> Refusal | None:
         known = {"good": None, "other": Refusal(403, 'User "other" cannot get path "/ui"')}
         return known.get(key, Refusal(401, "the API server does not know this token"))
+
+    async def scope(self, key: str, network: str, namespaces: Iterable[str]) -> Scope:
+        return EVERYTHING
 
 
 @pytest.mark.parametrize(

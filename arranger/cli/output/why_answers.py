@@ -63,7 +63,7 @@ def _rows(answer: Answer) -> Iterable[tuple[str, str]]:
     for n, (node, lack) in enumerate(answer.nearest):
         yield "nearest" if n == 0 else "", f"{node} {lack}"
     if answer.never:
-        yield "as it is never", answer.never
+        yield "never", answer.never
     if answer.preemption:
         yield "preemption", answer.preemption
     if answer.evicted:

@@ -8,7 +8,6 @@ writes fail is tried again after a back-off.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from typing import Final
@@ -21,6 +20,7 @@ from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.writer import StatusError
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.transport import TransportError
+from arranger.kube.fair_queue import FairQueue
 
 log = structlog.get_logger(__name__)
 
@@ -41,22 +41,17 @@ class Result(Enum):
 Reconcile = Callable[[str], Awaitable[Result | float]]
 
 
-class FairQueue:
-    """Keys that are due, from one namespace after the other.
-
-    So who has thousands of them keeps nobody waiting for longer than one of his. Keys of no
-    namespace count as of one.
-    """
+class DueKeys:
+    """Keys that are due, from one namespace after the other."""
 
     def __init__(self) -> None:
-        #: Namespace → its keys, first come first served; the namespace whose turn it is first.
-        self._keys: OrderedDict[str, deque[str]] = OrderedDict()
+        self._keys: FairQueue[str] = FairQueue()
         self._filled = asyncio.Event()
 
     def put(self, key: str) -> None:
         """Add a key behind all others of its namespace."""
         namespace, slash, _ = key.partition("/")
-        self._keys.setdefault(namespace if slash else "", deque()).append(key)
+        self._keys.push(namespace if slash else "", key)
         self._filled.set()
 
     async def get(self) -> str:
@@ -64,13 +59,7 @@ class FairQueue:
         while not self._keys:
             self._filled.clear()
             await self._filled.wait()
-        namespace, keys = next(iter(self._keys.items()))
-        key = keys.popleft()
-        if keys:
-            self._keys.move_to_end(namespace)
-        else:
-            del self._keys[namespace]
-        return key
+        return self._keys.pop()
 
 
 class WorkQueue:
@@ -95,7 +84,7 @@ class WorkQueue:
         self._name = name
         self._debounce = options.debounce
         self._rng = options.rng
-        self._ready = FairQueue()
+        self._ready = DueKeys()
         #: Key → when it is due, and the timer.
         self._timers: dict[str, tuple[float, asyncio.TimerHandle]] = {}
         self._processing: set[str] = set()

@@ -7,9 +7,10 @@ and paths that are always allowed are never asked about.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
@@ -33,6 +34,11 @@ _REMEMBERED: Final = 1024
 #: Questions to the API server at once and a second, for each network that asks.
 _BURST: Final = 20
 _RATE: Final = 5.0
+#: Namespaces that are asked about for one who may not list pods everywhere, how many at a time,
+#: and for how many seconds the answers hold.
+MAX_NAMESPACES: Final = 500
+_AT_ONCE: Final = 16
+_LISTABLE_TTL: Final = 60.0
 #: Seconds that an answer may take.
 _TIMEOUT: Final = 10.0
 
@@ -137,11 +143,13 @@ class Reviews:
     _users: ExpiringCache[User | str] = field(init=False)
     _access: ExpiringCache[bool] = field(init=False)
     _budgets: ExpiringCache[TokenBucket] = field(init=False)
+    _listable: ExpiringCache[tuple[frozenset[str] | None]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._users = ExpiringCache(self.now)
         self._access = ExpiringCache(self.now)
         self._budgets = ExpiringCache(self.now)
+        self._listable = ExpiringCache(self.now)
 
     async def refusal(
         self,
@@ -174,6 +182,45 @@ class Reviews:
             return Refusal(503, "the API server cannot be asked who you are and what you may do")
         return Refusal(403, f'User "{user.username}" cannot {verb} path "{path}"')
 
+    async def listable_namespaces(
+        self, authorization: str, network: str, namespaces: Iterable[str]
+    ) -> frozenset[str] | Refusal | None:
+        """Of these namespaces those in which somebody may list pods; None if in all there are.
+
+        Of more than :data:`MAX_NAMESPACES` the first are asked about. For somebody who may see
+        something already: questions are not counted against their network.
+        """
+        try:
+            user = await self._user(authorization, network)
+            if user is None:
+                return Refusal(401, "the API server does not know this token")
+            key = _identity(user)
+            if (known := self._listable.get(key)) is not None:
+                return known[0]
+            found: frozenset[str] | None = None
+            if not await self._may_list_pods(user, ""):
+                asked = sorted(set(namespaces))[:MAX_NAMESPACES]
+                allowed: list[str] = []
+                for first in range(0, len(asked), _AT_ONCE):
+                    some = asked[first : first + _AT_ONCE]
+                    told = await asyncio.gather(*(self._may_list_pods(user, n) for n in some))
+                    allowed += [name for name, may in zip(some, told, strict=True) if may]
+                found = frozenset(allowed)
+        except _TooManyError:
+            return Refusal(429, "too many requests with other tokens from where you are")
+        except _NoAnswerError as error:
+            log.warning("server.review_failed", path="pods", error=str(error))
+            return Refusal(503, "the API server cannot be asked who you are and what you may do")
+        self._listable.put(key, (found,), _LISTABLE_TTL)
+        return found
+
+    async def _may_list_pods(self, user: User, namespace: str) -> bool:
+        attributes = {"verb": "list", "resource": "pods", "namespace": namespace}
+        spec = {**_spec_of(user), "resourceAttributes": attributes}
+        kind = "SubjectAccessReview"
+        answer = await self._send(ACCESS_REVIEWS, kind, {"spec": spec}, _AccessReview)
+        return answer.status.allowed
+
     async def _user(self, authorization: str, network: str) -> User | None:
         """Who sends this header; None for a token that is not valid."""
         scheme, _, token = authorization.partition(" ")
@@ -191,18 +238,10 @@ class Reviews:
         return known if isinstance(known, User) else None
 
     async def _allowed(self, user: User, verb: str, path: str, network: str) -> bool:
-        groups = tuple(sorted(user.groups))
-        extra = tuple(sorted((name, tuple(values)) for name, values in user.extra.items()))
-        key = (user.username, user.uid, groups, extra, verb, path)
+        key = (*_identity(user), verb, path)
         known = self._access.get(key)
         if known is None:
-            spec = {
-                "user": user.username,
-                "uid": user.uid,
-                "groups": user.groups,
-                "extra": user.extra,
-                "nonResourceAttributes": {"path": path, "verb": verb},
-            }
+            spec = {**_spec_of(user), "nonResourceAttributes": {"path": path, "verb": verb}}
             kind = "SubjectAccessReview"
             answer = await self._ask(ACCESS_REVIEWS, kind, {"spec": spec}, _AccessReview, network)
             known = answer.status.allowed
@@ -217,6 +256,11 @@ class Reviews:
         self._budgets.put(network, budget, _BURST / _RATE)
         if not budget.take(self.now()):
             raise _TooManyError
+        return await self._send(path, kind, body, answer)
+
+    async def _send(
+        self, path: str, kind: str, body: Mapping[str, object], answer: type[Value]
+    ) -> Value:
         version = path.removeprefix("/apis/").rpartition("/")[0]
         content = msgspec.json.encode({"apiVersion": version, "kind": kind, **body})
         try:
@@ -239,6 +283,15 @@ class _TooManyError(Exception):
 
 #: Remembered of a token that is not valid.
 _UNKNOWN: Final = "unknown"
+
+
+def _identity(user: User) -> tuple[object, ...]:
+    extra = tuple(sorted((name, tuple(values)) for name, values in user.extra.items()))
+    return user.username, user.uid, tuple(sorted(user.groups)), extra
+
+
+def _spec_of(user: User) -> dict[str, object]:
+    return {"user": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
 
 
 def _matches(path: str, pattern: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.engine import pod_events
@@ -18,6 +19,8 @@ from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.notifier import GangNotifier
 from arranger.engine.gang.planning.start_planner import StartPlanner
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
+from arranger.engine.gang.preemption.planner import PreemptionPlan
+from arranger.engine.gang.preemption.plans import PlanState, SuspendedPlan
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
@@ -29,6 +32,10 @@ from arranger.framework.preemption import EvictionPolicy
 from arranger.framework.status import Code, Status
 from arranger.gangs import messages
 from arranger.gangs.group import GangGroup
+
+#: Members from which on a plan begins in a step of its own: to be told that they do not fit is work
+#: enough for one.
+MANY_MEMBERS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +98,8 @@ class GangScheduler:
         hold = self._holds.get(group.name)
         if hold is not None and manager.requeue_lost(hold, now):
             return True
+        if isinstance(entity.suspended, SuspendedPlan):
+            return self._preempt(entity, now, in_steps=in_steps)
         held = self._holds.members_of(entity)
         if entity.suspended is None:
             self._gang_objects.record_attempt(group)
@@ -122,7 +131,7 @@ class GangScheduler:
         elif entity.ready_count() and result.complete and manager.on_complete(group, now):
             pass  # they are queued one by one
         elif entity.ready_count():
-            self._on_infeasible(entity, result, now)
+            return self._on_infeasible(entity, result, now, in_steps=in_steps)
         else:
             entity.reason = ""
             entity.attempts = entity.broken_attempts = 0
@@ -188,25 +197,45 @@ class GangScheduler:
             )
         self._queue.requeue_with_backoff(entity, now)
 
-    def _on_infeasible(self, entity: QueuedEntity, result: GangScheduleResult, now: float) -> None:
+    def _on_infeasible(
+        self, entity: QueuedEntity, result: GangScheduleResult, now: float, *, in_steps: bool
+    ) -> bool:
         if result.blocker is not None and not result.complete:
             self._context.outbox.extend(pod_events.plugin_events(result.blocker, result.events))
             if result.infeasible is not None:
                 self._cycle.run_post_filter(result.blocker, result.infeasible)
         self._context.stats.bounded_gang_attempts += result.bounded
-        entity.blockers = result.blockers
+        entity.blockers, entity.rejected_by = result.blockers, result.rejected_by
         entity.reason = self._explain(entity, result)
         for member in entity.ready():
             self._context.record_attempt(member, "unschedulable", entity.reason)
         if not result.complete:
             self._start_planner.on_unschedulable(entity, now)
             entity.reason += self._start_planner.told_to(entity)
-        self._queue.add_unschedulable(entity, result.rejected_by, now)
-        if not result.complete and not self._start_planner.waits_rather_than_evicts(entity):
-            with self._context.tracer.long_step("PostFilter"):
-                self._preemption.preempt_for(entity, now)
+            if not self._start_planner.waits_rather_than_evicts(
+                entity
+            ) and self._preemption.may_plan(entity, now):
+                return self._preempt(entity, now, in_steps=in_steps)
+        self._keep_waiting(entity, None, now)
+        return True
+
+    def _preempt(self, entity: QueuedEntity, now: float, *, in_steps: bool) -> bool:
+        """Plan whom to evict for the group, and evict them; whether its attempt is over."""
+        begins = in_steps and entity.suspended is None and len(entity.members) > MANY_MEMBERS
+        with self._context.tracer.long_step("PostFilter"):
+            plan = self._preemption.plan(entity, in_steps=in_steps, begin_later=begins)
+        if isinstance(plan, PlanState):
+            return False
+        self._keep_waiting(entity, plan, now)
+        return True
+
+    def _keep_waiting(self, entity: QueuedEntity, plan: PreemptionPlan | None, now: float) -> None:
+        self._queue.add_unschedulable(entity, entity.rejected_by, now)
+        if plan is not None:
+            self._preemption.carry_out(entity, plan, now)
         self._entities.notify(entity, now)
         self._notifier.notify_due(now)
+        self._start_planner.release_if_idle(now)
 
     def _explain(self, entity: QueuedEntity, result: GangScheduleResult) -> str:
         group = entity.gang_group

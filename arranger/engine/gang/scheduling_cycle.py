@@ -6,6 +6,7 @@ attempt, and the others give their nodes back at once. See ``docs/design/gang-sc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,9 +61,9 @@ class GangSchedulingCycle:
         required = topology is not None and topology.required
         best: GangScheduleResult | None = None
         best_domain: RowMask | None = None
-        for row_mask in (yield from self._row_mask_steps(entity)):
+        for row_mask in (yield from self.row_mask_steps(entity)):
             effort = anywhere if row_mask is None else in_domains
-            result = yield from self._place_steps(entity, row_mask, effort=effort)
+            result = yield from self.place_steps(entity, row_mask, effort=effort)
             if result.complete and row_mask is not None and not required:
                 result = yield from self._place_surplus(entity, result)
             if result.complete or result.error or row_mask is None:
@@ -72,29 +73,39 @@ class GangSchedulingCycle:
             if best is None or result.placeable > best.placeable:
                 best, best_domain = result, row_mask
         if best_domain is not None and not group.is_strict:
-            result = yield from self._place_steps(entity, best_domain, effort=in_domains)
+            result = yield from self.place_steps(entity, best_domain, effort=in_domains)
             return self._finish(group, result, nominated)
         return best or _no_domain(entity)
 
     def shortfall(self, entity: QueuedEntity) -> int:
         """How many members the group still needs, beside those that are held."""
-        group = entity.gang_group
-        held = group.count_by_bundle(m.uid for m in self._holds.members_of(entity))
-        return sum(gang.shortfall(held[gang.name]) for gang in group.gangs)
+        held = self.held_counts(entity)
+        return sum(gang.shortfall(held[gang.name]) for gang in entity.gang_group.gangs)
+
+    def held_counts(self, entity: QueuedEntity) -> dict[str, Counter[str]]:
+        """Gang → bundle → how many members are held."""
+        held = self._holds.members_of(entity)
+        return entity.gang_group.count_by_bundle(member.uid for member in held)
 
     def row_masks(self, entity: QueuedEntity) -> RowMasks:
         """Where to try to place the group: domain by domain, or anywhere (None)."""
         with self._cluster.work.unlimited():
-            return at_once(self._row_mask_steps(entity))
+            return at_once(self.row_mask_steps(entity))
 
-    def _row_mask_steps(self, entity: QueuedEntity) -> Steps[RowMasks]:
+    def row_mask_steps(self, entity: QueuedEntity) -> Steps[RowMasks]:
+        """As :meth:`row_masks`, in steps."""
         held = self._holds.members_of(entity)
         return topology_row_masks(self._cluster, self._cycle, entity, held)
 
     @contextmanager
-    def dry_run(self, entity: QueuedEntity) -> Iterator[None]:
-        """Attempts inside are taken back by the caller; the members' nominations outlive them."""
-        nominated = self.nominated_members(entity)
+    def dry_run(
+        self, entity: QueuedEntity, nominated: NominatedMembers | None = None
+    ) -> Iterator[None]:
+        """Attempts inside are taken back by the caller; the members' nominations outlive them.
+
+        ``nominated``: those that are nominated, where some of them are not in the books now.
+        """
+        nominated = self.nominated_members(entity) if nominated is None else nominated
         with self._cycle.dry_run():
             yield
         self.renominate(nominated)
@@ -122,9 +133,9 @@ class GangSchedulingCycle:
     ) -> GangScheduleResult:
         """Place what the group needs and, with ``surplus``, what else fits, at once."""
         with self._cluster.work.unlimited():
-            return at_once(self._place_steps(entity, row_mask, surplus=surplus, effort=effort))
+            return at_once(self.place_steps(entity, row_mask, surplus=surplus, effort=effort))
 
-    def _place_steps(
+    def place_steps(
         self,
         entity: QueuedEntity,
         row_mask: RowMask | None,
@@ -225,7 +236,7 @@ class GangSchedulingCycle:
     ) -> Steps[GangScheduleResult]:
         """Place members beyond the minimum anywhere, where the preferred domain is too small."""
         placed = [member for member, _ in result.placed]
-        steps = self._place_steps(entity, None, effort=SearchEffort(0), placed=placed)
+        steps = self.place_steps(entity, None, effort=SearchEffort(0), placed=placed)
         while True:
             try:
                 beyond = next(steps)

@@ -20,7 +20,7 @@ ROWS_PER_UNIT: Final = 10
 Steps = Generator[Sequence[tuple[QueuedPod, PermitWait | None]], None, T]
 
 
-def at_once(steps: Steps[T]) -> T:
+def at_once(steps: Generator[object, None, T]) -> T:
     """All steps, one after the other."""
     while True:
         try:

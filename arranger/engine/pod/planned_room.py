@@ -121,7 +121,7 @@ class PlannedRoom:
         """Bring all up to date; returns the present time, in seconds since 1970."""
         now = self._clock.unix_now
         changed = self.timeline.refresh(now)
-        if self._spare is not None and changed:
+        if self._spare is not None:
             self._spare.follow(changed, now)
         return now
 

@@ -20,13 +20,14 @@ log = logging.getLogger(__name__)
 _RESERVE_NOTHING_ELSE: Final = frozenset({"DynamicResources", "VolumeBinding"})
 
 
-def reserves_more(member: QueuedPod) -> bool:
-    """Whether plugins may reserve something for a pod beside its node, or wait with it."""
-    pod, profile = member.pod, member.profile
-    if pod.volumes or pod.pvc_keys or pod.pod.spec.resource_claims:
-        return True
-    others = {plugin.name for plugin in profile.plugins_at("reserve")} - _RESERVE_NOTHING_ELSE
-    return bool(others or profile.plugins_at("permit"))
+def reserve_more(members: Sequence[QueuedPod]) -> bool:
+    """Whether plugins may reserve something for any of these beside its node, or wait with it."""
+    for profile in {id(member.profile): member.profile for member in members}.values():
+        others = {plugin.name for plugin in profile.plugins_at("reserve")} - _RESERVE_NOTHING_ELSE
+        if others or profile.plugins_at("permit"):
+            return True
+    pods = (member.pod for member in members)
+    return any(pod.volumes or pod.pvc_keys or pod.pod.spec.resource_claims for pod in pods)
 
 
 def unreserve(cluster: Cluster, member: QueuedPod) -> None:
@@ -38,7 +39,7 @@ def unreserve(cluster: Cluster, member: QueuedPod) -> None:
 
 def unreserve_all(cluster: Cluster, members: Sequence[QueuedPod]) -> None:
     """Give the reservations of several pods up, the last first."""
-    if any(map(reserves_more, members)):
+    if reserve_more(members):
         for member in reversed(members):
             unreserve(cluster, member)
         return

@@ -63,7 +63,9 @@ class ActiveEntities:
     def pop(self) -> QueuedEntity | None:
         """The next to try, taken out."""
         if not self._has_long():
-            return self._heap.pop()
+            if (entity := self._heap.pop()) is not None:
+                self._heap.on_tried(entity)
+            return entity
         for _ in range(_MOVED_AT_ONCE):
             first = self._heap.pop()
             if first is None:
@@ -73,13 +75,14 @@ class ActiveEntities:
                 break
             if first.representative.pod.namespace not in self._long:
                 self._others_left -= 1
+                self._heap.on_tried(first)
                 return first
             self._add_long(first)
         namespace = next(iter(self._long))
         heap = self._long.pop(namespace)
-        entity = heapq.heappop(heap)[3]
+        following = heapq.heappop(heap)[3]
         self._long[namespace] = heap  # the last one now
-        return entity
+        return following
 
     # --- inside ----------------------------------------------------------------------------
 

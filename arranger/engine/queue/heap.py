@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.queue.namespace_turns import NamespaceTurns
 from arranger.engine.queue.queue_order import FairShareOrder
 
 #: Void entries are removed when they outnumber the others by so many.
@@ -25,8 +26,7 @@ class MultiQueueHeap:
 
     _state: QueueState
     _order: FairShareOrder
-    #: Queue → (sort key, heap version, entity), the first in the queue's order on top.
-    _heaps: dict[str, list[tuple[Any, int, QueuedEntity]]] = field(default_factory=dict)
+    _heaps: dict[str, NamespaceTurns] = field(default_factory=dict)
     #: (queue, those who share turns) → (share, rank, heap version, entity), least share on top.
     _sharing: dict[tuple[str, Hashable], list[tuple[float, Any, int, QueuedEntity]]] = field(
         default_factory=dict
@@ -39,14 +39,15 @@ class MultiQueueHeap:
 
     def entity_ids(self) -> set[int]:
         """The identities of the entities in it."""
-        entries = (entry for heap in self._heaps.values() for entry in heap)
-        return {id(entry[2]) for entry in entries if self._valid(entry)}
+        return {id(entity) for heap in self._heaps.values() for entity in heap.entities()}
 
     def push(self, entity: QueuedEntity) -> None:
         """Add an entity that has its rank and a new version."""
         queue = self._order.queue_of(entity.representative.pod)
-        heap = self._heaps.setdefault(queue, [])
-        heapq.heappush(heap, (entity.rank, entity.heap_version, entity))
+        heap = self._heaps.get(queue)
+        if heap is None:
+            heap = self._heaps[queue] = NamespaceTurns(self._state)
+        heap.push(entity)
         self._entries += 1
         if entity.turn is not None:
             sharing, share = entity.turn
@@ -57,17 +58,17 @@ class MultiQueueHeap:
 
     def first_queue(self) -> str | None:
         """The queue whose turn it is; None if there is nothing in any."""
+        found = {}
         for queue in list(self._heaps):
-            heap = self._heaps[queue]
-            while heap and not self._valid(heap[0]):
-                heapq.heappop(heap)
-                self._entries -= 1
-            if not heap:
+            place = self._heaps[queue].first()
+            if place is None:
                 del self._heaps[queue]
-        if len(self._heaps) < 2:
-            return next(iter(self._heaps), None)
+            else:
+                found[queue] = place
+        if len(found) < 2:
+            return next(iter(found), None)
         rank = self._order.queue_rank
-        return min(self._heaps, key=lambda queue: (rank(queue), self._heaps[queue][0][:2]))
+        return min(found, key=lambda queue: (rank(queue), found[queue]))
 
     def pop(self) -> QueuedEntity | None:
         """The first entity of the queue whose turn it is, taken out."""
@@ -75,8 +76,13 @@ class MultiQueueHeap:
         if queue is None:
             return None
         self._entries -= 1
-        entity = heapq.heappop(self._heaps[queue])[2]
+        entity = self._heaps[queue].pop()
         return entity if entity.turn is None else self._give_turn(queue, entity, entity.turn[0])
+
+    def on_tried(self, entity: QueuedEntity) -> None:
+        """One that was taken out is tried now, and not put back."""
+        if heap := self._heaps.get(self._order.queue_of(entity.representative.pod)):
+            heap.on_tried(entity)
 
     def _give_turn(self, queue: str, entity: QueuedEntity, sharing: Hashable) -> QueuedEntity:
         """Who takes the turn of an entity that has just been taken out: the least share."""
@@ -88,7 +94,7 @@ class MultiQueueHeap:
             del self._sharing[queue, sharing]
         if first is not entity:
             entity.rank = first.rank
-            heapq.heappush(self._heaps[queue], (entity.rank, entity.heap_version, entity))
+            self._heaps[queue].push(entity)
             self._entries += 1
         return first
 
@@ -99,12 +105,9 @@ class MultiQueueHeap:
         return self._valid(entry[1:])
 
     def _compact(self) -> None:
-        for heap in self._heaps.values():
-            heap[:] = filter(self._valid, heap)
-            heapq.heapify(heap)
+        self._entries = sum(heap.compact() for heap in self._heaps.values())
         for others in self._sharing.values():
             others[:] = filter(self._valid_share, others)
             heapq.heapify(others)
         self._sharing = {key: others for key, others in self._sharing.items() if others}
-        self._entries = sum(map(len, self._heaps.values()))
         self._entries_allowed = 2 * self._entries + _SLACK

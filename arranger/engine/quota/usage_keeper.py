@@ -59,9 +59,8 @@ class UsageKeeper:
         try:
             known = parse_usage(data) if data else None
         except ParseError as error:
-            about = ObjectReference("v1", "ConfigMap", record.namespace, record.name, record.uid)
             note = f"What queues have used is forgotten: {USAGE_KEY}: {error}"
-            event = PublishEvent(about, event_reasons.INVALID_USAGE, "Reading", note, "Warning")
+            event = _warning(record, event_reasons.INVALID_USAGE, "Reading", note)
             self._context.outbox.append(event)
             return
         if known is not None:
@@ -113,3 +112,12 @@ class UsageKeeper:
         self._in_flight = False
         if isinstance(outcome, Refused) and outcome.status in (404, 409):
             self._record = None  # deleted, or made anew: that is read by whoever leads next
+            gone = "was deleted" if outcome.status == 404 else "is another one"
+            note = f"It {gone}: what queues use is not kept until the scheduler starts again"
+            event = _warning(subject, event_reasons.USAGE_NOT_KEPT, "Writing", note)
+            self._context.outbox.append(event)
+
+
+def _warning(record: ObjectKey, reason: str, action: str, note: str) -> PublishEvent:
+    about = ObjectReference("v1", "ConfigMap", record.namespace, record.name, record.uid)
+    return PublishEvent(about, reason, action, note, "Warning")

@@ -116,6 +116,7 @@ class ApiCall(ABC):
         on_outcome: told of the outcome.
         ambiguous: whether an earlier attempt may have been executed.
         submitted_at: when it was handed to the dispatcher, monotonic seconds.
+        namespace: whose turn it takes; "" for what is in none.
     """
 
     call_type: str
@@ -125,6 +126,7 @@ class ApiCall(ABC):
         self.on_outcome = on_outcome
         self.ambiguous = False
         self.submitted_at = 0.0
+        self.namespace = ""
         self._deadline: float | None = None
         self._conflicts = 0
         self._backoff = Backoff(rng, first=0.25, limit=10.0)

@@ -1,13 +1,15 @@
 """Which call is sent next: bindings, then what others wait for, then the rest.
 
+Of one priority, namespaces take turns.
+
 kube-scheduler: ``backend/api_dispatcher/call_queue.go``.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
+from arranger.kube.fair_queue import FairQueue
 from arranger.kube.writes.call import ApiCall, CallPriority
 
 #: While calls of a higher priority wait, one in so many still is of a lower one, in turn.
@@ -15,22 +17,22 @@ LOWER_PRIORITY_SHARE: Final = 8
 
 
 class CallQueue:
-    """Calls that wait to be sent; of one priority, in the order in which they came."""
+    """Calls that wait to be sent; of one priority and namespace, in the order they came in."""
 
     def __init__(self) -> None:
-        self._queues: tuple[deque[ApiCall], ...] = tuple(deque() for _ in CallPriority)
+        self._queues: tuple[FairQueue[ApiCall], ...] = tuple(FairQueue() for _ in CallPriority)
         self._pops = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._queues))
 
     def push(self, call: ApiCall) -> None:
-        """Queue up behind the others of its priority."""
-        self._queues[call.priority].append(call)
+        """Queue up behind the others of its priority and namespace."""
+        self._queues[call.priority].push(call.namespace, call)
 
     def push_front(self, call: ApiCall) -> None:
-        """Go before the others of its priority: it has waited already."""
-        self._queues[call.priority].appendleft(call)
+        """Go before the others of its priority and namespace: it has waited already."""
+        self._queues[call.priority].push_front(call.namespace, call)
 
     def pop(self) -> ApiCall | None:
         """Take the call that is to be sent now, if there is any."""
@@ -40,12 +42,9 @@ class CallQueue:
         self._pops += 1
         turn, remainder = divmod(self._pops, LOWER_PRIORITY_SHARE)
         if len(waiting) > 1 and not remainder:
-            return waiting[1 + turn % (len(waiting) - 1)].popleft()
-        return waiting[0].popleft()
+            return waiting[1 + turn % (len(waiting) - 1)].pop()
+        return waiting[0].pop()
 
     def take_all(self) -> list[ApiCall]:
         """Take all, by priority."""
-        calls = [call for queue in self._queues for call in queue]
-        for queue in self._queues:
-            queue.clear()
-        return calls
+        return [call for queue in self._queues for call in queue.take_all()]

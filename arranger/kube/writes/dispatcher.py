@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
@@ -41,6 +42,14 @@ log = structlog.get_logger(__name__)
 #: Seconds that timers are late: a loop may fire early by its clock's resolution, and nothing would
 #: be due yet.
 TICK: Final = 1e-6
+#: Calls of one namespace between two attempts that keep others from being decided: what the server
+#: cannot write for one tenant is tried again for as long as that lasts.
+BACKING_OFF_COUNTED: Final = 32
+
+_ByPath = effects.PatchObject | effects.CreateObject | effects.DeleteObject
+_OfPod = effects.Bind | effects.PatchPodStatus | effects.DeletePod | effects.AnnotatePod
+_OfClaim = effects.ReserveClaim | effects.ReleaseClaim
+_Queued = _ByPath | _OfPod | _OfClaim
 
 
 @dataclass(eq=False)
@@ -79,6 +88,8 @@ class ApiDispatcher:
         self._events_in_flight = 0
         #: Calls between two attempts, with the timer that queues them again.
         self._backing_off: dict[ApiCall, asyncio.TimerHandle] = {}
+        #: Namespace → how many of them.
+        self._failing: Counter[str] = Counter()
         self._idle_workers: list[asyncio.Future[ApiCall | EventWrite]] = []
         self._workers: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
@@ -117,23 +128,23 @@ class ApiDispatcher:
                     self._start_work()
             case effects.Bind():
                 self._pod_calls.on_binding(effect.pod)
-                self._enqueue(BindCall(effect, on_outcome, self.rng))
+                self._enqueue(effect, BindCall(effect, on_outcome, self.rng))
             case effects.PatchPodStatus():
                 call = self._pod_calls.patch_status(effect, on_outcome)
                 if call is not None:
-                    self._enqueue(call)
+                    self._enqueue(effect, call)
             case effects.DeletePod():
-                self._enqueue(self._pod_calls.delete(effect, on_outcome))
+                self._enqueue(effect, self._pod_calls.delete(effect, on_outcome))
             case effects.AnnotatePod():
-                self._enqueue(self._pod_calls.annotate(effect, on_outcome))
+                self._enqueue(effect, self._pod_calls.annotate(effect, on_outcome))
             case effects.PatchObject():
-                self._enqueue(self._pod_calls.patch_object(effect, on_outcome))
+                self._enqueue(effect, self._pod_calls.patch_object(effect, on_outcome))
             case effects.CreateObject():
-                self._enqueue(self._pod_calls.create_object(effect, on_outcome))
+                self._enqueue(effect, self._pod_calls.create_object(effect, on_outcome))
             case effects.DeleteObject():
-                self._enqueue(self._pod_calls.delete_object(effect, on_outcome))
+                self._enqueue(effect, self._pod_calls.delete_object(effect, on_outcome))
             case effects.ReserveClaim() | effects.ReleaseClaim():
-                self._enqueue(ResourceClaimCall(effect, on_outcome, self.rng))
+                self._enqueue(effect, ResourceClaimCall(effect, on_outcome, self.rng))
             case _:
                 assert_never(effect)
 
@@ -142,6 +153,12 @@ class ApiDispatcher:
         """Bindings, patches and deletes not settled yet, without Events."""
         busy = self._limiter.in_flight - self._events_in_flight
         return len(self._queue) + len(self._backing_off) + busy
+
+    @property
+    def pressure(self) -> int:
+        """The same, of those between two attempts :data:`BACKING_OFF_COUNTED` a namespace."""
+        beyond = sum(max(0, n - BACKING_OFF_COUNTED) for n in self._failing.values())
+        return self.backlog - beyond
 
     @property
     def limit(self) -> int:
@@ -168,21 +185,25 @@ class ApiDispatcher:
             self._events_timer.cancel()
         unsent = [*self._queue.take_all(), *self._backing_off]
         self._backing_off.clear()
+        self._failing.clear()
         self._stop.set()
         for call in unsent:
             if not call.ambiguous:
                 call.on_outcome(effects.Refused(0, "Stopped"))
 
-    def _enqueue(self, call: ApiCall) -> None:
+    def _enqueue(self, effect: _Queued, call: ApiCall) -> None:
         if self._draining:
             call.on_outcome(effects.Refused(0, "Stopped"))
             return
-        call.submitted_at = self._now()
+        call.submitted_at, call.namespace = self._now(), _namespace_of(effect)
         self._queue.push(call)
         self._start_work()
 
     def _requeue(self, call: ApiCall) -> None:
         del self._backing_off[call]
+        self._failing[call.namespace] -= 1
+        if not self._failing[call.namespace]:
+            del self._failing[call.namespace]
         self._queue.push_front(call)
         self._start_work()
 
@@ -241,6 +262,7 @@ class ApiDispatcher:
             self.metrics.increment("writes", 1, kind=call.call_type, outcome="again")
             loop = asyncio.get_running_loop()
             self._backing_off[call] = loop.call_later(outcome.delay, self._requeue, call)
+            self._failing[call.namespace] += 1
             return
         label = "applied" if isinstance(outcome, effects.Applied) else "refused"
         self.metrics.increment("writes", 1, kind=call.call_type, outcome=label)
@@ -291,6 +313,13 @@ class ApiDispatcher:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _namespace_of(effect: _Queued) -> str:
+    """The namespace that an effect is for; "" for what is in none."""
+    if isinstance(effect, _ByPath):
+        return effect.path.partition("/namespaces/")[2].partition("/")[0]
+    return (effect.claim if isinstance(effect, _OfClaim) else effect.pod).namespace
 
 
 def _internal_error(error: Exception) -> effects.Refused:

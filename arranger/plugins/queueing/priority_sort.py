@@ -23,11 +23,12 @@ class PrioritySort(SpecOnlyPlugin):
     Whatever states no job priority counts as a job of the default. Of one priority, jobs that ask
     for fair shares (DRF) take each other's turns, the one with the least dominant share the first.
     Creation times have a resolution of a second, so the order of arrival decides before the name.
-    See ``docs/design/queue-order.md``.
+    Where many of one priority wait, their namespaces take turns: ``docs/design/queue-order.md``.
     """
 
     Args = PrioritySortArgs
     queueing_hints = ()
+    namespaces_take_turns = True
 
     def __init__(self, args: PrioritySortArgs | None = None) -> None:
         self._policy = (args or PrioritySortArgs()).job_queue_policy

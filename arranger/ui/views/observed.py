@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -12,6 +12,7 @@ from arranger.api.types.core import Pod
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedPod
 from arranger.shadow.objects import ClusterObjects
+from arranger.ui.scope import EVERYTHING, Scope
 
 UNTRIED: Final = "has not been tried yet"
 #: How far a pod is, in the order in which people care.
@@ -19,20 +20,16 @@ STATES: Final = ("Waiting", "Gated", "Starting", "Running", "Ending", "Succeeded
 
 
 @dataclass(eq=False)
-class Observed:
-    """The cluster as the shadow has it, and what is counted once for all pages.
-
-    Attributes:
-        objects: of the cluster.
-        engine: fed with them.
-        unread: what the shadow may not see, or could not read, a line each.
-        foretold: pod (``namespace/name``) → what becomes of it when it is tried.
-    """
+class Counted:
+    """What is counted once, for all pages and whoever looks at them."""
 
     objects: ClusterObjects
     engine: Engine
-    unread: tuple[str, ...] = ()
-    foretold: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def namespaces(self) -> frozenset[str]:
+        """Those that have pods."""
+        return frozenset(pod.metadata.namespace for pod in self.objects.of(Pod))
 
     @cached_property
     def states(self) -> Counter[str]:
@@ -52,6 +49,53 @@ class Observed:
             for each in self.members.values()
             if each.entity is not None
         )
+
+
+@dataclass(eq=False)
+class Observed:
+    """The cluster as the shadow has it.
+
+    Attributes:
+        objects: of the cluster.
+        engine: fed with them.
+        unread: what the shadow may not see, or could not read, a line each.
+        foretold: pod (``namespace/name``) → what becomes of it when it is tried.
+        scope: what of it may be shown.
+        counted: what is counted: what is known already, if that is given.
+    """
+
+    objects: ClusterObjects
+    engine: Engine
+    unread: tuple[str, ...] = ()
+    foretold: Mapping[str, str] = field(default_factory=dict)
+    scope: Scope = EVERYTHING
+    known: InitVar[Counted | None] = None
+    counted: Counted = field(init=False)
+
+    def __post_init__(self, known: Counted | None) -> None:
+        self.counted = known or Counted(self.objects, self.engine)
+
+    def shown(self, foretold: Mapping[str, str], scope: Scope) -> Observed:
+        """The same with what is foretold, for somebody; nothing is counted again."""
+        unread = self.unread if scope.is_whole else ()
+        return Observed(self.objects, self.engine, unread, foretold, scope, self.counted)
+
+    def pods(self) -> Iterator[Pod]:
+        """All that may be shown."""
+        pods = self.objects.of(Pod)
+        if self.scope.is_whole:
+            return iter(pods)
+        return (pod for pod in pods if self.scope.sees(pod.key))
+
+    @property
+    def states(self) -> Counter[str]:
+        """How many pods are in a state."""
+        return self.counted.states
+
+    @property
+    def members(self) -> dict[str, QueuedPod]:
+        """uid → what the queue knows of a pod of ours."""
+        return self.counted.members
 
     def reason_of(self, pod: Pod) -> str:
         """Why a pod has no node, as its condition says; else what will be said when it is tried."""

@@ -46,14 +46,14 @@ class PodView:
 
 def pod_rows(observed: Observed, pods: Iterable[Pod]) -> list[PodRow]:
     """The lines of these pods."""
-    return [_row(observed, pod) for pod in pods]
+    return [_row(observed, pod) for pod in pods if observed.scope.sees(pod.key)]
 
 
 def find_pods(observed: Observed, text: str, state: str, most: int) -> tuple[list[PodRow], int]:
     """The first of the pods whose names hold a text and that are in a state, and how many are."""
     found = [
         (order, pod.key, pod)
-        for pod in observed.objects.of(Pod)
+        for pod in observed.pods()
         if text in pod.key and (order := STATES.index(state_of(pod))) in _wanted(state)
     ]
     first = heapq.nsmallest(most, found, key=lambda each: each[:2])
@@ -63,9 +63,10 @@ def find_pods(observed: Observed, text: str, state: str, most: int) -> tuple[lis
 def pod_view(observed: Observed, key: str) -> PodView | None:
     """One pod; None where there is none of that ``namespace/name``."""
     pod = observed.objects.get(Pod, key)
-    if pod is None:
+    if pod is None or not observed.scope.sees(key):
         return None
     gang = observed.engine.registry.gang_of(pod.metadata.uid)
+    is_shown = gang is not None and observed.scope.sees(gang.name)
     owner = pod.metadata.controller
     created = pod.metadata.creation_timestamp
     facts = [
@@ -80,7 +81,7 @@ def pod_view(observed: Observed, key: str) -> PodView | None:
         key,
         state_of(pod),
         pod.spec.node_name,
-        gang.name if gang is not None else "",
+        gang.name if gang is not None and is_shown else "",
         observed.queue_of(pod.metadata.uid),
         (owner.kind, f"{pod.metadata.namespace}/{owner.name}") if owner is not None else None,
         _reason(observed, pod),

@@ -59,14 +59,16 @@ def waiting_rows(
         for each in waiting.entities()
         if queue is None or ledger.queue_name(each.representative.pod) == queue
     ]
-    first = heapq.nsmallest(most, found, key=waiting.sort_key)
+    shown = (each for each in found if observed.scope.sees_all(_name_of(each)))
+    first = heapq.nsmallest(most, shown, key=waiting.sort_key)
     return [_entity_row(observed, each) for each in first], len(found)
 
 
 def gang_rows(observed: Observed, text: str, most: int) -> tuple[list[WorkloadRow], int]:
     """The first of the gangs whose names hold a text, those that wait first; and how many do."""
     gangs = observed.engine.registry.gangs
-    found = [gang for name, gang in gangs.items() if text in name]
+    scope = observed.scope
+    found = [gang for name, gang in gangs.items() if text in name and scope.sees(name)]
     first = heapq.nsmallest(
         most, found, key=lambda gang: (not gang.count(MemberState.PENDING), gang.name)
     )
@@ -76,7 +78,7 @@ def gang_rows(observed: Observed, text: str, most: int) -> tuple[list[WorkloadRo
 def job_rows(observed: Observed, text: str, most: int) -> tuple[list[WorkloadRow], int]:
     """The first of what controls pods, those with pods that wait first; and how many there are."""
     counts: dict[tuple[str, str], Counter[str]] = {}
-    for pod in observed.objects.of(Pod):
+    for pod in observed.pods():
         owner = pod.metadata.controller
         if owner is not None and text in (name := f"{pod.metadata.namespace}/{owner.name}"):
             counts.setdefault((owner.kind, name), Counter())[state_of(pod)] += 1
@@ -87,7 +89,7 @@ def job_rows(observed: Observed, text: str, most: int) -> tuple[list[WorkloadRow
 
 def gang_row(observed: Observed, gang: Gang) -> WorkloadRow:
     """How far a gang is."""
-    entity = _entity_of(observed, gang)
+    entity, scope = _entity_of(observed, gang), observed.scope
     placed = sum(gang.count(state) for state in _WITH_NODE)
     waits = gang.count(MemberState.PENDING)
     return WorkloadRow(
@@ -98,7 +100,7 @@ def gang_row(observed: Observed, gang: Gang) -> WorkloadRow:
         len(gang.memberships),
         gang.total_minimum,
         max(0, gang.total_minimum - len(gang.memberships)),
-        () if entity is None else tuple(pod.key for pod in entity.blockers),
+        () if entity is None else tuple(scope.of(pod.key for pod in entity.blockers)),
         observed.queue_of(next(iter(gang.memberships), "")),
         "" if entity is None else _reason(observed, entity),
     )
@@ -107,7 +109,7 @@ def gang_row(observed: Observed, gang: Gang) -> WorkloadRow:
 def members(observed: Observed, uids: Iterable[str]) -> list[Pod]:
     """The pods of these uids, those that wait first."""
     wanted = set(uids)
-    found = [pod for pod in observed.objects.of(Pod) if pod.metadata.uid in wanted]
+    found = [pod for pod in observed.pods() if pod.metadata.uid in wanted]
     return sorted(found, key=lambda pod: (STATES.index(state_of(pod)), pod.key))
 
 
@@ -130,6 +132,10 @@ def _entity_of(observed: Observed, gang: Gang) -> QueuedEntity | None:
     return None
 
 
+def _name_of(entity: QueuedEntity) -> str:
+    return entity.representative.pod.key if entity.group is None else entity.group.name
+
+
 def _entity_row(observed: Observed, entity: QueuedEntity) -> WorkloadRow:
     first = entity.representative
     group = entity.group
@@ -142,13 +148,13 @@ def _entity_row(observed: Observed, entity: QueuedEntity) -> WorkloadRow:
         missing += max(0, gang.total_minimum - len(gang.memberships))
     return WorkloadRow(
         "pod" if group is None else "gang",
-        first.pod.key if group is None else group.name,
+        _name_of(entity),
         "Gated" if gated else "Waiting",
         placed,
         pods or 1,
         minimum,
         missing,
-        tuple(pod.key for pod in entity.blockers),
+        tuple(observed.scope.of(pod.key for pod in entity.blockers)),
         observed.queue_of(first.uid),
         _reason(observed, entity),
     )

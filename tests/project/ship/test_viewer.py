@@ -14,11 +14,12 @@ def test_a_viewer_lists_all_that_the_scheduler_reads_and_no_more() -> None:
     read = {right for right in granted("arranger") if right[2] == "list"}
     known = {("scheduling.k8s.io", "priorityclasses", "list")}
     assert read <= rights
-    lease = ("coordination.k8s.io", "leases", "get")
-    assert {verb for _, _, verb in rights - {lease}} == {"list", "watch"}
+    single = {("coordination.k8s.io", "leases", "get"), ("", "configmaps", "get")}
+    assert {verb for _, _, verb in rights - single} == {"list", "watch"}
+    assert [rule["resourceNames"] for rule in role["rules"] if rule["resources"] == ["configmaps"]]
     # One rule names three groups; of what is not there nothing can be read.
     assert {
-        (group, name) for group, name, verb in rights - read - known - {lease} if verb == "list"
+        (group, name) for group, name, verb in rights - read - known - single if verb == "list"
     } <= {
         ("scheduling.sigs.k8s.io", "queues"),
         ("scheduling.x-k8s.io", "queues"),

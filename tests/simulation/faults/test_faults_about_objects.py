@@ -12,17 +12,19 @@ import os
 import random
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from arranger.daemon.informers import COLLECTION_PATHS
 from tests import devices, storage
 from tests.builders import NodeBuilder, PodBuilder, StoredBuilder, a_node, a_pod, a_pod_group
 from tests.builders.workloads import kubeflow_pods, replicas
 from tests.faults.callables import Callee, Fault, recorded
 from tests.faults.sampling import sample
 from tests.queueing import a_queue_manifest
+from tests.simulation.harnesses.controllers import native_pod_groups
 from tests.simulation.harnesses.gangs import DEFINITIONS, members, of_pod_group
 from tests.simulation.harnesses.kubelets import running_kubelets
 from tests.simulation.harnesses.preemption import with_priority
@@ -94,8 +96,39 @@ def _attached_volume() -> list[StoredBuilder | NodeBuilder]:
     return [storage.a_class("csi"), volume, claim]
 
 
-_OWNER = replicas("PyTorchJob", "victim", Worker=2)
+def _namespaced(group_version: str, kind: str, plural: str, **fields: Any) -> Victim:
+    """An object of ``default``, and a pod with the labels that its selector matches."""
+    meta = {"name": "victim", "namespace": "default"}
+    root = "api" if group_version == "v1" else "apis"
+    return Victim(
+        lambda: {"apiVersion": group_version, "kind": kind, "metadata": meta, **fields},
+        f"/{root}/{group_version}/namespaces/default/{plural}/victim",
+        lambda: [_user().labelled(app="x")],
+    )
 
+
+def _replicas_of(group_version: str, kind: str, plural: str) -> Victim:
+    container = {"name": "c", "image": "i"}
+    template = {"metadata": {"labels": _X}, "spec": {"containers": [container]}}
+    selector = _X if kind == "ReplicationController" else {"matchLabels": _X}
+    spec = {"replicas": 0, "selector": selector, "template": template}
+    return _namespaced(group_version, kind, plural, spec=spec)
+
+
+def _reservation() -> Object:
+    spec = {
+        "nodes": {"names": ["big"]},
+        "window": {"start": "2026-01-02T00:00:00Z", "duration": "1h"},
+        "users": {"queues": ["victim"]},
+    }
+    head = {"apiVersion": "arranger.io/v1alpha1", "kind": "Reservation"}
+    return {**head, "metadata": {"name": "victim"}, "spec": spec}
+
+
+_X = {"app": "x"}
+_OWNER = replicas("PyTorchJob", "victim", Worker=2)
+_LABEL_X = "scheduling.x-k8s.io/pod-group"
+_VOLCANO_GROUP = {"scheduling.k8s.io/group-name": "victim"}
 
 VICTIMS = {
     "a node": Victim(
@@ -176,12 +209,61 @@ VICTIMS = {
         "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/podgroups/victim",
         lambda: of_pod_group("victim", 2),
     ),
+    "a pod group of before": replace(
+        _namespaced("scheduling.x-k8s.io/v1alpha1", "PodGroup", "podgroups", spec={"minMember": 2}),
+        pods=lambda: [_user(f"v{n}").in_pod_group("victim", label=_LABEL_X) for n in range(2)],
+    ),
+    "a pod group of Volcano": replace(
+        _namespaced(
+            "scheduling.volcano.sh/v1beta1", "PodGroup", "podgroups", spec={"minMember": 2}
+        ),
+        pods=lambda: [_user(f"v{n}").annotated(_VOLCANO_GROUP) for n in range(2)],
+    ),
+    "a pod group of Kubernetes": replace(
+        _namespaced(
+            "scheduling.k8s.io/v1beta1",
+            "PodGroup",
+            "podgroups",
+            spec={"schedulingPolicy": {"gang": {"minCount": 2}}},
+        ),
+        pods=lambda: [
+            _user(f"v{n}").with_spec(schedulingGroup={"podGroupName": "victim"}) for n in range(2)
+        ],
+    ),
+    "a gang": replace(
+        _namespaced("arranger.io/v1alpha1", "Gang", "gangs", spec={}),
+        pods=lambda: members("victim", 2),
+    ),
+    "a reservation": Victim(_reservation, "/apis/arranger.io/v1alpha1/reservations/victim"),
+    "a service": _namespaced(
+        "v1", "Service", "services", spec={"selector": _X, "ports": [{"port": 80}]}
+    ),
+    "a replication controller": _replicas_of(
+        "v1", "ReplicationController", "replicationcontrollers"
+    ),
+    "a replica set": _replicas_of("apps/v1", "ReplicaSet", "replicasets"),
+    "a stateful set": _replicas_of("apps/v1", "StatefulSet", "statefulsets"),
     "an owner of pods": Victim(
         lambda: _plain(_OWNER),
         "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs/victim",
         lambda: kubeflow_pods(_OWNER, Worker=2),
     ),
 }
+
+
+def test_there_is_a_victim_of_each_kind_that_is_watched() -> None:
+    """But of pods, which :mod:`tests.simulation.faults.test_injected_faults` is about."""
+    edited = [victim.path for victim in VICTIMS.values()]
+    missing = {
+        kind.__name__
+        for kind, path in COLLECTION_PATHS.items()
+        if not any(_collection(each) == path for each in edited)
+    }
+    assert missing == {"Pod"}
+
+
+def _collection(path: str) -> str:
+    return path.removesuffix("/victim").replace("/namespaces/default", "")
 
 
 class World:
@@ -195,7 +277,7 @@ class World:
 
     def _set_up(self) -> None:
         sim = self.sim
-        for definition in (*DEFINITIONS, definition_of("PyTorchJob")):
+        for definition in (*DEFINITIONS, definition_of("PyTorchJob"), native_pod_groups()):
             sim.cluster.create(definition)
         head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
         for value in (0, 9):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from arranger.daemon.scheduler import LeadershipLostError
+from arranger.engine.gang import attempts
 from tests.builders import a_node, a_pod
 from tests.faults.injector import (
     BINDINGS,
@@ -19,6 +20,7 @@ from tests.faults.injector import (
     Reply,
     from_user,
 )
+from tests.simulation.harnesses.gangs import members
 from tests.simulation.harnesses.simulation import (
     LEASE,
     VIRTUAL_TIME,
@@ -213,6 +215,41 @@ async def test_f9_a_loop_that_stalls_for_longer_than_the_lease_writes_nothing_mo
     assert not sim.faults.received(BINDINGS)
     async with sim.scheduler("two"):
         await sim.until_settled(6)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ends"), [(5, False), (20, True)], ids=["and won again", "for good"]
+)
+async def test_f9_a_lease_is_lost_between_two_steps_of_a_gangs_attempt(
+    sim: SimulationHarness, monkeypatch: pytest.MonkeyPatch, seconds: float, ends: bool
+) -> None:
+    monkeypatch.setattr(attempts, "STEP_UNITS", 50)
+    sim.create_nodes_and_pods(nodes=20)
+    async with sim.scheduler("one") as leader:
+        await sim.until(lambda: leader.synced)
+        await asyncio.sleep(5)
+        sim.create(*members("g", 40))
+        began = now()
+        while not any(entity.suspended for entity in leader.engine.queue.entities()):
+            assert now() == began, "it is not tried in steps"
+            await asyncio.sleep(0)
+        if not ends:
+            sim.faults.inject(RENEWALS, Delay(1), times=1)
+        block_event_loop(seconds)
+        stalled = now()
+        assert not leader.may_write()
+        leader.engine.check_consistent()
+        if ends:
+            assert isinstance(await sim.wait_until_ended("one"), LeadershipLostError)
+        else:
+            await sim.until_settled(40)
+    if ends:
+        assert not sim.faults.received(BINDINGS)
+        async with sim.scheduler("two"):
+            await sim.until_settled(40)
+    else:
+        renewals = [w.at for w in sim.faults.applied(LEASES) if w.at >= stalled]
+        assert min(w.at for w in sim.faults.applied(BINDINGS)) >= renewals[0]
 
 
 async def test_f9_two_that_start_together_agree_on_one(sim: SimulationHarness) -> None:

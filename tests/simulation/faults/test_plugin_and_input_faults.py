@@ -21,6 +21,7 @@ from tests.faults.injector import (
     Reply,
     for_object,
 )
+from tests.faults.matchers import RequestMatcher
 from tests.simulation.harnesses.simulation import (
     CONFIG,
     VIRTUAL_TIME,
@@ -189,6 +190,25 @@ async def test_f15_a_thousand_pods_at_once_are_bound_in_seconds(sim: SimulationH
         sim.faults.inject(BINDINGS, Delay(0.02, after=True))  # as long as a server under load takes
         sim.create_nodes_and_pods(pods=1000)
         await sim.until_settled(1000, within=2)
+
+
+async def test_f15_more_pods_that_cannot_be_bound_than_the_backlog_holds_stop_no_other_namespace(
+    sim: SimulationHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arranger.daemon.scheduler.MAX_BACKLOG", 64)
+    sim.create(a_node("n0").offers(cpu=200, pods=200))
+    head = {"apiVersion": "v1", "kind": "Namespace"}
+    sim.cluster.create({**head, "metadata": {"name": "other"}})
+    # As of objects that are too large for etcd with a node's name, or whose webhook fails.
+    of_default = RequestMatcher(lambda request: "/namespaces/default/" in request.path)
+    sim.faults.inject(BINDINGS & of_default, Reply(500, "InternalError"))
+    sim.create(*(a_pod(f"p{n:03}").needs(cpu=1) for n in range(100)))
+    async with sim.scheduler():
+        await asyncio.sleep(60)
+        sim.create(a_pod("last").in_namespace("other").needs(cpu=1))
+        await sim.until(lambda: bool(sim.bound()), within=1)
+        sim.faults.clear()
+        await sim.until_settled(101)
 
 
 async def test_f15_more_hopeless_pods_than_the_backlog_holds_do_not_hide_one_that_fits(

@@ -130,7 +130,7 @@ def would_evict(engine: Engine, entity: QueuedEntity) -> bool:
         if depends_on_luck(entity):
             return False
         with all_ready(entity):
-            return bool(gangs._planner.plan(entity).victims)
+            return bool(gangs._plans.planner.plan(entity).victims)
     decided = engine._scheduler._cycle.decide(entity.representative)
     return isinstance(decided, Unschedulable) and bool(decided.victims)
 

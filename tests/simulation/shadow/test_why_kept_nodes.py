@@ -82,6 +82,7 @@ def test_nodes_that_are_kept_say_for_what_and_what_helps(case: str) -> None:
     assert [text for text, _ in answer.node_reasons if reason in text], answer.node_reasons
     assert sum(count for _, count in answer.node_reasons) == _nodes(given)
     assert "fit" not in dict(answer.node_reasons)
+    assert "nodes are not kept for others any more" in answer.wakes
     suggested = {each.change: each for each in answer.suggestions}
     assert helps in suggested, list(suggested)
     assert set(suggested[helps].nodes) == set(answer.pods)

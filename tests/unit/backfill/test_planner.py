@@ -90,23 +90,28 @@ def test_who_may_start_now_is_who_delays_no_start_of_the_model() -> None:
     assert let > 100
 
 
-def test_what_is_spare_follows_the_pods_that_come_and_go() -> None:
+@pytest.mark.parametrize("longest", [0.0, 12.0], ids=["at one time", "and time, with pods late"])
+def test_what_is_spare_follows_the_pods_that_come_and_go(longest: float) -> None:
     for seed in SEEDS:
+        now = NOW
         both = random_worlds(seed)
         plan_some(both, 3)
         claims = {f"g{n}": claim for n, claim in enumerate(both.claims)}
         spare = SpareRoom(both.timeline, claims, names_of(both.table, both.claims))
-        spare.start(NOW)
-        for n in range(4):
+        spare.start(now)
+        for n in range(4 + int(longest)):
+            now += both.rng.uniform(0, longest)
             row = both.rng.randrange(both.table.size)
             pods = list(both.table.pods[row].values())
-            if pods and both.rng.random() < 0.5:
+            if longest and both.rng.random() < 0.5:
+                pass  # only time has passed
+            elif pods and both.rng.random() < 0.5:
                 both.table.remove_pod(both.rng.choice(pods), row)
             else:
-                both.table.add_pod(running(f"new-{n}", 1, NOW, both.rng.choice((None, 9))), row)
-            spare.follow(both.timeline.refresh(NOW), NOW)
+                both.table.add_pod(running(f"new-{n}", 1, now, both.rng.choice((None, 9))), row)
+            spare.follow(both.timeline.refresh(now), now)
             both.timeline.check_consistent()
-            spare.check_consistent(NOW)
+            spare.check_consistent(now)
 
 
 @pytest.mark.parametrize("least", Basis)

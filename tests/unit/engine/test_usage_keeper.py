@@ -83,6 +83,7 @@ OUTCOMES: dict[str, tuple[Outcome, int]] = {
     "gone": (Refused(404, "NotFound"), 1),
     "another object of that name": (Refused(409, "Conflict"), 1),
 }
+_GONE = (OUTCOMES["gone"][0], OUTCOMES["another object of that name"][0])
 
 
 @pytest.mark.parametrize(("outcome", "expected"), OUTCOMES.values(), ids=OUTCOMES.keys())
@@ -95,6 +96,8 @@ def test_what_follows_a_write(outcome: Outcome, expected: int) -> None:
     assert len(writes(harness)) == 1
     harness.advance_to(600)
     assert len(writes(harness)) == expected
+    told = [reason for reason, _ in event_notes(harness.effects)]
+    assert told == (["UsageNotKept"] if outcome in _GONE else [])
 
 
 _HEAD = '{"at": "2026-01-01T00:00:00Z", "halfLifeSeconds": 60, "queues": {"a": '

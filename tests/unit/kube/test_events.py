@@ -190,6 +190,15 @@ def test_the_queue_is_bounded_and_drops_the_oldest() -> None:
     assert [w.series.event.regarding.name for w in harness.sent] == ["p2", "p3", "p4"]
 
 
+def test_who_floods_the_queue_drops_no_events_of_others_and_keeps_them_waiting_for_one() -> None:
+    harness = RecorderHarness(capacity=3)
+    harness.record(replace(FAILED, regarding=replace(POD, namespace="other", name="own")))
+    for number in range(5):
+        harness.record(replace(FAILED, regarding=replace(POD, name=f"p{number}")))
+    harness.send()
+    assert [w.series.event.regarding.name for w in harness.sent] == ["own", "p3", "p4"]
+
+
 def test_memory_is_bounded_and_counts_are_written_out_before_forgetting() -> None:
     harness = RecorderHarness(max_aggregates=2)
     harness.record()

@@ -133,12 +133,14 @@ class NumbersBoard:
     def has_room_for_each(self, group: GangGroup, counts: Mapping[str, Counter[str]]) -> bool:
         """Whether the group would have what it needs if no role took room from another."""
         hoped = {name: Counter(bundles) for name, bundles in counts.items()}
-        alike: Counter[Hashable] = Counter()
+        alike: Counter[tuple[Hashable, str, str]] = Counter()
+        gang_of = group.gangs_by_uid()
         for member in self._members:
-            name, bundle = role_in(group, member)
-            alike[member.equivalence_key, name, bundle] += 1
-            if alike[member.equivalence_key, name, bundle] <= self._room[member.equivalence_key]:
-                hoped[name][bundle] += 1
+            gang = gang_of[member.uid]
+            bundle = gang.memberships[member.uid].bundle
+            alike[member.equivalence_key, gang.name, bundle] += 1
+        for (key, name, bundle), count in alike.items():
+            hoped[name][bundle] += min(count, self._room[key])
         return not group.lacks_members(hoped)
 
     def rows(self, member: QueuedPod) -> Iterable[int]:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+from arranger.cluster.attempt_work import UnfinishedError
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.gang.links import GangLinks
+from arranger.engine.gang.preemption.trial import PlanSteps
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.interface import Plugin
 from arranger.framework.preemption import EvictionPolicy
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
 from arranger.preemption.importance import by_importance
-from arranger.preemption.victims import allowed_together
+from arranger.preemption.victim_search import Cost, cost_of
+
+#: Units of :mod:`~arranger.cluster.attempt_work` for a pod: to find out whether it could leave, and
+#: to put it in order.
+_ASKING: Final = 5
+_SORTING: Final = 2
 
 
 @dataclass(slots=True, eq=False)
@@ -25,12 +33,13 @@ class PreemptionCandidates:
         own: uids of the group, which evicts nobody of its own.
 
     Attributes:
+        policy: who may be evicted for whom.
         time_protected: whether any pod was found that only time protects for now.
     """
 
     _cluster: Cluster
     _nominator: Nominator
-    _policy: EvictionPolicy
+    policy: EvictionPolicy
     _links: GangLinks
     _plugin: Plugin
     _preemptors: Sequence[PodInfo]
@@ -43,25 +52,52 @@ class PreemptionCandidates:
     _in_whole_gang: set[str] = field(default_factory=set)
     time_protected: bool = False
 
-    def found(self) -> list[PodInfo]:
+    def found(self) -> PlanSteps[list[PodInfo]]:
         """All that could leave, each with those that would have to leave with it.
 
         Those first whose eviction breaks a PodDisruptionBudget, then the most important.
         """
-        table, rows = self._cluster.table, self._policy.evictable_rows(self._preemptors)
-        asked = range(table.size) if rows is None else sorted(rows)
-        pods = (pod for row in asked for pod in table.pods[row].values())
-        return self.ordered(filter(self._is_candidate, pods))
+        cluster, work = self._cluster, self._cluster.work
+        rows, found = (yield from self._evictable_rows()), list[PodInfo]()
+        for row in rows:
+            if work.is_spent:
+                yield
+            pods = list(cluster.table.pods[row].values())
+            found += filter(self._is_candidate, pods)
+            work.count(_ASKING * len(pods))
+        # Some may have left while others were asked about.
+        return (yield from self.ordered(pod for pod in found if pod.uid in cluster))
 
-    def ordered(self, pods: Iterable[PodInfo]) -> list[PodInfo]:
+    def _evictable_rows(self) -> PlanSteps[Iterable[int]]:
+        policy, cluster = self.policy, self._cluster
+        while True:
+            try:
+                rows = policy.evictable_rows(self._preemptors, cluster.work)
+            except UnfinishedError:
+                yield
+                continue
+            return range(cluster.table.size) if rows is None else sorted(rows)
+
+    def ordered(self, pods: Iterable[PodInfo]) -> PlanSteps[list[PodInfo]]:
         """Those first that are to be spared first."""
-        ordered = by_importance(pods, self._policy.importance)
-        violating, others = split_by_pdb_violation(ordered, tuple(self._cluster.budgets.values()))
+        pods, budgets = list(pods), tuple(self._cluster.budgets.values())
+        yield from self.may_rest(_SORTING * len(pods))
+        ordered = by_importance(pods, self.policy.importance)
+        if not budgets:
+            return ordered
+        yield from self.may_rest(_SORTING * len(pods))
+        violating, others = split_by_pdb_violation(ordered, budgets)
         return [*violating, *others]
+
+    def may_rest(self, units: int) -> PlanSteps[None]:
+        """Go on in the next step if so many units are not left."""
+        self._cluster.work.count(units)
+        if self._cluster.work.is_spent:
+            yield
 
     def violating(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
         """Those whose eviction would break a PodDisruptionBudget if all of them left."""
-        ordered = by_importance(pods, self._policy.importance)
+        ordered = by_importance(pods, self.policy.importance)
         return split_by_pdb_violation(ordered, tuple(self._cluster.budgets.values()))[0]
 
     def company(self, pods: Sequence[PodInfo]) -> list[PodInfo] | None:
@@ -69,38 +105,59 @@ class PreemptionCandidates:
 
         Those that are leaving already, or have no node but a nomination, need not be evicted.
         """
-        together = self._policy.expand_to_gang(pods)
+        together = self.policy.expand_to_gang(pods)
         if not all(map(self._is_evictable, together)):
             return None
         evicted = [pod for pod in together if not self._is_leaving(pod)]
-        if evicted and not self._policy.allows(evicted, self._preemptors):
+        if evicted and not self.policy.allows(evicted, self._preemptors):
             return None
         return evicted
 
-    def allowed_together(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
+    def may_leave(self, victims: Sequence[PodInfo]) -> bool:
+        """Whether these are all there, and may be evicted without anybody else."""
+        known = [self._cluster.pod(pod.uid) for pod in victims]
+        there = [pod for pod in known if pod is not None]
+        together = self.company(there) if len(there) == len(victims) else None
+        return together is not None and len(together) == len(there)
+
+    def cost(self, victims: Sequence[PodInfo]) -> Cost:
+        """What it costs that they leave."""
+        return cost_of(victims, self.policy, tuple(self._cluster.budgets.values()))
+
+    def allowed_together(self, pods: Sequence[PodInfo]) -> PlanSteps[list[PodInfo]]:
         """As many of the candidates as may leave together, tried from the last one on.
 
         Of a gang that cannot leave whole only as many as it can spare; no queue falls below its
         guarantee.
         """
-        return allowed_together(pods, lambda some: self.company(some) is not None)
+        if not pods or self.company(pods) is not None:
+            return list(pods)
+        chosen: list[PodInfo] = []
+        for pod in reversed(pods):
+            yield from self.may_rest(1 + len(chosen))
+            if self.company([*chosen, pod]) is not None:
+                chosen.append(pod)
+        return chosen[::-1]
 
-    def breaking_nobody(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
+    def breaking_nobody(self, pods: Sequence[PodInfo]) -> PlanSteps[list[PodInfo]]:
         """Those without which every gang has its minimum, the least important of each gang."""
         chosen: dict[str, list[PodInfo]] = {}
         for pod in reversed(pods):
             role = self._links.role_of(pod)
+            yield from self.may_rest(1)
             mates = chosen.setdefault(role[0] if role is not None else "", [])
-            if role is None or not self._policy.groups_broken([*mates, pod]):
+            if role is not None:
+                self._cluster.work.count(_ASKING + len(mates))
+            if role is None or not self.policy.groups_broken([*mates, pod]):
                 mates.append(pod)
         uids = {pod.uid for mates in chosen.values() for pod in mates}
         return [pod for pod in pods if pod.uid in uids]
 
-    def by_node(self, pods: Iterable[PodInfo], like: PodInfo) -> list[list[PodInfo]]:
+    def by_node(self, pods: Iterable[PodInfo], like: PodInfo) -> PlanSteps[list[list[PodInfo]]]:
         """Those of each node, first where they cost least per pod ``like`` that gets room there."""
         table, budgets = self._cluster.table, tuple(self._cluster.budgets.values())
         columns, requested = like.request_vector(table.resource_column)
-        importance = self._policy.importance
+        importance = self.policy.importance
         rows: dict[int, list[PodInfo]] = {}
         for pod in pods:
             row = table.index.get(self._cluster.node_of(pod.uid) or "")
@@ -119,7 +176,11 @@ class PreemptionCandidates:
             per_pod = len(pods) / max(capacity, 0.01)
             return len(violating), max(map(importance, pods)), per_pod, row
 
-        return [rows[row] for row in sorted(rows, key=cost)]
+        costs: dict[int, tuple[int, int, float, int]] = {}
+        for row in rows:
+            yield from self.may_rest(_ASKING * (1 + len(rows[row])))
+            costs[row] = cost(row)
+        return [rows[row] for row in sorted(rows, key=costs.__getitem__)]
 
     def _is_candidate(self, pod: PodInfo) -> bool:
         if self._is_leaving(pod) or not self._is_evictable(pod):
@@ -143,7 +204,7 @@ class PreemptionCandidates:
         return known
 
     def _may_be_evicted(self, pod: PodInfo) -> bool:
-        policy = self._policy
+        policy = self.policy
         if pod.uid in self._own or not self._plugin.is_preemptable(pod):
             return False
         if not policy.time_protects:

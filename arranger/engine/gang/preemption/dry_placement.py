@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -12,8 +13,11 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.gang.group_attempt import GangScheduleResult
 from arranger.engine.gang.placement.boards import SearchEffort
+from arranger.engine.gang.preemption.room_by_numbers import RoomByNumbers
+from arranger.engine.gang.preemption.trial import Between, PlanSteps, Trial, VoidTrialError
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
@@ -21,11 +25,18 @@ from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy
 from arranger.framework.runtime.dry_run import DryRun
 
+T = TypeVar("T")
+
+#: Units of :mod:`~arranger.cluster.attempt_work` to find out whether a victim may stay, and beside
+#: that for each member on its node.
+SPARING: Final = 10
+LOOKING: Final = 3
+
 #: Where each member would go.
 Destinations = tuple[tuple[QueuedPod, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class DryPlacement:
     """Places what one group needs, on some rows or anywhere; nobody leaves for members beyond."""
 
@@ -37,18 +48,32 @@ class DryPlacement:
     _entity: QueuedEntity
     _row_mask: RowMask | None
     _effort: SearchEffort
+    _suspension: MemberSuspension
+    _between: Between
+    _numbers: RoomByNumbers | None = field(default=None, init=False)
 
-    def fits_without(self, victims: Iterable[PodInfo]) -> bool:
+    def fits_without(self, victims: Iterable[PodInfo]) -> PlanSteps[bool]:
         """Whether the group would fit if these left."""
-        return self.without(victims) is not None
+        return (yield from self.without(victims)) is not None
 
-    def without(self, victims: Iterable[PodInfo]) -> Destinations | None:
+    def without(self, victims: Iterable[PodInfo]) -> PlanSteps[Destinations | None]:
         """Where the members would go if these left; None if the group would not fit."""
-        with self._cluster.simulate_without(victims):
-            result = self._place()
-            destinations = tuple((member, member.node) for member, _ in result.placed)
-            self._cycle.unreserve_all(result)
-        return destinations if result.complete else None
+        return (yield from self._try(list(victims), self._destinations))
+
+    @property
+    def numbers(self) -> RoomByNumbers:
+        """What the requests alone allow."""
+        if self._numbers is None:
+            self._numbers = RoomByNumbers(
+                self._cluster,
+                self._pod_cycle,
+                self._nominator,
+                self._row_mask,
+                self._entity.gang_group,
+                list(self._entity.ready()),
+                self._cycle.held_counts(self._entity),
+            )
+        return self._numbers
 
     def fewest_victims(self, candidates: Sequence[PodInfo]) -> int:
         """How many of the candidates have to leave at least, by the sum of what is free."""
@@ -67,36 +92,76 @@ class DryPlacement:
             fewest = max(fewest, next(enough, 0) if lacking > 0 else 0)
         return fewest
 
-    def needed(self, victims: Sequence[PodInfo]) -> list[PodInfo] | None:
+    def needed(self, victims: Sequence[PodInfo]) -> PlanSteps[list[PodInfo] | None]:
         """Those of the victims who must leave where the members would go if all left.
 
         The first are spared first. The members stay where they are, so that each victim costs a
         look at its node only. None if the group would not fit.
         """
-        node_of = {pod.uid: str(self._cluster.node_of(pod.uid)) for pod in victims}
-        with self._cluster.simulate_without(victims):
-            result = self._place()
-            placed_on: dict[str, list[QueuedPod]] = {}
-            for member, _ in result.placed:
-                placed_on.setdefault(member.node, []).append(member)
-            classes = _one_per_class(member for member, _ in result.placed)
+        return (yield from self._try(victims, self._needed))
 
-            def is_needed(pod: PodInfo) -> bool:
-                node = node_of[pod.uid]
-                self._cluster.simulate_add_pod(pod, node)
-                if self._still_fit(node, placed_on.get(node, ())) and self._within_quotas(classes):
-                    return False
-                self._cluster.simulate_remove_pod(pod)
-                return True
+    # --- inside ----------------------------------------------------------------------------
 
-            needed = list(filter(is_needed, victims)) if result.complete else None
+    def _try(
+        self, victims: Sequence[PodInfo], question: Callable[[Trial], PlanSteps[T]]
+    ) -> PlanSteps[T]:
+        """Ask until nothing comes between that voids the answer."""
+        while True:
+            trial = Trial(self._cluster, self._suspension, self._between, victims)
+            try:
+                yield from trial.begin()
+                return (yield from question(trial))
+            except VoidTrialError:
+                self._between.repeated += 1
+            finally:
+                trial.end()
+
+    def _destinations(self, trial: Trial) -> PlanSteps[Destinations | None]:
+        result = yield from self._place(trial)
+        destinations = tuple((member, member.node) for member, _ in result.placed)
+        self._cycle.unreserve_all(result)
+        return destinations if result.complete else None
+
+    def _needed(self, trial: Trial) -> PlanSteps[list[PodInfo] | None]:
+        work, victims = self._cluster.work, list(trial.gone.values())
+        result = yield from self._place(trial)
+        if not result.complete:
             self._cycle.unreserve_all(result)
+            return None
+        placed_on: dict[str, list[QueuedPod]] = {}
+        for member, _ in result.placed:
+            placed_on.setdefault(member.node, []).append(member)
+        classes = _one_per_class(member for member, _ in result.placed)
+        needed: list[PodInfo] = []
+        for victim in victims:
+            if work.is_spent:
+                yield from trial.rest(result.placed)
+            if (pod := trial.gone.get(victim.uid)) is None:
+                continue  # it has left meanwhile
+            node = trial.nodes[pod.uid]
+            members = placed_on.get(node, ())
+            work.count(SPARING + LOOKING * len(members))
+            with work.unlimited():
+                self._cluster.simulate_add_pod(pod, node)
+                if self._still_fit(node, members) and self._within_quotas(classes):
+                    trial.spare(pod)
+                    continue
+                self._cluster.simulate_remove_pod(pod)
+            needed.append(victim)
+        self._cycle.unreserve_all(result)
         return needed
 
-    def _place(self) -> GangScheduleResult:
-        return self._cycle.place_group(
+    def _place(self, trial: Trial) -> PlanSteps[GangScheduleResult]:
+        steps = self._cycle.place_steps(
             self._entity, self._row_mask, surplus=False, effort=self._effort
         )
+        while True:
+            try:
+                placed = next(steps)
+            except StopIteration as end:
+                result: GangScheduleResult = end.value
+                return result
+            yield from trial.rest(placed)
 
     def _within_quotas(self, members: Iterable[QueuedPod]) -> bool:
         """Whether the placed members exceed no quota, to which pods on all nodes count."""

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueuedPod
-from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
+from arranger.engine.gang.preemption.planner import PreemptionPlan
+from arranger.engine.gang.preemption.plans import GangPlans, PlanState
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy
@@ -24,13 +26,20 @@ MIN_EVICTION_INTERVAL: Final = 10.0
 MAX_EVICTION_INTERVAL: Final = 300.0
 
 
+def told_of(plan: PreemptionPlan) -> str:
+    """What is said of a plan in the members' conditions; "" for nothing."""
+    told = "" if plan.proven else f" {BOUNDED_MESSAGE}."
+    protected = plan.time_protected and not plan.victims
+    return f"{told} {PROTECTED_MESSAGE}." if protected else told
+
+
 @dataclass(frozen=True, slots=True)
 class GangPreemptionExecutor:
     """Evicts the victims of a plan and nominates the members to their nodes."""
 
     _context: EngineContext
     _nominator: Nominator
-    _planner: GangPreemptionPlanner
+    _plans: GangPlans
     _executor: PreemptionExecutor
     _policy: EvictionPolicy
 
@@ -47,25 +56,34 @@ class GangPreemptionExecutor:
         for member in placed if nominated else ():
             self._executor.release_unused(member, nominated.get(member.uid, ""), now)
 
-    def preempt_for(self, entity: QueuedEntity, now: float) -> bool:
-        """Make room for a group that does not fit; returns whether anybody is evicted.
+    def may_plan(self, entity: QueuedEntity, now: float) -> bool:
+        """Whether room may be made for a group that does not fit.
 
-        Not while its last victims are still terminating, or those of others on whose nodes it is
-        nominated, if it fits then; and the less often the more evictions have been in vain. Victims
-        of a time before our start may be its own. Without a plan the members lose the nominations
-        that they have.
+        Not while its last victims are still terminating; and the less often the more evictions have
+        been in vain. Victims of a time before our start may be its own.
         """
         entity.victims &= self._nominator.terminating_victims
         entity.victims |= self._inherited_victims(entity)
-        if entity.victims or now < entity.evict_after or self._room_is_coming(entity):
+        return not (entity.victims or now < entity.evict_after)
+
+    def plan(
+        self, entity: QueuedEntity, *, in_steps: bool, begin_later: bool
+    ) -> PreemptionPlan | PlanState:
+        """The next step of a plan for the group, or all of it; nothing yet with ``begin_later``."""
+        leaving = self._leaving_nominated_nodes(entity) if entity.suspended is None else ()
+        return self._plans.go_on(entity, leaving, in_steps=in_steps, begin_later=begin_later)
+
+    def carry_out(self, entity: QueuedEntity, plan: PreemptionPlan, now: float) -> bool:
+        """Make room for the group; returns whether anybody is evicted.
+
+        Without a plan the members lose the nominations that they have, unless they fit once those
+        have left that are leaving.
+        """
+        if plan.waits:
             return False
-        plan = self._planner.plan(entity)
+        entity.reason += told_of(plan)
         self._context.record_gang_plan(found=bool(plan.victims), proven=plan.proven)
-        if not plan.proven:
-            entity.reason += f" {BOUNDED_MESSAGE}."
         if not plan.victims:
-            if plan.time_protected:
-                entity.reason += f" {PROTECTED_MESSAGE}."
             for member in entity.members.values():
                 self._executor.clear_nomination(member, now)
             return False
@@ -83,16 +101,15 @@ class GangPreemptionExecutor:
         self._context.outbox.append(pod_events.preempting(first, plan.victims))
         return True
 
-    def _room_is_coming(self, entity: QueuedEntity) -> bool:
-        """Whether the group fits once those have left that are leaving its nominated nodes.
+    def _leaving_nominated_nodes(self, entity: QueuedEntity) -> list[PodInfo]:
+        """Those that are leaving the nodes for which members are nominated.
 
         Others of its priority may be nominated there, too, for room that the victims of these still
         take: all of them fit in the end, and none before.
         """
         cluster, leaving = self._context.cluster, self._nominator.terminating_victims
         nodes = sorted(set(self.nominations_of(entity).values()))
-        pods = [pod for node in nodes for pod in cluster.pods_on(node) if pod.uid in leaving]
-        return bool(pods) and self._planner.fits_without(entity, pods)
+        return [pod for node in nodes for pod in cluster.pods_on(node) if pod.uid in leaving]
 
     def _inherited_victims(self, entity: QueuedEntity) -> set[str]:
         cluster, preemptor = self._context.cluster, entity.representative.pod

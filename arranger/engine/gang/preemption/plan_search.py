@@ -19,6 +19,7 @@ from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.placement.topology import age
 from arranger.engine.gang.preemption.candidates import PreemptionCandidates
 from arranger.engine.gang.preemption.dry_placement import DryPlacement
+from arranger.engine.gang.preemption.trial import PlanSteps
 from arranger.framework.preemption import EvictionPolicy
 from arranger.preemption.victim_search import MAX_CANDIDATES, VictimSearch, VictimSet, cost_of
 
@@ -28,6 +29,8 @@ MAX_SEARCH_COST: Final = 2048
 MAX_EFFORT: Final = 1024
 #: Victims that cost as much time to take away as one member to place.
 _VICTIMS_PER_MEMBER: Final = 16
+#: Pods up to which all are taken away at once, to see whether that is enough.
+MANY_MOVED: Final = 4096
 #: How often a plan of many is tried with fewer; each try costs as much as placing the group.
 MAX_SHRINK_ATTEMPTS: Final = 16
 
@@ -52,40 +55,51 @@ class PlanSearch:
 
     # --- few candidates --------------------------------------------------------------------
 
-    def best_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> VictimSet:
+    def best_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> PlanSteps[VictimSet]:
         """The best set of victims among these pods, or the best that was found in time.
 
         All of them together are enough. Where the least important are, or those beyond the minimum
         of their gangs, only such sets are compared.
         """
         violating = self._candidates.violating(pods)
-        enough = list(pods) if violating else self._least_important(group, pods)
-        assert enough is not None, "all are enough"
+        least = None if violating else (yield from self._least_important(group, pods))
+        enough = list(pods) if least is None else least
         surplus = [pod for pod in enough if not self._policy.groups_broken([pod])]
         first = VictimSet()
-        if not violating and len(surplus) < len(enough) and group.fits_without(surplus):
-            first = self._search(group, surplus)
+        if (
+            not violating
+            and len(surplus) < len(enough)
+            and (yield from group.fits_without(surplus))
+        ):
+            first = yield from self._search(group, surplus)
             if first.victims and not first.groups_broken:
                 return first
-        found = self._search(group, enough)
+        found = yield from self._search(group, enough)
         if not found.victims and len(enough) < len(pods):
-            found = self._search(group, pods)
+            found = yield from self._search(group, pods)
         found = min(found, first, key=lambda each: each.cost)
-        return found if found.victims or found.proven else self.good_of(group, pods)
+        if found.victims or found.proven:
+            return found
+        return (yield from self.good_of(group, pods))
 
-    def _search(self, group: DryPlacement, pods: Sequence[PodInfo]) -> VictimSet:
+    def _search(self, group: DryPlacement, pods: Sequence[PodInfo]) -> PlanSteps[VictimSet]:
         each = len(self._members) + len(pods) // _VICTIMS_PER_MEMBER
-        search = VictimSearch(
+        questions = VictimSearch(
             pods,
             self._policy,
             tuple(self._cluster.budgets.values()),
             self._candidates.company,
-            group.fits_without,
             self._alike,
             attempts=len(pods) + MAX_EFFORT // max(each, 1),
             fewest=group.fewest_victims(pods),
-        )
-        return search.run()
+        ).questions()
+        try:
+            asked = next(questions)
+            while True:
+                asked = questions.send((yield from group.fits_without(asked)))
+        except StopIteration as end:
+            found: VictimSet = end.value
+            return found
 
     def _alike(self, pod: PodInfo) -> Hashable:
         """Equal for pods of which any may leave in another's place."""
@@ -96,29 +110,32 @@ class PlanSearch:
 
     # --- many ------------------------------------------------------------------------------
 
-    def good_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> VictimSet:
+    def good_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> PlanSteps[VictimSet]:
         """A set of victims among many in which each is needed, if not the best of all."""
-        found = self._good_of(group, pods)
+        found = yield from self._good_of(group, pods)
         if found.victims:
             return found
         # Those that are needed may not leave together; there may be others.
-        allowed = self._candidates.allowed_together(pods)
-        return self._good_of(group, allowed) if len(allowed) < len(pods) else found
+        allowed = yield from self._candidates.allowed_together(pods)
+        return (yield from self._good_of(group, allowed)) if len(allowed) < len(pods) else found
 
-    def _good_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> VictimSet:
-        enough = self._least_important(group, pods)
+    def may_do(self, group: DryPlacement, pods: Sequence[PodInfo]) -> PlanSteps[bool]:
+        """Whether the requests alone allow that these are enough."""
+        yield from self._candidates.may_rest(len(pods))
+        return group.numbers.may_fit_without(pods)
+
+    def _good_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> PlanSteps[VictimSet]:
+        enough = yield from self._least_important(group, pods)
         if enough is None:
             return VictimSet(proven=False)
-        surplus = self._candidates.breaking_nobody(enough)
-        if len(surplus) < len(enough) and group.fits_without(surplus):
+        surplus = yield from self._candidates.breaking_nobody(enough)
+        if len(surplus) < len(enough) and (yield from self._are_enough(group, surplus)):
             enough = surplus
-        by_node = self._candidates.by_node(enough, min(self._members, key=age).pod)
-        count = _fewest(len(by_node), lambda n: group.fits_without(_first(by_node, n)))
-        chosen = self._shrink(group, _first(by_node, count) if count is not None else enough)
+        chosen = yield from self._shrink(group, (yield from self._cheapest(group, enough)))
         # Whether all of these are needed, or which of the others if they may not leave together.
-        few = self._candidates.ordered(chosen or enough)
+        few = yield from self._candidates.ordered(chosen or enough)
         if len(few) <= MAX_CANDIDATES and len(few) * len(self._members) <= 2 * MAX_EFFORT:
-            better = self._search(group, few)
+            better = yield from self._search(group, few)
             if better.victims or chosen is None:
                 return replace(better, proven=False)
         if chosen is None:
@@ -128,25 +145,69 @@ class PlanSearch:
 
     def _least_important(
         self, group: DryPlacement, pods: Sequence[PodInfo]
-    ) -> list[PodInfo] | None:
+    ) -> PlanSteps[list[PodInfo] | None]:
         """Those of as little importance as is enough; None if all are too few."""
         tiers = [list(tier) for _, tier in groupby(reversed(pods), key=self._policy.importance)]
-        count = _fewest(len(tiers), lambda n: group.fits_without(_first(tiers, n)))
+        count = yield from _fewest(len(tiers), lambda n: self._are_enough(group, _first(tiers, n)))
         return None if count is None else _first(tiers, count)[::-1]
 
-    def _shrink(self, group: DryPlacement, pods: Sequence[PodInfo]) -> list[PodInfo] | None:
+    def _are_enough(self, group: DryPlacement, pods: Sequence[PodInfo]) -> PlanSteps[bool]:
+        """Whether the group fits if these leave, or some of them where they are many."""
+        if not (yield from self.may_do(group, pods)):
+            return False
+        if len(pods) <= MANY_MOVED:
+            return (yield from group.fits_without(pods))
+        by_node = yield from self._by_node(pods)
+        return (yield from self._enough_nodes(group, by_node, fewest=False)) is not None
+
+    def _cheapest(self, group: DryPlacement, pods: list[PodInfo]) -> PlanSteps[list[PodInfo]]:
+        """Those on the nodes where they cost least, as few nodes as are enough."""
+        by_node = yield from self._by_node(pods)
+        count = yield from self._enough_nodes(group, by_node, fewest=True)
+        return pods if count is None else _first(by_node, count)
+
+    def _enough_nodes(
+        self, group: DryPlacement, by_node: Sequence[list[PodInfo]], *, fewest: bool
+    ) -> PlanSteps[int | None]:
+        """How many of the nodes are enough, the ``fewest`` or so; None if all are too few."""
+        high = yield from self._fewest_by_numbers(group, by_node)
+        low = high - 1
+        while not (yield from group.fits_without(_first(by_node, high))):
+            if high >= len(by_node):
+                return None
+            low, high = high, min(2 * high, len(by_node))
+        while fewest and high - low > 1:
+            middle = (low + high) // 2
+            enough = yield from group.fits_without(_first(by_node, middle))
+            low, high = (low, middle) if enough else (middle, high)
+        return high
+
+    def _fewest_by_numbers(
+        self, group: DryPlacement, by_node: Sequence[list[PodInfo]]
+    ) -> PlanSteps[int]:
+        """On how many nodes they have to leave at least; on all if that is not enough."""
+        count = yield from _fewest(len(by_node), lambda n: self.may_do(group, _first(by_node, n)))
+        return len(by_node) if count is None else count
+
+    def _by_node(self, pods: Sequence[PodInfo]) -> PlanSteps[list[list[PodInfo]]]:
+        like = min(self._members, key=age).pod
+        return (yield from self._candidates.by_node(pods, like))
+
+    def _shrink(
+        self, group: DryPlacement, pods: Sequence[PodInfo]
+    ) -> PlanSteps[list[PodInfo] | None]:
         """The fewest victims that are found in :data:`MAX_SHRINK_ATTEMPTS`.
 
         Which victims are needed depends on where the members go. So these are placed again with
         half of the victims left alone, then with a quarter, and so on.
         """
-        best, attempts = self._needed(group, pods), MAX_SHRINK_ATTEMPTS
+        best, attempts = (yield from self._needed(group, pods)), MAX_SHRINK_ATTEMPTS
         size = 0 if best is None else len(best) // 2
         while best is not None and size and attempts:
             for start in range(0, len(best), size):
                 rest = [*best[:start], *best[start + size :]]
                 attempts -= 1
-                other = self._needed(group, rest) if rest else None
+                other = (yield from self._needed(group, rest)) if rest else None
                 if other is not None and len(other) < len(best):
                     best = other
                     break
@@ -157,26 +218,29 @@ class PlanSearch:
             size = min(size, len(best) // 2)
         return best
 
-    def _needed(self, group: DryPlacement, pods: Sequence[PodInfo]) -> list[PodInfo] | None:
+    def _needed(
+        self, group: DryPlacement, pods: Sequence[PodInfo]
+    ) -> PlanSteps[list[PodInfo] | None]:
         """Those of the pods that must leave, with their company; None if that is not enough."""
-        needed = group.needed(self._candidates.ordered(pods))
+        ordered = yield from self._candidates.ordered(pods)
+        needed = yield from group.needed(ordered)
         return None if needed is None else self._candidates.company(needed)
 
 
-def _fewest(most: int, fits: Callable[[int], bool]) -> int | None:
+def _fewest(most: int, fits: Callable[[int], PlanSteps[bool]]) -> PlanSteps[int | None]:
     """How many of ``most`` are enough; None if all are too few.
 
     Found by doubling and bisection, as if more were never worse.
     """
     high = 1
-    while not fits(min(high, most)):
+    while not (yield from fits(min(high, most))):
         if high >= most:
             return None
         high *= 2
     low, high = high // 2, min(high, most)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
+        low, high = (low, middle) if (yield from fits(middle)) else (middle, high)
     return high
 
 

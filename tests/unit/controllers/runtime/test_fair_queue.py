@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from arranger.controllers.runtime.work_queue import FairQueue
+from arranger.controllers.runtime.work_queue import DueKeys
 from arranger.controllers.runtime.worker_thread import at_once, run_aside
 
 #: Sentence → keys as they come, and in which order they are taken.
@@ -23,14 +23,14 @@ ORDERS: dict[str, tuple[list[str], list[str]]] = {
 @pytest.mark.parametrize("case", ORDERS.values(), ids=ORDERS.keys())
 async def test_the_order(case: tuple[list[str], list[str]]) -> None:
     given, taken = case
-    queue = FairQueue()
+    queue = DueKeys()
     for key in given:
         queue.put(key)
     assert [await queue.get() for _ in given] == taken
 
 
 async def test_a_namespace_that_has_been_served_waits_for_the_others() -> None:
-    queue = FairQueue()
+    queue = DueKeys()
     for key in ("a/1", "a/2", "b/1"):
         queue.put(key)
     assert await queue.get() == "a/1"
@@ -39,7 +39,7 @@ async def test_a_namespace_that_has_been_served_waits_for_the_others() -> None:
 
 
 async def test_several_workers_wait_for_keys() -> None:
-    queue = FairQueue()
+    queue = DueKeys()
     workers = [asyncio.create_task(queue.get()) for _ in range(3)]
     await asyncio.sleep(0)
     for key in ("a/1", "b/1", "a/2"):

@@ -10,6 +10,7 @@ import pytest
 from arranger.api.effects import (
     DeletePod,
     Effect,
+    Eviction,
     PatchPodStatus,
     PublishEvent,
     Refused,
@@ -69,6 +70,7 @@ def test_the_less_important_pod_makes_room(harness: EngineHarness) -> None:
     )
     message = "arranger: preempting to accommodate a higher priority pod"
     assert delete.condition.message == message
+    assert delete.eviction == Eviction("n", "preemption", "default/high")
     (event,) = [e for e in of_kind(PublishEvent, effects) if e.reason == "Preempted"]
     assert event.note == "Preempted by pod uid-default-high on node n"
     assert (event.regarding.name, event.type, event.action) == ("low", "Normal", "Preempting")

@@ -38,6 +38,12 @@ def test_a_gang_evicts_what_it_needs_and_is_bound_whole(harness: EngineHarness) 
     assert len(victims) == 2
     notes = {e.note for e in of_kind(PublishEvent, effects) if e.reason == "Preempted"}
     assert all(note.startswith("Preempted by gang default/g on node n") for note in notes)
+    for delete in of_kind(DeletePod, effects):
+        assert delete.condition is not None
+        assert delete.condition.message.endswith("a higher priority podgroup")
+        assert delete.eviction is not None
+        assert (delete.eviction.reason, delete.eviction.gang) == ("preemption", "default/g")
+        assert delete.eviction.node == f"n{delete.pod.name.removeprefix('low-')}"
     nominated = {p.pod.name for p in of_kind(PatchPodStatus, effects) if p.nominated_node}
     assert nominated == {"g-0", "g-1"}
     harness.observe(a_pod("thief").needs(cpu=1).with_priority(5))
@@ -203,6 +209,12 @@ def test_who_is_not_bound_yet_only_loses_the_node(where: str) -> None:
     assert evicted(effects) == set()
     told = [e.note for e in of_kind(PublishEvent, effects) if e.reason == "Preempted"]
     assert told == ["Preempted by pod uid-default-high on node n (in arranger memory)."]
+    of_low = [e for e in of_kind(PublishEvent, effects) if e.regarding.name == "low"]
+    (failed,) = [e.note for e in of_low if e.reason == "FailedScheduling"]
+    assert "preempted by pod uid-default-high of higher priority" in failed
+    (patch,) = [e for e in of_kind(PatchPodStatus, effects) if e.pod.name == "low"]
+    assert patch.condition is not None
+    assert patch.condition.reason == "Unschedulable"
     harness.advance_to(1)
     assert bound(harness.effects) == {"high"}
     assert harness.node_of(a_pod("low")) is None

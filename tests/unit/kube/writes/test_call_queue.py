@@ -16,8 +16,9 @@ class Write(ApiCall):
 
     call_type = "test"
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, namespace: str = "") -> None:
         super().__init__(lambda outcome: None, random.Random(0))
+        self.namespace = namespace
         self.name = name
         self.priority = {
             "b": CallPriority.BINDING,
@@ -61,6 +62,15 @@ def test_who_has_waited_already_goes_before_his_like() -> None:
         lines.push(Write(name))
     lines.push_front(Write("r0"))
     assert in_order(lines) == ["b1", "r0", "r1"]
+
+
+def test_of_one_urgency_namespaces_take_turns() -> None:
+    lines = CallQueue()
+    for name in ("b1", "b2", "b3"):
+        lines.push(Write(name, "busy"))
+    lines.push(Write("b4", "other"))
+    lines.push(Write("r1", "third"))
+    assert in_order(lines) == ["b1", "b4", "b2", "b3", "r1"]
 
 
 @pytest.mark.parametrize("others", [["n"], ["r"], ["n", "r"]], ids=["one", "the last", "both"])

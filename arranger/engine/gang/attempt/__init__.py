@@ -1,0 +1,1 @@
+"""What attempts to place gang groups rest on between two steps."""

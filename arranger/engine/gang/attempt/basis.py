@@ -1,0 +1,34 @@
+"""What an attempt rests on beside the pods on nodes: where that changes, it begins anew."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from arranger.cluster.cluster import Cluster
+from arranger.engine.entity import QueuedEntity
+from arranger.engine.gang.holds import GangHolds
+from arranger.engine.pod.planned_room import PlannedRoom
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptBasis:
+    """Members and settings, nodes, objects that plugins look at, and plans for others."""
+
+    _cluster: Cluster
+    _holds: GangHolds
+    _planned_room: PlannedRoom
+
+    def of(self, entity: QueuedEntity) -> tuple[Hashable, ...]:
+        """Another one whenever an attempt for the group has to begin anew."""
+        cluster, group = self._cluster, entity.gang_group
+        objects = cluster.objects
+        return (
+            entity.revision,
+            tuple(gang.settings for gang in group.gangs),
+            tuple(member.uid for member in self._holds.members_of(entity)),
+            cluster.table.nodes_version,
+            objects.version,
+            objects.storage_version,
+            tuple((plan.key, plan.nodes) for plan in self._planned_room.plans.values()),
+        )

@@ -1,0 +1,121 @@
+"""Members that are taken off their nodes between two steps, and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from arranger.cluster.affinity_terms import NO_TERMS
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import QueuedPod
+from arranger.engine.gang.placement.topology import OUTSIDE_DOMAIN
+from arranger.engine.pod.attempt_limits import looks_at_pods
+from arranger.engine.pod.reserve_and_permit import reserve_more
+from arranger.engine.pod.schedule_result import PermitWait, RowMask, Scheduled
+from arranger.engine.pod.scheduling_cycle import SchedulingCycle
+from arranger.engine.queue.nominator import Nominator
+from arranger.framework.preemption import EvictionPolicy
+from arranger.framework.status import CycleState
+
+#: Rows that may have changed between two steps.
+_MAX_CHANGED_ROWS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendedMember:
+    """A member that had got a node."""
+
+    member: QueuedPod
+    pod: PodInfo
+    node: str
+    state: CycleState
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSuspension:
+    """Takes members off, and puts them back where they may still be there."""
+
+    _cluster: Cluster
+    _cycle: SchedulingCycle
+    _nominator: Nominator
+    _policy: EvictionPolicy
+
+    def take_off(
+        self, placed: Sequence[tuple[QueuedPod, PermitWait | None]]
+    ) -> list[SuspendedMember]:
+        """Take those off that have got nodes."""
+        left = [SuspendedMember(m, m.pod, m.node, m.cycle_state) for m, _ in placed]
+        self._cycle.unreserve_all([member for member, _ in placed])
+        return left
+
+    def changed_rows(self, version: int) -> set[int] | None:
+        """The rows whose pods have changed since; None if there are too many."""
+        table = self._cluster.table
+        if table.version == version:
+            return set()
+        changes = table.changed_since(version)
+        rows = None if changes is None else {row for _, row in changes}
+        return rows if rows is not None and len(rows) <= _MAX_CHANGED_ROWS else None
+
+    def put_back(self, placed: Sequence[SuspendedMember], changed: set[int] | None) -> bool:
+        """Put all back on their nodes; False, and nobody is, if one may not be there any more.
+
+        ``changed`` are the rows whose pods have changed meanwhile, None for too many.
+        """
+        if any(each.member.pod is not each.pod for each in placed):
+            return False
+        if changed is None or (changed and not self._may_ignore(changed, placed)):
+            return False
+        if reserve_more([each.member for each in placed]):
+            return self._place_again(placed)
+        table = self._cluster.table
+        for each in placed:
+            self._nominator.clear(each.pod.uid)
+        self._cluster.put_back([(each.pod, each.node) for each in placed])
+        rows = sorted(changed.intersection(table.rows({each.node for each in placed})))
+        for each in placed:
+            each.member.node, each.member.cycle_state = each.node, each.state
+        members = [each.member for each in placed]
+        fit = bool((table.requested[:, rows] <= table.allocatable[:, rows]).all())
+        if fit and self._within_quotas(placed) and self._cycle.may_stay(members):
+            return True
+        self._cycle.unreserve_all(members)
+        return False
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _may_ignore(self, changed: set[int], placed: Sequence[SuspendedMember]) -> bool:
+        """Whether nothing but room is to be compared on the rows that have changed."""
+        if any(looks_at_pods(each.pod) or each.pod.ports for each in placed):
+            return False
+        pods = self._cluster.table.pods
+        return all(p.affinity_terms is NO_TERMS for row in changed for p in pods[row].values())
+
+    def _place_again(self, placed: Sequence[SuspendedMember]) -> bool:
+        """As :meth:`put_back`, for members of which devices or volumes are reserved as well."""
+        table = self._cluster.table
+        for n, each in enumerate(placed):
+            only = np.zeros(table.size, dtype=np.bool_)
+            only[table.index[each.node]] = True
+            answer = self._cycle.place(each.member, RowMask(only, OUTSIDE_DOMAIN))
+            if not isinstance(answer, Scheduled):
+                self._cycle.unreserve_all([other.member for other in placed[:n]])
+                return False
+        return True
+
+    def _within_quotas(self, placed: Sequence[SuspendedMember]) -> bool:
+        """Whether they exceed no quota, of which others may have used more meanwhile."""
+        quota = self._policy.quota
+        if quota is None:
+            return True
+        classes = {each.member.equivalence_key: each for each in placed}
+        for each in classes.values():
+            own = dict(quota.released_by(each.pod))
+            remaining = quota.remaining(each.pod, each.node)
+            if any(left + own.get(limit, 0) < 0 for limit, left in remaining.items()):
+                return False
+        return True

@@ -1,0 +1,160 @@
+"""Plans of preemption that go on in steps.
+
+Between two steps nothing of a plan is in the books. What has changed meanwhile voids it only where
+members, settings, nodes or objects that plugins look at are others. Pods may come and go: the
+search goes on, and what comes of it is asked once more of the cluster as it is at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import QueuedEntity
+from arranger.engine.gang.attempt.basis import AttemptBasis
+from arranger.engine.gang.attempt.suspended_members import MemberSuspension
+from arranger.engine.gang.preemption.planner import GangPreemptionPlanner, PreemptionPlan
+from arranger.engine.gang.preemption.trial import Between, PlanSteps
+from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle, NominatedMembers
+from arranger.engine.pod.reserve_and_permit import reserve_more
+from arranger.engine.queue.nominator import Nominator
+from arranger.framework.preemption import EvictionPolicy
+
+#: Units of one step: some 40 milliseconds.
+STEP_UNITS: Final = 40_000
+#: After so many repetitions steps are twice as long, for things may change as fast.
+_MANY_REPETITIONS: Final = 6
+
+
+class PlanState(Enum):
+    """What else may come of a step."""
+
+    UNFINISHED = "it is to go on in another step"
+    VOID = "the group is to be tried anew"
+
+
+@dataclass(slots=True, eq=False)
+class SuspendedPlan:
+    """A plan between two steps.
+
+    Attributes:
+        basis: what it is about; it is void when that is another one.
+        nominated: the members that are nominated.
+        lost: uids of those whose nomination ended in it.
+        version: the node table's after the last step.
+        budgets: the version of the disruption budgets then.
+    """
+
+    steps: PlanSteps[PreemptionPlan | None]
+    between: Between
+    basis: tuple[Hashable, ...]
+    nominated: NominatedMembers
+    lost: Sequence[str]
+    version: int
+    budgets: int
+
+
+@dataclass(frozen=True, slots=True)
+class GangPlans:
+    """Takes the steps of plans."""
+
+    _cluster: Cluster
+    _cycle: GangSchedulingCycle
+    planner: GangPreemptionPlanner
+    _nominator: Nominator
+    _policy: EvictionPolicy
+    _suspension: MemberSuspension
+    _basis: AttemptBasis
+
+    def go_on(
+        self,
+        entity: QueuedEntity,
+        leaving: Sequence[PodInfo],
+        *,
+        in_steps: bool,
+        begin_later: bool,
+    ) -> PreemptionPlan | PlanState:
+        """The next step of a plan, or all of it.
+
+        Args:
+            leaving: those that leave nodes which members are nominated for.
+            begin_later: whether the first step is to be another one.
+        """
+        suspended, entity.suspended = entity.suspended, None
+        nominated = self._cycle.nominated_members(entity)
+        if suspended is None:
+            between, lost = Between(), list[str]()
+            steps = self.planner.steps(entity, leaving, between)
+        else:
+            assert isinstance(suspended, SuspendedPlan)
+            if (suspended.basis, suspended.nominated) != (self._basis.of(entity), nominated):
+                entity.void_plans += 1
+                return PlanState.VOID
+            self._note_changes(suspended)
+            steps, between = suspended.steps, suspended.between
+            for uid in suspended.lost:
+                self._nominator.clear(uid)
+        if not begin_later:
+            plan, lost = self._step(entity, steps, between, nominated, in_steps=in_steps)
+            if plan is not PlanState.UNFINISHED:
+                return plan
+        entity.suspended = SuspendedPlan(
+            steps,
+            between,
+            self._basis.of(entity),
+            nominated,
+            lost,
+            self._cluster.table.version,
+            self._cluster.budgets_version,
+        )
+        return PlanState.UNFINISHED
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _step(
+        self,
+        entity: QueuedEntity,
+        steps: PlanSteps[PreemptionPlan | None],
+        between: Between,
+        nominated: NominatedMembers,
+        *,
+        in_steps: bool,
+    ) -> tuple[PreemptionPlan | PlanState, list[str]]:
+        """What comes of a step, and whose nominations have ended in it."""
+        work = self._cluster.work
+        with self._cycle.dry_run(entity, nominated):
+            if in_steps:
+                work.limit(STEP_UNITS << self._longer(entity, between))
+            try:
+                next(steps)
+            except StopIteration as end:
+                plan: PreemptionPlan | None = end.value
+                entity.void_plans = 0 if plan is not None else entity.void_plans + 1
+                return PlanState.VOID if plan is None else plan, []
+            finally:
+                work.lift()
+            lost = [member.uid for member, _ in nominated if member.uid not in self._nominator]
+        return PlanState.UNFINISHED, lost
+
+    def _note_changes(self, suspended: SuspendedPlan) -> None:
+        """Say what has changed since the last step; quotas and time are taken for changed."""
+        between, policy = suspended.between, self._policy
+        between.changed = self._suspension.changed_rows(suspended.version)
+        between.disturbed |= (
+            between.changed is None
+            or bool(between.changed)
+            or suspended.budgets != self._cluster.budgets_version
+            or policy.quota is not None
+            or policy.time_protects
+        )
+
+    def _longer(self, entity: QueuedEntity, between: Between) -> int:
+        """How often the step is to be doubled."""
+        longer = (entity.void_plans + between.repeated) // _MANY_REPETITIONS
+        if reserve_more(entity.one_of_each_class()):
+            longer += between.rests  # each step has to place them all again
+        return min(longer, 10)

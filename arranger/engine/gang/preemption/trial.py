@@ -1,0 +1,107 @@
+"""A group that is placed in memory as if some pods had left, in steps.
+
+Between two steps nothing of it is in the books: the members that have got nodes are taken off, and
+those that had left are back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import QueuedPod
+from arranger.engine.gang.attempt.suspended_members import MemberSuspension
+from arranger.engine.pod.schedule_result import PermitWait
+
+T = TypeVar("T")
+
+#: Work on a plan that yields wherever it may be left, with nothing of it in the books.
+PlanSteps = Generator[None, None, T]
+#: Units of :mod:`~arranger.cluster.attempt_work` to take a pod away and to put it back.
+MOVING: Final = 4
+
+
+class VoidTrialError(Exception):
+    """What has happened between two steps leaves nothing of the trial: ask again."""
+
+
+@dataclass(slots=True)
+class Between:
+    """What has happened between the steps of one plan.
+
+    Attributes:
+        changed: the rows whose pods have changed since the last step; None for too many.
+        disturbed: whether anything has changed between any two steps.
+        repeated: how many trials were void, and have been begun again.
+        rests: how many steps the present trial has taken without coming to an end.
+    """
+
+    changed: set[int] | None = field(default_factory=set)
+    disturbed: bool = False
+    repeated: int = 0
+    rests: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Trial:
+    """One question about a group.
+
+    Args:
+        victims: those that leave.
+
+    Attributes:
+        gone: uid → the pod, of those that are away while it goes on.
+        nodes: uid → the node that it is away from.
+    """
+
+    _cluster: Cluster
+    _suspension: MemberSuspension
+    _between: Between
+    victims: Iterable[PodInfo]
+    gone: dict[str, PodInfo] = field(init=False)
+    nodes: dict[str, str] = field(default_factory=dict, init=False)
+    _stack: ExitStack = field(default_factory=ExitStack, init=False)
+
+    def __post_init__(self) -> None:
+        self.gone = {pod.uid: pod for pod in self.victims}
+
+    def begin(self) -> PlanSteps[None]:
+        """Take the victims away; in the next step if little is left of this one."""
+        work = self._cluster.work
+        self._between.rests = 0
+        work.count(MOVING * len(self.gone))
+        if work.is_spent:
+            yield
+        self._take_away()
+
+    def end(self) -> None:
+        """All are back, if they are away; what the trial has placed must have left."""
+        self._stack.close()
+
+    def rest(self, placed: Sequence[tuple[QueuedPod, PermitWait | None]]) -> PlanSteps[None]:
+        """Undo all of it until the next step.
+
+        Raises:
+            VoidTrialError: not all members may be where they were; they have left.
+        """
+        left = self._suspension.take_off(placed)
+        self.end()
+        self._between.rests += 1
+        yield
+        self._take_away()
+        if not self._suspension.put_back(left, self._between.changed):
+            raise VoidTrialError
+
+    def spare(self, pod: PodInfo) -> None:
+        """One that is back for good stays."""
+        del self.gone[pod.uid]
+
+    def _take_away(self) -> None:
+        known = ((uid, self._cluster.pod(uid)) for uid in self.gone)
+        self.gone = {uid: pod for uid, pod in known if pod is not None}
+        self.nodes = {uid: str(self._cluster.node_of(uid)) for uid in self.gone}
+        self._stack.enter_context(self._cluster.simulate_without(self.gone.values()))

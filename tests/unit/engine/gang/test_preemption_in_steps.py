@@ -1,0 +1,227 @@
+"""A plan whom to evict for a gang goes on in steps, and comes to the same as one made at once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from arranger.api.effects import Applied, Bind, DeletePod
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.engine import Engine
+from arranger.engine.gang import attempts
+from arranger.engine.gang.preemption import plan_search, plans
+from arranger.framework.interface import SpecOnlyPlugin
+from arranger.framework.runtime.profile import PluginWeight, Profile
+from arranger.framework.status import CycleState, Status
+from arranger.plugins import default_profile
+from tests.builders import a_node, a_pod
+from tests.differential.gang_preemption.play import Played, play
+from tests.differential.gang_preemption.world import random_world
+from tests.unit.engine.harness import EngineHarness, of_kind
+
+
+@pytest.fixture
+def in_steps(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From when it is called on, everything is done in very small steps."""
+
+    def begin() -> None:
+        run = Engine.run
+        monkeypatch.setattr(plans, "STEP_UNITS", 40)
+        monkeypatch.setattr(attempts, "STEP_UNITS", 250)
+        monkeypatch.setattr(Engine, "run", lambda self, now: run(self, now, seconds=1e9))
+
+    return begin
+
+
+def _same(played: Played) -> tuple[object, ...]:
+    return played.evicted, played.later, played.bound
+
+
+@pytest.mark.parametrize("first", range(0, 90, 15))
+@pytest.mark.parametrize("many", [False, True], ids=["all sets", "as for many"])
+def test_the_same_pods_are_evicted_as_at_once(
+    first: int, many: bool, in_steps: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if many:
+        monkeypatch.setattr(plan_search, "MAX_SEARCH_COST", 0)
+        monkeypatch.setattr(plan_search, "MANY_MOVED", 0)
+    worlds = [random_world(seed) for seed in range(first, first + 15)]
+    at_once = [_same(play(world)) for world in worlds]
+    in_steps()
+    assert [_same(play(world)) for world in worlds] == at_once
+
+
+def _budget(allowed: int) -> PodDisruptionBudget:
+    return msgspec.convert(
+        {
+            "metadata": {"name": "b", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": "low"}}},
+            "status": {"disruptionsAllowed": allowed},
+        },
+        PodDisruptionBudget,
+    )
+
+
+class Busy:
+    """Nodes that are full of pods of three priorities, and a gang of a higher one."""
+
+    def __init__(self, nodes: int = 12, size: int = 6, *, profile: Profile | None = None) -> None:
+        self.harness = EngineHarness(profile or default_profile())
+        self.harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(nodes)))
+        self.low = {
+            f"low-{n}": a_pod(f"low-{n}")
+            .labelled(app="low")
+            .needs(cpu=1)
+            .on(f"n{n % nodes}")
+            .with_priority(n % 3)
+            for n in range(4 * nodes)
+        }
+        self.harness.observe(*self.low.values())
+        self.harness.engine.run(0.0)
+        self.evicted, self.bound, self.steps = set[str](), dict[str, str](), 0
+        self.gang = [
+            a_pod(f"g-{n}").needs(cpu=2).with_priority(9).in_gang("g", size) for n in range(size)
+        ]
+        self.harness.observe(*self.gang)
+
+    def step(self) -> None:
+        """One step; nothing of a plan may be in the books after it."""
+        engine, now = self.harness.engine, self.harness.now
+        self.steps += 1
+        effects = engine.run(now, seconds=1e9, limit=1)
+        engine.check_consistent()
+        for effect in effects:
+            if isinstance(effect, Bind):
+                self.bound[effect.pod.name] = effect.node
+                engine.on_outcome(effect, Applied(), now)
+        self.evicted |= {delete.pod.name for delete in of_kind(DeletePod, effects)}
+
+    def until_evicted(self, between: Callable[[int], None] = lambda step: None) -> None:
+        for number in range(2000):
+            self.step()
+            if self.evicted or self.bound or not self.harness.engine.ready:
+                return
+            between(number)
+            self.harness.engine.check_consistent()
+        raise AssertionError("it never comes to an end")
+
+    def leave(self, *names: str) -> None:
+        self.harness.observe_deleted(*(self.low.pop(name) for name in names))
+
+    def victims_leave(self) -> None:
+        """Whom it has evicted; the gang has its place then."""
+        for later in (20.0, 40.0, 400.0, 400.0):
+            self.leave(*(self.evicted & self.low.keys()))
+            self.harness.now += later
+            for _ in range(2000):
+                self.step()
+                if not self.harness.engine.ready:
+                    break
+
+
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "STEP_UNITS", 300)
+    monkeypatch.setattr(attempts, "STEP_UNITS", 250)
+    monkeypatch.setattr(plan_search, "MAX_SEARCH_COST", 0)
+
+
+def test_a_plan_takes_many_steps_and_others_are_bound_in_between(small_steps: None) -> None:
+    busy = Busy()
+    busy.harness.observe(a_node("free").offers(cpu=1))
+
+    def another_comes(step: int) -> None:
+        if step == 3:
+            other = a_pod("other").needs(cpu=1).with_priority(9)
+            busy.harness.observe(other.in_namespace("others"))
+
+    busy.until_evicted(another_comes)
+    assert busy.bound == {"other": "free"}
+    busy.bound.clear()
+    busy.until_evicted()
+    assert len(busy.evicted) == 12
+    assert busy.steps > 20
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_comes_between_nobody_is_evicted_in_vain(seed: int, small_steps: None) -> None:
+    rng, busy = random.Random(seed), Busy()
+    handlers = busy.harness.engine.handlers
+
+    def anything(step: int) -> None:
+        now = busy.harness.now = busy.harness.now + 0.01
+        match rng.randrange(12):
+            case 0 if busy.low:
+                busy.leave(rng.choice(sorted(busy.low)))
+            case 1:
+                name = f"new-{step}"
+                pod = a_pod(name).needs(cpu=1).with_priority(rng.choice((0, 1, 9)))
+                node = rng.choice([f"n{n}" for n in range(12)])
+                busy.low[name] = pod.on(node)
+                busy.harness.observe(busy.low[name])
+            case 2:
+                name = rng.choice(sorted(busy.low))
+                busy.low[name] = busy.low[name].labelled(edited=str(step))
+                busy.harness.observe(busy.low[name])
+            case 3:
+                handlers.on_disruption_budget_updated(_budget(rng.randrange(3)), now)
+            case 4 if step < 60:
+                busy.harness.observe(a_node(f"n{rng.randrange(12)}").offers(cpu=4).labelled(a="b"))
+            case 5 if step < 60:
+                busy.harness.observe(busy.gang[0].labelled(edited=str(step)))
+
+    busy.until_evicted(anything)
+    assert busy.evicted <= busy.low.keys(), "all of them are there"
+    assert all(busy.low[name].build().spec.priority < 9 for name in busy.evicted)
+    first = len(busy.evicted)
+    busy.victims_leave()
+    assert not first or len(busy.evicted) == first, "they were enough"
+    assert len(busy.bound) == 6, busy.harness.entity("g-0").reason
+
+
+def test_where_room_comes_up_meanwhile_nobody_is_evicted(small_steps: None) -> None:
+    busy = Busy()
+
+    def room_comes_up(step: int) -> None:
+        if step == 8:
+            busy.leave(*(f"low-{n}" for n in range(48) if n % 12 < 6))
+
+    busy.until_evicted(room_comes_up)
+    assert (len(busy.bound), busy.evicted) == (6, set())
+
+
+def test_under_steady_change_the_steps_become_longer_and_it_ends(small_steps: None) -> None:
+    """Each change is one that leaves nothing of the plan."""
+    busy = Busy()
+
+    def a_node_changes(step: int) -> None:
+        busy.harness.observe(a_node("n0").offers(cpu=4).labelled(at=str(step)))
+
+    busy.until_evicted(a_node_changes)
+    assert len(busy.evicted) == 12
+    busy.victims_leave()
+    assert len(busy.bound) == 6
+
+
+class _Reserves(SpecOnlyPlugin):
+    """Reserves something of its own for each pod."""
+
+    name = "Reserves"
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        return None
+
+
+def test_where_each_step_places_all_again_the_steps_of_a_question_become_longer(
+    small_steps: None,
+) -> None:
+    plain = default_profile()
+    busy = Busy(profile=Profile("arranger", [*plain.plugins, PluginWeight(_Reserves())]))
+    busy.until_evicted()
+    assert len(busy.evicted) == 12
+    busy.victims_leave()
+    assert len(busy.bound) == 6
