@@ -181,8 +181,14 @@ class PodTopologySpread(Plugin):
         crowd = np.zeros(nodes.length)
         for constraint, (pods, weight) in zip(data.soft, data.soft_counts, strict=True):
             ids = nodes.label(constraint.key)
-            here = pods[nodes.rows] if constraint.key == HOSTNAME else pods.take(ids)
-            crowd += np.where(ids == ABSENT, 0.0, here * weight + (constraint.max_skew - 1))
+            here = pods[nodes.rows] if constraint.key == HOSTNAME else pods
+            crowded = here * weight + (constraint.max_skew - 1)
+            if constraint.key == HOSTNAME:
+                crowded[ids == ABSENT] = 0.0
+            else:
+                crowded[ABSENT] = 0.0  # the last entry is that of nodes without the label
+                crowded = crowded.take(ids)
+            crowd += crowded
         scores = np.floor(crowd + 0.5).astype(np.int64)
         scores[data.ignored_nodes[nodes.rows]] = -1
         return scores
@@ -194,7 +200,11 @@ class PodTopologySpread(Plugin):
         if most == 0:
             return np.where(scores >= 0, 100, 0)
         least = int(scores.min(where=scored, initial=most))
-        return np.where(scored, 100 * (most + least - scores) // most, 0)
+        if most > len(scores):
+            return np.where(scored, 100 * (most + least - scores) // most, 0)
+        # Few different scores: each is brought to 0-100 once.
+        points = 100 * (most + least - np.arange(most + 1)) // most
+        return np.where(scored, points.take(scores, mode="clip"), 0)
 
     def _new_state(self, pod: Pod, cluster: Cluster) -> _PreFilterState:
         own = pod.spec.topology_spread_constraints
@@ -314,7 +324,8 @@ def _soft_counts(
         # As upstream, whatever the inclusion policies say.
         return counts, log(np.count_nonzero(candidates) + 2)
     ids = nodes.label(constraint.key)
-    size = len(np.unique(ids[candidates]))  # no label at all is a domain of its own
+    # No label at all is a domain of its own.
+    size = np.count_nonzero(np.bincount(ids[candidates] - ABSENT))
     policies = constraint.match_node_inclusion_policies(pod, data.affinity, nodes)
     among = complete & policies & (ids != ABSENT)
     pods = sum_by_domain(ids, counts, among, len(nodes.table.label_values(constraint.key)))
