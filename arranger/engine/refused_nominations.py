@@ -24,7 +24,12 @@ class RefusedNominations:
     _nodes: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def note(self, node: str, now: float) -> None:
-        """Extenders have refused the pod the node that it was nominated for."""
+        """Extenders have refused the pod the node that it was nominated for.
+
+        Said again while nobody is evicted there anyway, it changes nothing.
+        """
+        if node in self.closed(now):
+            return
         times = self._nodes.get(node, (0, now))[0]
         wait = min(FIRST_WAIT * 2.0 ** min(times, 16), MAX_WAIT)
         self._nodes[node] = times + 1, now + wait

@@ -210,6 +210,7 @@ class GangScheduler:
         for member in entity.ready():
             self._context.record_attempt(member, "unschedulable", entity.reason)
         if not result.complete:
+            self._preemption.give_up_refused(entity, now)
             self._start_planner.on_unschedulable(entity, now)
             entity.reason += self._start_planner.told_to(entity)
             if not self._start_planner.waits_rather_than_evicts(

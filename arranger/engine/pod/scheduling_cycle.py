@@ -79,12 +79,17 @@ class SchedulingCycle:
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
 
     def feasible_nodes(self, member: QueuedPod) -> tuple[str, ...]:
-        """The nodes that the pod could be placed on now; none when a plugin raises.
+        """The nodes that the pod could be placed on now, as if it were alone in its gang.
 
-        Placing the pod will then raise as well, and its condition says so.
+        Those count that others of its gang are nominated for: members that are alike are asked
+        about once. None when a plugin raises: placing the pod will then raise as well, and its
+        condition says so.
         """
         try:
-            rows = self.feasible_rows(member)
+            entity = member.entity
+            mates = () if entity is None or not self._nominator else entity.members.values()
+            with self._nominator.hide_for(member, self._policy, mates):
+                rows = self._feasible_rows(member, None)
         except Exception:
             return ()
         return tuple(self.cluster.table.name(row) for row in rows.tolist())
@@ -96,11 +101,12 @@ class SchedulingCycle:
             Exception: whatever a plugin raises.
         """
         with self.hide_lower_nominees(member):
-            evaluation = self.evaluate(member.profile, member.pod, member.signature)
-            rows = _intersection(self.row_masks(member, within, evaluation))
-            return np.flatnonzero(
-                evaluation.feasible if rows is None else evaluation.feasible & rows
-            )
+            return self._feasible_rows(member, within)
+
+    def _feasible_rows(self, member: QueuedPod, within: RowMask | None) -> IntArray:
+        evaluation = self.evaluate(member.profile, member.pod, member.signature)
+        rows = _intersection(self.row_masks(member, within, evaluation))
+        return np.flatnonzero(evaluation.feasible if rows is None else evaluation.feasible & rows)
 
     def fits_after_evicting(self, member: QueuedPod, row: int, victims: Iterable[PodInfo]) -> bool:
         """Whether the pod would fit on a node if the victims were gone, wherever they are."""
@@ -193,10 +199,10 @@ class SchedulingCycle:
             if self._extender_results:
                 extender_result = self._extender_results.get(member.equivalence_key)
             row = self._select_node(member, evaluation, masks, extender_result)
+            if extender_result is not None:
+                nominated = self._nominator.node_of(member.uid)
+                extender_result.note_refusal(member, nominated, self._clock.now)
             if row < 0:
-                if extender_result is not None:
-                    nominated = self._nominator.node_of(member.uid)
-                    extender_result.note_refusal(member, nominated, self._clock.now)
                 return Infeasible(evaluation, self.diagnose(evaluation, masks, extender_result))
         except UnfinishedError:
             raise

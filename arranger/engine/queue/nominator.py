@@ -82,18 +82,22 @@ class Nominator:
             self.nominate(member, node)
 
     @contextmanager
-    def hide_for(self, member: QueuedPod, policy: EvictionPolicy) -> Iterator[None]:
+    def hide_for(
+        self, member: QueuedPod, policy: EvictionPolicy, mates: Iterable[QueuedPod] = ()
+    ) -> Iterator[None]:
         """Hide the nominations that do not count for a pod: its own, and those it may preempt.
 
-        A pod that gets a node inside keeps it; its nomination is over.
+        A pod that gets a node inside keeps it; its nomination is over. Those of the ``mates`` are
+        hidden as well.
         """
-        hidden = self._hidden_for(member, policy)
-        for other in hidden:
+        hidden = {each.uid: each for each in self._hidden_for(member, policy)}
+        hidden |= {mate.uid: mate for mate in mates if mate.uid in self._nodes}
+        for other in hidden.values():
             self._cluster.remove_pod(other.uid)
         try:
             yield
         finally:
-            for other in hidden:
+            for other in hidden.values():
                 if other.uid in self._cluster:
                     self._forget(other.uid)
                 else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,6 +55,28 @@ class GangPreemptionExecutor:
         """Members have got nodes: others that they were nominated for are free."""
         for member in placed if nominated else ():
             self._executor.release_unused(member, nominated.get(member.uid, ""), now)
+
+    def give_up_refused(self, entity: QueuedEntity, now: float) -> None:
+        """No member keeps its nomination when extenders have refused one of them its node.
+
+        What they refuse to one they refuse to all of its class: for none of these is anybody
+        evicted there for some time.
+        """
+        nominated, members = self.nominations_of(entity), entity.members
+        refused = {
+            (members[uid].equivalence_key, node)
+            for uid, node in nominated.items()
+            if node in members[uid].refused_nominations.closed(now)
+        }
+        if not refused:
+            return
+        nodes: dict[Hashable, list[str]] = {}
+        for key, node in refused:
+            nodes.setdefault(key, []).append(node)
+        for member in members.values():
+            for node in nodes.get(member.equivalence_key, ()):
+                member.refused_nominations.note(node, now)
+            self._executor.clear_nomination(member, now)
 
     def may_plan(self, entity: QueuedEntity, now: float) -> bool:
         """Whether room may be made for a group that does not fit.
