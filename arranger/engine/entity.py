@@ -166,7 +166,7 @@ class QueuedEntity:
         suspended: a gang group's attempt, or its plan, that is to go on in another step.
         void_plans: how many plans in a row were void, so that it was tried anew.
         losses: how many attempts in a row got a node or a nomination that was lost again.
-        last_loss: the attempt that was the last of them.
+        last_loss: the attempt that was the last of them, -1 for none since all got nodes.
         rank: its place in the order of its quota queue, smallest first.
         lane: what its namespace takes turns with others within, and its namespace.
         turn: for one that shares its turns with others: with whom, and its share.
@@ -314,6 +314,10 @@ class QueuedEntity:
             self.last_loss = self.attempts
             self.losses += 1
         self.broken_attempts = max(self.broken_attempts, self.losses, 1)
+
+    def count_success(self) -> None:
+        """All who are needed got nodes: attempts count anew, and a loss of these is another."""
+        self.attempts, self.broken_attempts, self.last_loss = 0, 0, -1
 
     def forget_losses(self) -> None:
         """What it waited for is bound: earlier failures say nothing about the next attempt."""

@@ -16,7 +16,7 @@ from arranger.api.timestamps import after
 from arranger.api.types.core import Pod
 from arranger.daemon.config.schema import Config
 from arranger.engine.engine import Engine
-from arranger.engine.entity import QueuedPod
+from arranger.engine.entity import QueuedPod, QueueState
 from arranger.engine.phases import Phase
 from arranger.engine.run_time.enforcer import RAN_TOO_LONG
 from arranger.shadow.changes import ClusterChange
@@ -102,6 +102,8 @@ class Driver:
     _began: float = field(init=False)
     _feed: EventFeed = field(init=False)
     _moves: int = field(default=0, init=False)
+    #: How many of them there had been when all that waited was last tried.
+    _tried_moves: int = field(default=0, init=False)
     _moved_at: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -148,9 +150,29 @@ class Driver:
                 continue
             due = self.engine.next_timer()
             if due is None or due > min(self._moved_at + quiet, ends):
+                if self._retry_waiting():
+                    continue
                 break
             self.now = max(due, self.now)
         return self._result(waited, unfinished=self._moves >= most)
+
+    def _retry_waiting(self) -> bool:
+        """Try what no event woke once more if pods moved since; False if there is nothing to try.
+
+        The scheduler does so some minutes later: a hint may miss that a claim got its volume, and
+        that victims help now. No time passes here, since it is asked what is done now.
+        """
+        if self._moves == self._tried_moves:
+            return False
+        self._tried_moves = self._moves
+        found = [
+            entity
+            for entity in self.engine.queue.entities()
+            if entity.state is QueueState.UNSCHEDULABLE and entity.last_attempt <= self._moved_at
+        ]
+        for entity in found:
+            self.engine.queue.activate(entity)
+        return bool(found)
 
     def _end_terminating(self) -> bool:
         """Let the time pass that pods take to end; False if none is ending."""

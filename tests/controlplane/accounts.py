@@ -27,7 +27,7 @@ async def bind(plane: ControlPlane, name: str, role: str) -> None:
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
+        "metadata": {"name": f"{name}-{role}"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
     }

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.builders import a_pod
-from tests.controlplane.accounts import account
+from tests.controlplane.accounts import account, bind
 from tests.controlplane.daemon import manifests
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane, a_node
@@ -49,6 +49,8 @@ async def test_those_who_may_look_see_the_cluster_and_others_do_not(plane: Contr
     own = await plane.service_account_token("arranger-system", "arranger-ui")
     kubeconfig = plane.kubeconfig("arranger-ui", own)
     may, may_not = await account(plane, "may", "arranger-ui-user"), await account(plane, "may-not")
+    numbers_only = await account(plane, "numbers-only", "arranger-ui-user")
+    await bind(plane, "may", "arranger-viewer")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "arranger.cli.main", "ui", "--kubeconfig", str(kubeconfig)),
         *("--bind-address", "0.0.0.0", "--port", "0"),
@@ -60,8 +62,9 @@ async def test_those_who_may_look_see_the_cluster_and_others_do_not(plane: Contr
         port = re.search(r"https://0\.0\.0\.0:(\d+)/", line)
         assert port is not None, line
         pod = f"https://127.0.0.1:{port[1]}/pod?name=default/waits"
+        answers = ((may, 200), (numbers_only, 404), (may_not, 403), ("nonsense", 401))
         async with aiohttp.ClientSession() as session:
-            for token, status in ((may, 200), (may_not, 403), ("nonsense", 401)):
+            for token, status in answers:
                 headers = {"Authorization": f"Bearer {token}"}
                 async with session.get(pod, ssl=False, headers=headers) as answer:
                     assert answer.status == status

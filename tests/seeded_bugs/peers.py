@@ -18,8 +18,8 @@ BUGS = (
         "a victim is spared without a look at those who then stay with it, so that one is evicted "
         "in vain",
         "arranger/preemption/victim_search.py",
-        "if more is not None and self._can_do_without(more):",
-        "if more is not None and self._can_do_without({**spared, pod.uid: pod}):",
+        "if more is not None and (yield from self._can_do_without(more)):",
+        "if more is not None and (yield from self._can_do_without({**spared, pod.uid: pod})):",
         ("tests/unit/preemption/test_victim_search.py", "tests/simulation/peers"),
     ),
     SeededBug(

@@ -123,6 +123,8 @@ def community_status(
         phase = PENDING
     total = _with_removed(gang, gang.total, before)
     tried = "" if phase in (PENDING, PRE_SCHEDULING) else gang.first_attempt_at
+    # Pods may be gone, and the report of an earlier try may be written late: the earliest counts.
+    known = [str(time) for time in (before.get("scheduleStartTime"), tried) if time]
     return {
         "phase": _COMMUNITY_PHASES.get(phase, phase) if coarse_phases else phase,
         "occupiedBy": gang.occupied_by or None,
@@ -130,7 +132,7 @@ def community_status(
         "running": total.running,
         "succeeded": total.succeeded,
         "failed": total.failed,
-        "scheduleStartTime": before.get("scheduleStartTime") or tried or None,
+        "scheduleStartTime": min(known, default=None),
         **_reason_and_message(gang, phase, removed=total != gang.total),
     }
 

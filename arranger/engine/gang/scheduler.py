@@ -134,7 +134,7 @@ class GangScheduler:
             return self._on_infeasible(entity, result, now, in_steps=in_steps)
         else:
             entity.reason = ""
-            entity.attempts = entity.broken_attempts = 0
+            entity.count_success()
             if entity.members:
                 self._entities.enqueue(entity, now)  # PreEnqueue plugins gate the rest
         self._start_planner.release_if_idle(now)

@@ -58,6 +58,12 @@ class MultiQueueHeap:
 
     def first_queue(self) -> str | None:
         """The queue whose turn it is; None if there is nothing in any."""
+        if len(self._heaps) == 1:
+            ((queue, heap),) = self._heaps.items()
+            if heap.first() is not None:
+                return queue
+            del self._heaps[queue]
+            return None
         found = {}
         for queue in list(self._heaps):
             place = self._heaps[queue].first()

@@ -36,7 +36,8 @@ class NamespaceTurns:
 
     _state: QueueState
     _lanes: dict[_Lane, list[_Entry]] = field(default_factory=dict, init=False)
-    #: (place, lane) of the first of each lane, and of some that were first.
+    #: (place, lane) of the first of each lane, and of some that were first; it is not kept up to
+    #: date while there is one lane.
     _firsts: list[tuple[_Place, _Lane]] = field(default_factory=list, init=False)
     #: Lane → its place that counts among these.
     _place_of: dict[_Lane, _Place] = field(default_factory=dict, init=False)
@@ -57,39 +58,42 @@ class NamespaceTurns:
 
     def push(self, entity: QueuedEntity) -> None:
         """Add an entity that has its rank and a new version."""
-        lane = entity.lane
-        if lane not in self._lanes:
-            self._lanes[lane] = []
+        lane, entry = entity.lane, (entity.rank, entity.heap_version, entity)
+        heap = self._lanes.get(lane)
+        if heap is None:
+            if len(self._lanes) == 1:  # it had nobody to take turns with
+                self._note_first(next(iter(self._lanes)))
+            heap = self._lanes[lane] = []
             begun = self._rounds.get(lane[0], 0) * PODS_A_TURN
             self._tried[lane] = max(self._tried.get(lane, 0), begun)
-        heapq.heappush(self._lanes[lane], (entity.rank, entity.heap_version, entity))
-        self._note_first(lane)
+        heapq.heappush(heap, entry)
+        if heap[0] is entry and len(self._lanes) > 1:
+            self._note_first(lane)
 
     def first(self) -> _Place | None:
         """The place of who is to be tried next; None if nobody waits."""
-        state = self._state
-        while self._firsts:
+        while len(self._lanes) > 1:
             place, lane = self._firsts[0]
             if self._place_of.get(lane) != place:
                 heapq.heappop(self._firsts)
-                continue
-            heap = self._lanes[lane]
-            while heap and not (
-                heap[0][2].heap_version == heap[0][1] and heap[0][2].state is state
-            ):
-                heapq.heappop(heap)
-            if not heap:
+            elif not self._drop_void(lane):
                 self._remove_lane(lane)
             elif not self._note_first(lane):
                 return place
+        for lane in self._lanes:
+            if self._drop_void(lane):
+                return self._place(lane)
+            self._remove_lane(lane)
+            break
         return None
 
     def pop(self) -> QueuedEntity:
         """Take out who is to be tried next; :meth:`first` has just found somebody."""
-        (level, turn, _, _), lane = self._firsts[0]
-        self._rounds[level] = turn
-        entity = heapq.heappop(self._lanes[lane])[2]
-        if not self._lanes[lane]:
+        lane = self._firsts[0][1] if len(self._lanes) > 1 else next(iter(self._lanes))
+        self._rounds[lane[0]] = self._tried[lane] // PODS_A_TURN
+        heap = self._lanes[lane]
+        entity = heapq.heappop(heap)[2]
+        if not heap:
             self._remove_lane(lane)
         return entity
 
@@ -112,10 +116,23 @@ class NamespaceTurns:
                 self._remove_lane(lane)
         return sum(map(len, self._lanes.values()))
 
+    def _drop_void(self, lane: _Lane) -> bool:
+        """Drop void entries before the first one that counts; whether there is one."""
+        heap, state = self._lanes[lane], self._state
+        while heap:
+            _, version, entity = heap[0]
+            if entity.heap_version == version and entity.state is state:
+                return True
+            heapq.heappop(heap)
+        return False
+
+    def _place(self, lane: _Lane) -> _Place:
+        rank, version, _ = self._lanes[lane][0]
+        return lane[0], self._tried[lane] // PODS_A_TURN, rank, version
+
     def _note_first(self, lane: _Lane) -> bool:
         """Note the place of a lane's first entity; whether it was not known."""
-        rank, version, _ = self._lanes[lane][0]
-        place = lane[0], self._tried[lane] // PODS_A_TURN, rank, version
+        place = self._place(lane)
         if self._place_of.get(lane) == place:
             return False
         self._place_of[lane] = place
@@ -123,7 +140,8 @@ class NamespaceTurns:
         return True
 
     def _remove_lane(self, lane: _Lane) -> None:
-        del self._lanes[lane], self._place_of[lane]
+        del self._lanes[lane]
+        self._place_of.pop(lane, None)
         if not self._lanes:
             self._firsts.clear()
             self._tried.clear()

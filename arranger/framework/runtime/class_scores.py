@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from arranger.cluster import Cluster, IntArray, NodeView, PodInfo
@@ -12,6 +14,9 @@ from arranger.framework.runtime.largest_score import LargestScore
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.runtime.run import is_skip, run_pre_score, run_score
 from arranger.framework.status import CycleState
+
+#: In place of raw scores that make the same score everywhere.
+_UNIFORM: Final[IntArray] = np.zeros(0, dtype=np.int64)
 
 
 class ClassScores:
@@ -75,7 +80,7 @@ class ClassScores:
         self._scorers = self._profile.active.scorers(self._skipped)
         for scorer in self._scorers.all:
             raw = self._raw_scores(scorer, view)
-            if raw is None:
+            if raw is _UNIFORM:
                 self._uniform[scorer.name] = (scorer.plugin.score_of_zeros or 0) * scorer.weight
             elif scorer.normalized:
                 self._raw[scorer.name] = raw.astype(np.int64, copy=True)
@@ -143,8 +148,8 @@ class ClassScores:
         self.total = total
         self._largest = LargestScore(total)
 
-    def _raw_scores(self, scorer: ScoreEntry, view: NodeView) -> IntArray | None:
-        """A plugin's raw scores of all nodes; None where these make the same score everywhere.
+    def _raw_scores(self, scorer: ScoreEntry, view: NodeView) -> IntArray:
+        """A plugin's raw scores of all nodes, or ``_UNIFORM``.
 
         Those that depend on the nodes alone are shared by the classes that agree about it.
         """
@@ -157,7 +162,7 @@ class ClassScores:
         results, key, every = self._cluster.node_results, (plugin, signature), view.alive
         raw = results.scores(key, lambda: run_score(plugin, state, pod, view, every))
         uniform = not scorer.normalized or plugin.score_of_zeros is not None
-        return None if uniform and results.are_zero(key) else raw
+        return _UNIFORM if uniform and results.are_zero(key) else raw
 
     def _normalize_and_weigh(self, scorer: ScoreEntry) -> None:
         scores = scorer.plugin.normalize_score(self._raw[scorer.name], self._feasible.all)

@@ -180,6 +180,8 @@ FOUND: list[tuple[str, Callee, bool, int | None]] = [
         ("a lone pod", Callee("arranger.engine.pending_effects", "PendingEffects", "awaits"), *when)
         for when in ((False, None), (True, 1))
     ),
+    # The last member of a gang bound in part was refused its Binding, and tried again without end.
+    ("a member of a gang", Callee("arranger.engine.engine", "Engine", "awaits"), True, None),
     *(
         ("a pod on a node", Callee("arranger.engine.handlers.initial_objects", "", name), *when)
         for name in ("_place", "_rank")

@@ -230,6 +230,18 @@ def test_the_shadow_foretells_what_a_change_does(first: int) -> None:
         assert not {*told.waiting, *told.still_waiting} & truth.nodes.keys(), f"world {seed}"
 
 
+def test_victims_are_foretold_for_one_that_lacks_room_and_a_volume() -> None:
+    """The volume is there a second later, which wakes nobody: the scheduler looks again by time."""
+    objects = a_forecast_world(88)
+    truth = play(objects)
+    assert truth.nodes["default/w5-1"] == "n2"
+    known = ClusterObjects.from_manifests(truth.start, owner_kinds(CONFIG))
+    told = forecast(known, CONFIG, now=truth.began)
+    told.engine.check_consistent()
+    assert told.nodes["default/w5-1"] == "n2"
+    assert set(told.evicted) == truth.gone
+
+
 def _at(moment: datetime) -> datetime:
     return moment
 

@@ -201,10 +201,10 @@ def state_of(engine: Engine) -> dict[str, Any]:
 
 def lanes_of(engine: Engine) -> dict[str, list[str]]:
     """Quota queue → what is to be tried of it, first to last."""
-    active = engine.queue._active._heap
-    heaps, valid = active._heaps, active._valid
+    heaps = engine.queue._active._heap._heaps
+    waiting = {name: heap.entities() for name, heap in heaps.items()}
     return {
-        name: [entity.key for _, _, entity in sorted(filter(valid, heap), key=lambda e: e[:2])]
-        for name, heap in heaps.items()
-        if any(map(valid, heap))
+        name: [each.key for each in sorted(entities, key=lambda e: (e.rank, e.heap_version))]
+        for name, entities in waiting.items()
+        if entities
     }

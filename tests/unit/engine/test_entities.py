@@ -152,6 +152,16 @@ def test_the_back_off_grows_with_attempts_whose_gain_was_lost(
     assert (entity.broken_attempts, entity.losses) == (0, 0)
 
 
+def test_what_is_lost_each_time_after_all_got_nodes_adds_up() -> None:
+    entity = a_gang_of(queued(a_pod("a")), queued(a_pod("b")))
+    for losses in (1, 2, 3, 4):
+        entity.attempts += 1
+        entity.count_success()
+        for _ in range(2):
+            entity.count_loss()
+        assert (entity.broken_attempts, entity.losses) == (losses, losses)
+
+
 def test_a_gang_that_is_held_back_waits_for_no_node() -> None:
     status = gang_rejection("2 of 3 are there")
     assert (status.code, status.reasons, status.plugin) == (

@@ -112,7 +112,7 @@ class DryPlacement:
                 yield from trial.begin()
                 return (yield from question(trial))
             except VoidTrialError:
-                self._between.repeated += 1
+                self._between.on_void()
             finally:
                 trial.end()
 

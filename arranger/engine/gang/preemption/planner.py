@@ -165,7 +165,7 @@ class GangPreemptionPlanner:
                         return list(end.value)
                     yield from trial.rest(())
             except VoidTrialError:
-                between.repeated += 1
+                between.on_void()
             finally:
                 trial.end()
 

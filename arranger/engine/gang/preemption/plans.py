@@ -142,15 +142,11 @@ class GangPlans:
 
     def _note_changes(self, suspended: SuspendedPlan) -> None:
         """Say what has changed since the last step; quotas and time are taken for changed."""
-        between, policy = suspended.between, self._policy
-        between.changed = self._suspension.changed_rows(suspended.version)
-        between.disturbed |= (
-            between.changed is None
-            or bool(between.changed)
-            or suspended.budgets != self._cluster.budgets_version
-            or policy.quota is not None
-            or policy.time_protects
-        )
+        policy, budgets = self._policy, suspended.budgets
+        disturbed = policy.quota is not None or policy.time_protects
+        disturbed |= budgets != self._cluster.budgets_version
+        changed = self._suspension.changed_rows(suspended.version)
+        suspended.between.on_step(changed, disturbed=disturbed)
 
     def _longer(self, entity: QueuedEntity, between: Between) -> int:
         """How often the step is to be doubled."""

@@ -45,6 +45,23 @@ class Between:
     repeated: int = 0
     rests: int = 0
 
+    def on_step(self, changed: set[int] | None, *, disturbed: bool) -> None:
+        """Another step begins; ``disturbed``: something else than the rows may have changed."""
+        self.changed = changed
+        self.disturbed |= disturbed or changed is None or bool(changed)
+
+    def on_trial_begun(self) -> None:
+        """Another trial begins, or the same one anew."""
+        self.rests = 0
+
+    def on_rest(self) -> None:
+        """The present trial goes on in another step."""
+        self.rests += 1
+
+    def on_void(self) -> None:
+        """The present trial is void."""
+        self.repeated += 1
+
 
 @dataclass(slots=True, eq=False)
 class Trial:
@@ -72,7 +89,7 @@ class Trial:
     def begin(self) -> PlanSteps[None]:
         """Take the victims away; in the next step if little is left of this one."""
         work = self._cluster.work
-        self._between.rests = 0
+        self._between.on_trial_begun()
         work.count(MOVING * len(self.gone))
         if work.is_spent:
             yield
@@ -90,7 +107,7 @@ class Trial:
         """
         left = self._suspension.take_off(placed)
         self.end()
-        self._between.rests += 1
+        self._between.on_rest()
         yield
         self._take_away()
         if not self._suspension.put_back(left, self._between.changed):

@@ -298,6 +298,13 @@ def test_a_pod_group_keeps_when_it_was_first_tried() -> None:
         assert status["scheduleStartTime"] == EARLIER
 
 
+def test_a_report_that_was_written_late_tells_of_an_earlier_try() -> None:
+    gang = summarize([MemberSummary(first_attempt_at=EARLIER)] * 2, minimum=2)
+    for coarse in (False, True):
+        status = community_status(gang, before={"scheduleStartTime": NOW}, coarse_phases=coarse)
+        assert status["scheduleStartTime"] == EARLIER
+
+
 def test_members_that_wait_for_others_are_no_try() -> None:
     status = community_status(a_gang(waiting=3), before={}, coarse_phases=False)
     assert status["scheduleStartTime"] is None

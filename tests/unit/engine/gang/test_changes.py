@@ -255,3 +255,22 @@ def test_a_refused_binding_is_tried_again_without_the_others(harness: EngineHarn
     harness.settle(three)
     harness.settle(harness.binding(two.pod.name))
     assert not harness.engine.pods()
+
+
+def test_a_binding_that_is_refused_again_and_again_has_the_member_back_off(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(*nodes(3), *gang("g", 3))
+    one, two, three = of_kind(Bind, harness.run())
+    harness.settle_all([one, two])
+    tries, asked = 0, [three]
+    while asked and tries < 20:
+        tries += 1
+        asked = of_kind(Bind, harness.settle(asked[0], Refused(500, "InternalError", "no")))
+    assert 1 < tries <= 4, "at once, but not for ever"
+    due = harness.engine.next_timer()
+    assert due is not None
+    assert due > harness.now
+    harness.advance_to(harness.now + 30)
+    harness.settle(harness.binding(three.pod.name))
+    assert not harness.engine.pods()
