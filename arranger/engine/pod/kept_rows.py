@@ -50,7 +50,7 @@ class KeptRows:
         masks += self._reserved.row_masks(member)
         return masks + self._planned_room.row_masks(member, there=there)
 
-    def leave(self, members: Iterable[QueuedPod]) -> bool:
+    def allow(self, members: Iterable[QueuedPod]) -> bool:
         """Whether pods of one group may be on their nodes now; those of one kind are asked about
         once."""
         rows_of: dict[Hashable, list[int]] = {}

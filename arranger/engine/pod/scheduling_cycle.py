@@ -271,7 +271,7 @@ class SchedulingCycle:
 
         Asked about what may have changed though no node and no pod there has.
         """
-        return self._kept.leave(members)
+        return self._kept.allow(members)
 
     # --- inside ----------------------------------------------------------------------------
 

@@ -48,13 +48,8 @@ class NamespaceTurns:
 
     def entities(self) -> list[QueuedEntity]:
         """All that wait."""
-        state = self._state
-        return [
-            entity
-            for lane in self._lanes.values()
-            for _, version, entity in lane
-            if entity.heap_version == version and entity.state is state
-        ]
+        entries = (entry for heap in self._lanes.values() for entry in heap)
+        return [entry[2] for entry in entries if self._valid(entry)]
 
     def push(self, entity: QueuedEntity) -> None:
         """Add an entity that has its rank and a new version."""
@@ -80,11 +75,11 @@ class NamespaceTurns:
                 self._remove_lane(lane)
             elif not self._note_first(lane):
                 return place
-        for lane in self._lanes:
+        if self._lanes:
+            (lane,) = self._lanes
             if self._drop_void(lane):
                 return self._place(lane)
             self._remove_lane(lane)
-            break
         return None
 
     def pop(self) -> QueuedEntity:
@@ -104,13 +99,8 @@ class NamespaceTurns:
 
     def compact(self) -> int:
         """Drop what is void; returns how many entities are left."""
-        state = self._state
         for lane, heap in list(self._lanes.items()):
-            heap[:] = [
-                entry
-                for entry in heap
-                if entry[2].heap_version == entry[1] and entry[2].state is state
-            ]
+            heap[:] = filter(self._valid, heap)
             heapq.heapify(heap)
             if not heap:
                 self._remove_lane(lane)
@@ -118,13 +108,14 @@ class NamespaceTurns:
 
     def _drop_void(self, lane: _Lane) -> bool:
         """Drop void entries before the first one that counts; whether there is one."""
-        heap, state = self._lanes[lane], self._state
-        while heap:
-            _, version, entity = heap[0]
-            if entity.heap_version == version and entity.state is state:
-                return True
+        heap = self._lanes[lane]
+        while heap and not self._valid(heap[0]):
             heapq.heappop(heap)
-        return False
+        return bool(heap)
+
+    def _valid(self, entry: _Entry) -> bool:
+        _, version, entity = entry
+        return entity.heap_version == version and entity.state is self._state
 
     def _place(self, lane: _Lane) -> _Place:
         rank, version, _ = self._lanes[lane][0]

@@ -80,6 +80,37 @@ class Board(Protocol):
         """Undo the last :meth:`put`."""
 
 
+def count_alike(
+    group: GangGroup, members: Iterable[QueuedPod]
+) -> Counter[tuple[Hashable, str, str]]:
+    """(class, gang, bundle) → how many of the members."""
+    alike: Counter[tuple[Hashable, str, str]] = Counter()
+    gang_of = group.gangs_by_uid()
+    for member in members:
+        gang = gang_of[member.uid]
+        alike[member.equivalence_key, gang.name, gang.memberships[member.uid].bundle] += 1
+    return alike
+
+
+def has_room_for_each(
+    group: GangGroup,
+    held: Mapping[str, Counter[str]],
+    alike: Mapping[tuple[Hashable, str, str], int],
+    room: Mapping[Hashable, int],
+) -> bool:
+    """Whether a group would have what it needs if no class of its members took room from another.
+
+    Args:
+        held: gang → bundle → members that have nodes.
+        alike: of those that have none, as :func:`count_alike` counts them.
+        room: class → how many members would fit if they had all rows for themselves.
+    """
+    hoped = {name: Counter(bundles) for name, bundles in held.items()}
+    for (key, name, bundle), count in alike.items():
+        hoped[name][bundle] += min(count, room[key])
+    return not group.lacks_members(hoped)
+
+
 @dataclass(slots=True, eq=False)
 class NumbersBoard:
     """Compares requests with what is free, and knows nothing else.
@@ -132,16 +163,7 @@ class NumbersBoard:
 
     def has_room_for_each(self, group: GangGroup, counts: Mapping[str, Counter[str]]) -> bool:
         """Whether the group would have what it needs if no role took room from another."""
-        hoped = {name: Counter(bundles) for name, bundles in counts.items()}
-        alike: Counter[tuple[Hashable, str, str]] = Counter()
-        gang_of = group.gangs_by_uid()
-        for member in self._members:
-            gang = gang_of[member.uid]
-            bundle = gang.memberships[member.uid].bundle
-            alike[member.equivalence_key, gang.name, bundle] += 1
-        for (key, name, bundle), count in alike.items():
-            hoped[name][bundle] += min(count, self._room[key])
-        return not group.lacks_members(hoped)
+        return has_room_for_each(group, counts, count_alike(group, self._members), self._room)
 
     def rows(self, member: QueuedPod) -> Iterable[int]:
         """Those with enough left, one of each kind, the fullest first."""

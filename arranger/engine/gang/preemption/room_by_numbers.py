@@ -17,6 +17,7 @@ from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.excess_amounts import LARGE
 from arranger.cluster.pod_info import PodInfo, SumsKey
 from arranger.engine.entity import QueuedPod
+from arranger.engine.gang.placement.boards import count_alike, has_room_for_each
 from arranger.engine.pod.reserve_and_permit import reserve_more
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
@@ -44,16 +45,11 @@ class RoomByNumbers:
     _members: Sequence[QueuedPod]
     _held: Mapping[str, Counter[str]]
     _one_of: dict[Hashable, QueuedPod] = field(init=False)
-    #: (class, gang, bundle) → how many members.
-    _alike: Counter[tuple[Hashable, str, str]] = field(default_factory=Counter, init=False)
+    _alike: Counter[tuple[Hashable, str, str]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._one_of = {member.equivalence_key: member for member in self._members}
-        gang_of = self._group.gangs_by_uid()
-        for member in self._members:
-            gang = gang_of[member.uid]
-            bundle = gang.memberships[member.uid].bundle
-            self._alike[member.equivalence_key, gang.name, bundle] += 1
+        self._alike = count_alike(self._group, self._members)
 
     def may_fit_without(self, leaving: Iterable[PodInfo]) -> bool:
         """Whether there is hope if these have left."""
@@ -71,10 +67,7 @@ class RoomByNumbers:
             if evaluation.pre_filter_status is not None:
                 return True
             room[key] = self._room_for(member, free, within & evaluation.fits_when_empty)
-        hoped = {name: Counter(bundles) for name, bundles in self._held.items()}
-        for (key, name, bundle), count in self._alike.items():
-            hoped[name][bundle] += min(count, room[key])
-        return not self._group.lacks_members(hoped)
+        return has_room_for_each(self._group, self._held, self._alike, room)
 
     def _room_for(self, member: QueuedPod, free: IntArray, rows: BoolArray) -> int:
         columns, amounts = member.pod.request_vector(self._cluster.table.resource_column)
