@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -49,7 +50,7 @@ class NamespaceTurns:
     def entities(self) -> list[QueuedEntity]:
         """All that wait."""
         entries = (entry for heap in self._lanes.values() for entry in heap)
-        return [entry[2] for entry in entries if self._valid(entry)]
+        return [entry[2] for entry in self._valid(entries)]
 
     def push(self, entity: QueuedEntity) -> None:
         """Add an entity that has its rank and a new version."""
@@ -100,7 +101,7 @@ class NamespaceTurns:
     def compact(self) -> int:
         """Drop what is void; returns how many entities are left."""
         for lane, heap in list(self._lanes.items()):
-            heap[:] = filter(self._valid, heap)
+            heap[:] = self._valid(heap)
             heapq.heapify(heap)
             if not heap:
                 self._remove_lane(lane)
@@ -109,13 +110,20 @@ class NamespaceTurns:
     def _drop_void(self, lane: _Lane) -> bool:
         """Drop void entries before the first one that counts; whether there is one."""
         heap = self._lanes[lane]
-        while heap and not self._valid(heap[0]):
+        while heap and not any(self._valid(heap[:1])):
             heapq.heappop(heap)
         return bool(heap)
 
-    def _valid(self, entry: _Entry) -> bool:
-        _, version, entity = entry
-        return entity.heap_version == version and entity.state is self._state
+    def _valid(self, entries: Iterable[_Entry]) -> Iterator[_Entry]:
+        """Those that count.
+
+        Of all at once, and not of one entity: nothing that is done for one may stop the others.
+        """
+        state = self._state
+        for entry in entries:
+            _, version, entity = entry
+            if entity.heap_version == version and entity.state is state:
+                yield entry
 
     def _place(self, lane: _Lane) -> _Place:
         rank, version, _ = self._lanes[lane][0]
