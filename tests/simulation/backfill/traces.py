@@ -61,7 +61,7 @@ def random_trace(seed: int, jobs: int = 40, *, openb: bool = False) -> list[Job]
     for n, (size, time, gap) in enumerate(zip(sizes, lasts, gaps, strict=True)):
         arrives += gap * stretch
         limit = math.ceil(time * rng.choice((1.0, rng.uniform(1, 2), rng.uniform(1, 5))))
-        trace.append(Job(f"job-{n}", int(arrives), size, time, limit))
+        trace.append(Job(f"job-{n:04}", int(arrives), size, time, limit))
     return trace
 
 
