@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from arranger.api.effects import Applied, Bind
 from arranger.engine.engine import Engine
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
 

@@ -21,7 +21,7 @@ from arranger.api.effects import AnnotatePod, Bind, DeletePod, PatchPodStatus
 from arranger.cluster.nodes.node_view import NodeInfo, NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
-from arranger.engine.gang.holds import GangHold
+from arranger.engine.gang.state.holds import GangHold
 from arranger.gangs.gang import Gang
 from arranger.quota.queue_spec import QueueQuota
 

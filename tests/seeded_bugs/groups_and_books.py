@@ -9,7 +9,7 @@ BUGS = (
     SeededBug(
         "half-a-gang-keeps-its-nodes",
         "a Strict gang that fits in part keeps the nodes of that part",
-        "arranger/engine/gang/scheduling_cycle.py",
+        "arranger/engine/gang/attempt/scheduling_cycle.py",
         "if not result.complete and (result.error or group.is_strict):",
         "if not result.complete and result.error:",
         ("tests/unit/engine/gang/test_gangs.py",),
@@ -17,7 +17,7 @@ BUGS = (
     SeededBug(
         "one-member-is-not-taken-back",
         "of a gang that does not fit one member keeps its place",
-        "arranger/engine/gang/scheduling_cycle.py",
+        "arranger/engine/gang/attempt/scheduling_cycle.py",
         "        self._cycle.unreserve_all(members)\n",
         "        self._cycle.unreserve_all(members[1:])\n",
         ("tests/unit/engine/gang/test_gangs.py",),
@@ -36,7 +36,7 @@ BUGS = (
     SeededBug(
         "edit-starts-the-wait-anew",
         "an edit of a gang's wait time starts it anew",
-        "arranger/engine/gang/holds.py",
+        "arranger/engine/gang/state/holds.py",
         "        hold.entity.group = group\n        hold.deadline = hold.since + ",
         "        hold.entity.group = group\n        hold.deadline = hold.deadline + ",
         ("tests/unit/engine/gang/test_held_nodes.py",),

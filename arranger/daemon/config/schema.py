@@ -14,7 +14,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from arranger.daemon.config.extenders import ExtenderConfig, check_extenders
 from arranger.daemon.config.section import ConfigSection
 from arranger.daemon.config.workloads import WorkloadConfig, merged_workloads, workload_kinds
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.files.content import read_text
 from arranger.files.limits import FileError
@@ -103,7 +103,7 @@ class ServerConfig(ConfigSection):
 
 
 class GangConfig(ConfigSection):
-    """What holds for gangs that do not say otherwise; see ``arranger.engine.gang.policy``."""
+    """What holds for gangs that do not say otherwise; see ``arranger.engine.gang.state.policy``."""
 
     wait_time_seconds: Annotated[float, Field(gt=0)] = 600.0
     """How long a gang may hold nodes while it is incomplete, unless it says otherwise."""

@@ -11,7 +11,7 @@ from arranger.api.types.core import Pod
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.extenders.coordinator import ExtenderCall
-from arranger.engine.gang.holds import GangHold
+from arranger.engine.gang.state.holds import GangHold
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
 from arranger.quota.ledger import QuotaLedger

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from arranger.cluster.cluster import Cluster
+from arranger.engine.gang.attempt.attempts import GangAttempts
 from arranger.engine.gang.attempt.basis import AttemptBasis
+from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
-from arranger.engine.gang.attempts import GangAttempts
-from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.preemption.plans import GangPlans
-from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
+from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.pod.planned_room import PlannedRoom
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator

@@ -8,7 +8,7 @@ from typing import Final
 
 from arranger.engine.deadlines import DeadlineSet
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
-from arranger.engine.gang.holds import GangHolds
+from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.phases import Phase
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.gangs.registry import GangRegistry

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from arranger.engine.entity import QueuedEntity, gang_rejection
-from arranger.engine.gang.gang_objects import GangObjects
-from arranger.engine.gang.holds import GangHolds
+from arranger.engine.gang.state.gang_objects import GangObjects
+from arranger.engine.gang.state.holds import GangHolds
 from arranger.framework.status import Status
 from arranger.gangs import messages
 

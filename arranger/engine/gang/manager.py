@@ -17,10 +17,10 @@ from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.gang.entities import GangEntityIndex
-from arranger.engine.gang.gang_objects import GangObjects
-from arranger.engine.gang.holds import GangHold, GangHolds
 from arranger.engine.gang.placement.boards import Placements
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.gang_objects import GangObjects
+from arranger.engine.gang.state.holds import GangHold, GangHolds
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.quota.gate import QuotaGate

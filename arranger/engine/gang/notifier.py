@@ -9,7 +9,7 @@ from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueueState
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gate import GangGate
-from arranger.engine.gang.holds import GangHolds
+from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.gangs import messages

@@ -10,18 +10,18 @@ from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueuedPod
-from arranger.engine.gang.attempts import GangAttempts
+from arranger.engine.gang.attempt.attempts import GangAttempts
+from arranger.engine.gang.attempt.group_attempt import GangScheduleResult
+from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.entities import GangEntityIndex
-from arranger.engine.gang.gang_objects import GangObjects
-from arranger.engine.gang.group_attempt import GangScheduleResult
-from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.notifier import GangNotifier
 from arranger.engine.gang.planning.start_planner import StartPlanner
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.preemption.planner import PreemptionPlan
 from arranger.engine.gang.preemption.plans import PlanState, SuspendedPlan
-from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
+from arranger.engine.gang.state.gang_objects import GangObjects
+from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.possible_room import PossibleRoom

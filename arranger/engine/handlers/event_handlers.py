@@ -17,8 +17,8 @@ from arranger.api.types.queue import Queue
 from arranger.cluster.object_store import STORED_KINDS, StoredObject, equal_but_version
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
-from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.scheduler import GangScheduler
+from arranger.engine.gang.state.gang_objects import GangObjects
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects, key_of
 from arranger.engine.handlers.pod_handlers import PodHandlers

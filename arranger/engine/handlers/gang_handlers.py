@@ -8,9 +8,9 @@ from arranger.api.settings.gang_settings import pod_group_settings
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup, WorkloadGroup
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
-from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.priority import EffectivePriorities
 from arranger.engine.gang.scheduler import GangScheduler
+from arranger.engine.gang.state.gang_objects import GangObjects
 from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.engine.queue.cluster_events import quota_change
 from arranger.engine.queue.scheduling_queue import SchedulingQueue

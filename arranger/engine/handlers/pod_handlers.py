@@ -15,9 +15,9 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
-from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.hold_recovery import HoldRecovery
 from arranger.engine.gang.priority import EffectivePriorities
+from arranger.engine.gang.state.gang_objects import GangObjects
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.engine.handlers.tenant_handlers import TenantHandlers

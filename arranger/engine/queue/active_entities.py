@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from arranger.engine.entity import QueuedEntity, QueueState
-from arranger.engine.queue.heap import MultiQueueHeap
-from arranger.engine.queue.queue_order import FairShareOrder
+from arranger.engine.queue.order.heap import MultiQueueHeap
+from arranger.engine.queue.order.queue_order import FairShareOrder
 
 #: (importance, number, heap version, entity), the first to go on smallest.
 _Entry = tuple[tuple[int, int], int, int, QueuedEntity]

@@ -28,10 +28,10 @@ from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.queue.collaborators import Gate, Nominations
 from arranger.engine.queue.hints import HelpQuestion
 from arranger.engine.queue.interest_index import InterestIndex
-from arranger.engine.queue.job_shares import JobShares
 from arranger.engine.queue.open_questions import OpenQuestion, OpenQuestions
-from arranger.engine.queue.queue_order import FairShareOrder
-from arranger.engine.queue.ranking import set_rank
+from arranger.engine.queue.order.job_shares import JobShares
+from arranger.engine.queue.order.queue_order import FairShareOrder
+from arranger.engine.queue.order.ranking import set_rank
 from arranger.engine.queue.requirements import Requirements
 from arranger.engine.queue.unschedulable_entities import UnschedulableEntities
 from arranger.framework.cluster_event import ClusterEvent

@@ -13,7 +13,7 @@ import msgspec
 from arranger.api.effects import Applied, Bind, Effect
 from arranger.api.types.core import Pod
 from arranger.engine.engine import Engine
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
 from tests.simulation.backfill.traces import CPUS, NODES, Job

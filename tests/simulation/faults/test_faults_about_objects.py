@@ -394,7 +394,13 @@ FOUND: list[tuple[str, Callee, bool, int | None]] = [
     for name, module, owner, method, after in (
         ("a node", "arranger.plugins.resources.node_resources_fit", "", "_lack", False),
         ("a node", "arranger.engine.pod.scheduling_cycle", "SchedulingCycle", "_reserve", True),
-        ("a queue", "arranger.engine.queue.queue_order", "FairShareOrder", "queue_rank", False),
+        (
+            "a queue",
+            "arranger.engine.queue.order.queue_order",
+            "FairShareOrder",
+            "queue_rank",
+            False,
+        ),
     )
 ]
 

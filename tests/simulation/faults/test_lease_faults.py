@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from arranger.daemon.scheduler import LeadershipLostError
-from arranger.engine.gang import attempts
+from arranger.engine.gang.attempt import attempts
 from tests.builders import a_node, a_pod
 from tests.faults.injector import (
     BINDINGS,

@@ -21,7 +21,7 @@ from arranger.api.effects import (
     PatchPodStatus,
     Refused,
 )
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.simulation.harnesses.engine_trace import EngineTrace

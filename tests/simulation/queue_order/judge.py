@@ -19,7 +19,7 @@ from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.pod.schedule_result import Scheduled, Unschedulable
-from arranger.engine.queue.job_shares import JobShares
+from arranger.engine.queue.order.job_shares import JobShares
 
 #: What a job without a priority counts as (docs/design/queue-order.md).
 DEFAULT_JOB_PRIORITY = 5

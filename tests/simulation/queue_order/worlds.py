@@ -13,7 +13,7 @@ import msgspec
 from arranger.api.effects import Applied, Bind, DeletePod, Effect, Refused
 from arranger.api.types.pod_groups import SigsPodGroup, VolcanoPodGroup
 from arranger.engine.engine import Engine
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.plugins import default_profile
 from arranger.quota.preemption.policy import QuotaConfig

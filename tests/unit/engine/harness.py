@@ -24,7 +24,7 @@ from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.framework.cluster_event import ActionType, QueueingHint

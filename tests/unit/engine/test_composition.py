@@ -12,9 +12,9 @@ from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.queue.backoff import SchedulingQueueConfig
-from arranger.engine.queue.job_shares import JobShares
 from arranger.engine.queue.nominator import Nominator
-from arranger.engine.queue.queue_order import FairShareOrder
+from arranger.engine.queue.order.job_shares import JobShares
+from arranger.engine.queue.order.queue_order import FairShareOrder
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.status import Status
 from arranger.gangs.registry import GangRegistry

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from arranger.api.effects import AnnotatePod, DeletePod, Effect, PatchPodStatus, PublishEvent
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod, a_pod_group, a_queue
 from tests.unit.engine.harness import EngineHarness

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arranger.api.effects import Applied, Bind, DeletePod, Effect, PublishEvent
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
 from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_pod, a_queue

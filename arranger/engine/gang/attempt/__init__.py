@@ -1,1 +1,1 @@
-"""What attempts to place gang groups rest on between two steps."""
+"""An attempt to place a gang group: what it knows, its steps, and what it rests on between two."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from arranger.cluster.cluster import Cluster
 from arranger.engine.entity import QueuedEntity
-from arranger.engine.gang.holds import GangHolds
+from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.pod.planned_room import PlannedRoom
 
 

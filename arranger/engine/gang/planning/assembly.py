@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from arranger.engine.context import EngineContext
 from arranger.engine.gang.entities import GangEntityIndex
-from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.planning.promises import Promises
 from arranger.engine.gang.planning.reservation_budget import ReservationBudget
 from arranger.engine.gang.planning.room_search import RoomSearch
 from arranger.engine.gang.planning.start_planner import StartPlanner
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.gang_objects import GangObjects
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.pod.planned_room import PlannedRoom
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 

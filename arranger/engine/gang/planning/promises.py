@@ -17,7 +17,7 @@ from arranger.backfill.timeline import Timeline
 from arranger.cluster.columns import IntArray
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity
-from arranger.engine.gang.gang_objects import GangObjects
+from arranger.engine.gang.state.gang_objects import GangObjects
 from arranger.engine.pod.planned_room import PlannedGang
 from arranger.gangs.group import GangGroup
 from arranger.gangs.planned_start import PlannedStart

@@ -11,7 +11,7 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 
 #: Seconds that a namespace waits at most after nodes were kept for its gangs in vain.
 MAX_PENALTY: Final = 86_400.0

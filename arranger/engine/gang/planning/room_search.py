@@ -17,10 +17,10 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import IntArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
-from arranger.engine.gang.holds import GangHolds
+from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.placement.topology import placement_order
-from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
+from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.pod.planned_room import select_nodes
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle

@@ -13,12 +13,12 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.gang.attempt.group_attempt import GangScheduleResult
+from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
-from arranger.engine.gang.group_attempt import GangScheduleResult
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.preemption.room_by_numbers import RoomByNumbers
 from arranger.engine.gang.preemption.trial import Between, PlanSteps, Trial, VoidTrialError
-from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator

@@ -14,6 +14,7 @@ from itertools import chain
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.placement.boards import SearchEffort
@@ -21,7 +22,6 @@ from arranger.engine.gang.preemption.candidates import PreemptionCandidates, pre
 from arranger.engine.gang.preemption.dry_placement import Destinations, DryPlacement
 from arranger.engine.gang.preemption.plan_search import MAX_EFFORT, PlanSearch
 from arranger.engine.gang.preemption.trial import Between, PlanSteps, Trial, VoidTrialError
-from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.steps import at_once
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle

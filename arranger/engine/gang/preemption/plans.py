@@ -16,10 +16,10 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity
 from arranger.engine.gang.attempt.basis import AttemptBasis
+from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle, NominatedMembers
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner, PreemptionPlan
 from arranger.engine.gang.preemption.trial import Between, PlanSteps
-from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle, NominatedMembers
 from arranger.engine.pod.reserve_and_permit import reserve_more
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy

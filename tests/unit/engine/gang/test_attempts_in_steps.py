@@ -9,7 +9,7 @@ import pytest
 from arranger.api.effects import Applied, Bind, DeletePod
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
-from arranger.engine.gang import attempts
+from arranger.engine.gang.attempt import attempts
 from arranger.framework.interface import SpecOnlyPlugin
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import CycleState, Status

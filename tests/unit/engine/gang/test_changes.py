@@ -12,7 +12,7 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.framework.interface import Plugin, Wait
 from arranger.plugins import default_profile

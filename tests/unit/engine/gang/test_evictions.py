@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from arranger.api.effects import AnnotatePod, Bind, DeletePod, Effect, Refused
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, of_kind, placements

@@ -5,7 +5,7 @@ from __future__ import annotations
 from arranger.api.effects import AnnotatePod, Bind
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueueState
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import Plugin, Wait

@@ -9,7 +9,7 @@ import pytest
 
 from arranger.api.annotations import MAX_RUN_TIME
 from arranger.api.effects import DeletePod, Effect
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.unit.engine.harness import EngineHarness, of_kind, placements

@@ -12,7 +12,7 @@ from arranger.api.effects import Applied, Bind, DeletePod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
-from arranger.engine.gang import attempts
+from arranger.engine.gang.attempt import attempts
 from arranger.engine.gang.preemption import plan_search, plans
 from arranger.framework.interface import SpecOnlyPlugin
 from arranger.framework.runtime.profile import PluginWeight, Profile

@@ -9,7 +9,7 @@ import pytest
 
 from arranger.api.effects import Effect
 from arranger.engine.gang.planning.reservation_budget import MAX_PENALTY, ReservationBudget
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, placements

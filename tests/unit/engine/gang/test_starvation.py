@@ -8,7 +8,7 @@ import pytest
 
 from arranger.api.effects import DeletePod, Effect
 from arranger.api.types.queue import Queue
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_queue
 from tests.unit.engine.harness import EngineHarness, of_kind, placements

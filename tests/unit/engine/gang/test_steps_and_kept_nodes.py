@@ -8,7 +8,7 @@ import pytest
 
 from arranger.api.effects import Applied, Bind
 from arranger.api.types.reservation import Reservation
-from arranger.engine.gang import attempts
+from arranger.engine.gang.attempt import attempts
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
 from tests.unit.engine.gang.test_planned_starts import gang, policy, running, starts, waiting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.engine.queue.job_shares import job_share
+from arranger.engine.queue.order.job_shares import job_share
 
 #: The seed's cluster: 10 CPU, 20 GB, and no GPU.
 CAPACITY = {"cpu": 10_000, "memory": 20, "gpu": 0}

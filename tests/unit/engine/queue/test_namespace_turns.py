@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
-from arranger.engine.queue.namespace_turns import PODS_A_TURN, NamespaceTurns
+from arranger.engine.queue.order.namespace_turns import PODS_A_TURN, NamespaceTurns
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, placements

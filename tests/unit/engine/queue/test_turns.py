@@ -6,7 +6,7 @@ import pytest
 
 from arranger.api.effects import Applied, Bind
 from arranger.engine.engine import Engine
-from arranger.engine.gang import attempts
+from arranger.engine.gang.attempt import attempts
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from arranger.api.effects import Applied, Bind, DeletePod, Effect, PublishEvent
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
 from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_node, a_pod, a_queue

@@ -24,7 +24,7 @@ from arranger.api.effects import (
 )
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.engine.engine import Engine
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins.queueing.scheduling_gates import SchedulingGates
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
 from tests.unit.engine.gang_server import GangServer, GangWrite

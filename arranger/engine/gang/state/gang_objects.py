@@ -36,9 +36,9 @@ from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import GangObject
 from arranger.engine.context import EngineContext
 from arranger.engine.deadlines import DeadlineSet
-from arranger.engine.gang.holds import GangHolds
-from arranger.engine.gang.observed_gang import ObservedGang, shown_start
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.holds import GangHolds
+from arranger.engine.gang.state.observed_gang import ObservedGang, shown_start
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.pending_effects import PendingEffects
 from arranger.gangs.gang import Gang
 from arranger.gangs.gang_object import (

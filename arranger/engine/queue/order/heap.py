@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from arranger.engine.entity import QueuedEntity, QueueState
-from arranger.engine.queue.namespace_turns import NamespaceTurns
-from arranger.engine.queue.queue_order import FairShareOrder
+from arranger.engine.queue.order.namespace_turns import NamespaceTurns
+from arranger.engine.queue.order.queue_order import FairShareOrder
 
 #: Void entries are removed when they outnumber the others by so many.
 _SLACK = 64

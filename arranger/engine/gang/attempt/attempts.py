@@ -16,9 +16,9 @@ from typing import Final
 from arranger.cluster.cluster import Cluster
 from arranger.engine.entity import QueuedEntity
 from arranger.engine.gang.attempt.basis import AttemptBasis
+from arranger.engine.gang.attempt.group_attempt import GangScheduleResult
+from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle, NominatedMembers
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension, SuspendedMember
-from arranger.engine.gang.group_attempt import GangScheduleResult
-from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle, NominatedMembers
 from arranger.engine.gang.steps import Steps
 from arranger.engine.pod.reserve_and_permit import reserve_more
 

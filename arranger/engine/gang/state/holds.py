@@ -14,7 +14,7 @@ from typing import Final
 
 from arranger.api.settings.gang_settings import Topology
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
-from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.state.policy import GangPolicy
 from arranger.gangs import messages
 from arranger.gangs.group import BundleCounts, GangGroup
 from arranger.gangs.registry import GangRegistry

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from arranger.cluster.attempt_work import UnfinishedError
 from arranger.cluster.cluster import Cluster
 from arranger.engine.entity import QueuedEntity, QueuedPod
-from arranger.engine.gang.group_attempt import GangScheduleResult, GroupAttempt
-from arranger.engine.gang.holds import GangHolds
+from arranger.engine.gang.attempt.group_attempt import GangScheduleResult, GroupAttempt
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.placement.search import PlacementSearcher
 from arranger.engine.gang.placement.topology import RowMasks, placement_order, topology_row_masks
+from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.gang.steps import PLACING, ROWS_PER_UNIT, Steps, at_once
 from arranger.engine.pod.schedule_result import (
     CycleError,
