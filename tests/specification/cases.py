@@ -127,6 +127,16 @@ def ending(ran: int, *, limit: str = "", of_queue: str = "") -> Trace:
     return one_node(queue, pod).binds("p", "n1").passes(ran).ends("p", ran)
 
 
+def of_a_job(priority: int, *, alone: str = "true") -> Trace:
+    """A pod of a PyTorchJob, whose queue the job names, has another of that queue leave."""
+    policy = {"runPolicy": {"schedulingPolicy": {"queue": "q"}}}
+    job = anything("PyTorchJob", "job", policy, annotations={"arranger.io/gang-by-owner": alone})
+    taker = a_pod("taker", priority=priority, owner=job)
+    victim = a_pod("victim", priority=3, annotations=in_queue("q"))
+    queue = a_queue("q", reclaimable=False)
+    return one_node(queue, job, taker, victim).binds("victim", "n1").passes(60).evicts("victim")
+
+
 def between_queues(priority: int, *, reclaimable: bool = True, note: str = "true") -> Trace:
     """Inference of a queue takes from training of another."""
     trace = one_node(
@@ -354,6 +364,16 @@ CASES: dict[str, tuple[str, Trace, Trace]] = {
         "it_may_be_evicted",
         between_queues(priority=2),
         between_queues(priority=4),
+    ),
+    "a job's pod takes from a more important one of the queue that the job names": (
+        "it_may_be_evicted",
+        of_a_job(priority=2),
+        of_a_job(priority=4),
+    ),
+    "a pod that is in no gang by its job takes from the queue that the job names": (
+        "it_may_be_evicted",
+        of_a_job(priority=4, alone="false"),
+        of_a_job(priority=4),
     ),
     "a queue loses what cannot be reclaimed": (
         "it_may_be_evicted",

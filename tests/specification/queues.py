@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.specification.bindings import Binding
-from tests.specification.gangs import group_of
+from tests.specification.gangs import gang_of, group_of
 from tests.specification.manifests import (
     Amounts,
     Object,
     added,
     amounts,
     labels_of,
+    name_of,
     node_of,
     notes_of,
     offers,
@@ -28,14 +29,30 @@ from tests.specification.trace import NODES, PODS, QUEUES, World
 _QUEUE, _VOLCANO = "scheduling.volcano.sh/queue-name", "volcano.sh/"
 _OWNERS = ("apps/replicasets", "apps/statefulsets", "apps/deployments", "apps/daemonsets")
 _OWNERS += ("batch/jobs", "batch.volcano.sh/jobs", "arranger.io/tyjobs")
+#: Operators' jobs whose pods are gangs that nobody else defines: but for MPIJobs all of their pods.
+_KUBEFLOW = ("pytorchjobs", "tfjobs", "xgboostjobs", "paddlejobs", "jaxjobs")
+_OF_KUBEFLOW = tuple(f"kubeflow.org/{plural}" for plural in _KUBEFLOW)
+_BY_OWNER = "arranger.io/gang-by-owner"
 _PRODUCT = re.compile(r"(?P<vendor>.+?)/(?P<kind>\w+)\.product")
 
 
 def named_queue(world: World, pod: Object) -> str:
-    """The queue that a pod names, or its PodGroup."""
-    group = group_of(world, pod) or {"spec": {}}
+    """The queue that a pod names, or its PodGroup, or the job whose pods are a gang by it."""
     own = notes_of(pod).get(_QUEUE) or labels_of(pod).get(_QUEUE)
-    return str(own or group["spec"].get("queue") or "default")
+    if own or gang_of(pod)[0]:
+        group = group_of(world, pod) or {"spec": {}}
+        return str(own or group["spec"].get("queue") or "default")
+    job = job_of(world, pod) or {"metadata": {}, "spec": {}}
+    policy = (job["spec"].get("runPolicy") or {}).get("schedulingPolicy") or {}
+    said = policy.get("queue") or notes_of(job).get(_QUEUE) or labels_of(job).get(_QUEUE)
+    return str(said or "default")
+
+
+def job_of(world: World, pod: Object) -> Object | None:
+    """The job of Kubeflow's that a pod is in a gang by, unless it is in another or in none."""
+    job = _owner(world, pod, _OF_KUBEFLOW)
+    off = any(notes_of(each).get(_BY_OWNER) == "false" for each in (pod, job) if each)
+    return None if off or gang_of(pod)[0] else job
 
 
 def path(world: World, name: str) -> list[Object]:
@@ -166,7 +183,7 @@ IN_QUEUES = (its_queue_takes_it, its_queue_may_use_it, the_guarantees_of_others_
 
 def _all_known(b: Binding) -> bool:
     """Whether all is known that says which queues there are, and whose the pod is."""
-    group = group_of(b.world, b.was)
+    group = group_of(b.world, b.was) or job_of(b.world, b.was)
     about = b.knows(PODS, b.was) and all(
         b.knows(QUEUES, each) for each in b.world.of(QUEUES).values()
     )
@@ -174,8 +191,8 @@ def _all_known(b: Binding) -> bool:
 
 
 def _edited(b: Binding, group: Object) -> float:
-    key = f"{group['metadata']['namespace']}/{group['metadata']['name']}"
-    resource = group["apiVersion"].partition("/")[0] + "/podgroups"
+    key = name_of(group)
+    resource = f"{group['apiVersion'].partition('/')[0]}/{group['kind'].lower()}s"
     return b.world.changed.get((resource, key), (float("-inf"), None))[0]
 
 
@@ -245,20 +262,20 @@ def card_quota(queue: Object) -> Mapping[str, int] | None:
 def said(world: World, pod: Object, key: str) -> str:
     """What an annotation says of a pod: its own, its PodGroup's, or that of an owner."""
     found = notes_of(pod).get(key)
-    group = group_of(world, pod)
+    group = group_of(world, pod) or job_of(world, pod)
     if not found and group is not None:
         found = notes_of(group).get(key)
     owner: Object | None = pod
-    while not found and (owner := _owner(world, owner)) is not None:
+    while not found and (owner := _owner(world, owner, _OWNERS)) is not None:
         found = notes_of(owner).get(key)
     return str(found or "")
 
 
-def _owner(world: World, obj: Object | None) -> Object | None:
+def _owner(world: World, obj: Object | None, kinds: tuple[str, ...]) -> Object | None:
     for each in obj["metadata"].get("ownerReferences") or () if obj is not None else ():
         if each.get("controller"):
             key = f"{obj['metadata']['namespace']}/{each['name']}" if obj is not None else ""
-            found = (world.get(resource, key) for resource in _OWNERS)
+            found = (world.get(resource, key) for resource in kinds)
             return next((o for o in found if o and o["metadata"]["uid"] == each["uid"]), None)
     return None
 

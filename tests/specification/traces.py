@@ -15,6 +15,7 @@ RESOURCES = {
     "Namespace": "/namespaces",
     "Queue": "scheduling.volcano.sh/queues",
     "PodGroup": "scheduling.sigs.k8s.io/podgroups",
+    "PyTorchJob": "kubeflow.org/pytorchjobs",
     "Gang": "arranger.io/gangs",
     "Lease": "coordination.k8s.io/leases",
     "Event": "events.k8s.io/events",
@@ -144,13 +145,19 @@ def a_pod(
     asks: Object | None = None,
     labels: Object | None = None,
     annotations: Object | None = None,
+    owner: Object | None = None,
     **spec: Any,
 ) -> Object:
     """A pod of ours, of one CPU."""
     requests = {"cpu": str(cpu), **(asks or {})}
     container = {"name": "c", "resources": {"requests": requests}}
     said = {"schedulerName": "arranger", "priority": priority, "containers": [container], **spec}
-    return _object("Pod", name, said, labels=labels or {}, annotations=annotations or {}, status={})
+    pod = _object("Pod", name, said, labels=labels or {}, annotations=annotations or {}, status={})
+    if owner is not None:
+        same = {key: owner["metadata"][key] for key in ("name", "uid")}
+        same |= {key: owner[key] for key in ("apiVersion", "kind")}
+        pod["metadata"]["ownerReferences"] = [{**same, "controller": True}]
+    return pod
 
 
 def a_member(gang: str, number: int, least: int, **more: Any) -> Object:

@@ -68,6 +68,7 @@ class StatusCause(msgspec.Struct):
 
     reason: str = ""
     message: str = ""
+    field: str = ""
 
 
 class StatusDetails(msgspec.Struct, rename="camel"):
@@ -95,6 +96,12 @@ class Status(msgspec.Struct):
         """Seconds that the server asks us to wait; 0 when it does not say."""
         seconds = self.details.retry_after_seconds if self.details else 0
         return float(max(0, min(seconds, MAX_RETRY_AFTER)))
+
+    @property
+    def names_another_uid(self) -> bool:
+        """Whether the object of the name is another one than was meant (422 of a patch)."""
+        causes = self.details.causes if self.details else []
+        return any(cause.field == "metadata.uid" for cause in causes)
 
     @property
     def too_large_version(self) -> bool:

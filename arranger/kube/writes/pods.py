@@ -25,8 +25,13 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.api.timestamps import second_time
-from arranger.kube.client.status import AnswerClass, classify
-from arranger.kube.client.transport import MERGE_PATCH, STRATEGIC_MERGE_PATCH, TransportError
+from arranger.kube.client.status import AnswerClass, classify, parse_status
+from arranger.kube.client.transport import (
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    Response,
+    TransportError,
+)
 from arranger.kube.writes.call import (
     ApiCall,
     CallContext,
@@ -54,11 +59,11 @@ class CallStep:
     path: str
     body: bytes
     content_type: str = "application/json"
-    #: 404, or a 409 because the name has passed to another object, means that the aim of the
-    #: whole call is reached.
+    #: 404 means that the aim of the whole call is reached, and so does that the name has passed to
+    #: another object: 409 to a delete, 422 about ``metadata.uid`` to a patch.
     gone_is_success: bool = False
-    #: A 409 or 422 (another uid, say) leaves the decision to the next step.
-    optional: bool = False
+    #: 409 means that the aim of this step is reached: an object of the name is there.
+    there_is_success: bool = False
     #: It names the version it is meant for: after a 409 it cannot succeed any more.
     versioned: bool = False
 
@@ -96,15 +101,24 @@ class IdempotentCall(ApiCall):
             match classify(answer.status):
                 case AnswerClass.SUCCESS:
                     pass
-                case AnswerClass.CONFLICT | AnswerClass.INVALID if step.optional:
+                case AnswerClass.CONFLICT if step.there_is_success:
                     pass
-                case AnswerClass.NOT_FOUND | AnswerClass.CONFLICT if step.gone_is_success:
+                case found if step.gone_is_success and _is_gone(step, found, answer):
                     return Applied()
                 case _:
                     tries = 0 if step.versioned else MAX_CONFLICT_RETRIES
                     return self.retry_or_refuse(context.now(), answer, max_conflicts=tries)
             self._next_step += 1
         return Applied()
+
+
+def _is_gone(step: CallStep, found: AnswerClass, answer: Response) -> bool:
+    """Whether an answer says that the object is not there, or is another one of its name."""
+    if found is AnswerClass.CONFLICT:  # to a patch it is a race with another writer
+        return step.method == "DELETE"
+    if found is AnswerClass.INVALID:
+        return parse_status(answer.body, answer.status).names_another_uid
+    return found is AnswerClass.NOT_FOUND
 
 
 class PodCallFactory:
@@ -153,7 +167,11 @@ class PodCallFactory:
         return IdempotentCall("patch_status", [step], ignore_outcome, self._rng)
 
     def delete(self, effect: DeletePod, on_outcome: OutcomeCallback) -> IdempotentCall:
-        """The condition first, then the delete; a pod already gone or replaced is Applied."""
+        """The condition first, then the delete; a pod already gone or replaced is Applied.
+
+        A condition that is refused ends it, as kube-scheduler's preemption does: nobody is made to
+        leave without being told why.
+        """
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         options["preconditions"] = {"uid": effect.pod.uid}
         if effect.grace_seconds is not None:
@@ -181,7 +199,7 @@ class PodCallFactory:
 
     def create_object(self, effect: CreateObject, on_outcome: OutcomeCallback) -> IdempotentCall:
         """A create; a conflict means that an object of the name is there, ours or another's."""
-        step = CallStep("POST", effect.path, _encode(effect.manifest), optional=True)
+        step = CallStep("POST", effect.path, _encode(effect.manifest), there_is_success=True)
         return IdempotentCall("create_object", [step], on_outcome, self._rng)
 
     def delete_object(self, effect: DeleteObject, on_outcome: OutcomeCallback) -> IdempotentCall:
@@ -206,7 +224,7 @@ class PodCallFactory:
             status["nominatedNodeName"] = nominated or None
         path, body = pod_path(pod), _encode({"metadata": {"uid": pod.uid}, "status": status})
         patch = ("PATCH", f"{path}/status", body, STRATEGIC_MERGE_PATCH)
-        return CallStep(*patch, gone_is_success=before_delete, optional=before_delete)
+        return CallStep(*patch, gone_is_success=before_delete)
 
     def _condition(self, uid: str, condition: PodCondition) -> dict[str, Any]:
         fields = asdict(condition)

@@ -51,9 +51,14 @@ def ok(value: Any = None, status: int = 200, **headers: str) -> Response:
     return Response(status, json.dumps(value or {}).encode(), headers)
 
 
-def failure(status: int, reason: str = "", message: str = "", **headers: str) -> Response:
+def failure(
+    status: int, reason: str = "", message: str = "", fields: Iterable[str] = (), **headers: str
+) -> Response:
+    """A Status; ``fields`` are those that are not valid."""
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
-    body = {"kind": "Status", "code": status, "reason": reason, "message": message}
+    causes = [{"field": each} for each in fields]
+    details = {"details": {"causes": causes}} if causes else {}
+    body = {"kind": "Status", "code": status, "reason": reason, "message": message, **details}
     return Response(status, json.dumps(body).encode(), headers)
 
 

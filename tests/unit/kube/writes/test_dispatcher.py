@@ -10,6 +10,7 @@ import pytest
 from arranger.api.effects import (
     Applied,
     Bind,
+    CreateObject,
     DeletePod,
     Outcome,
     PatchObject,
@@ -109,10 +110,40 @@ OTHERS: dict[str, dict[str, Any]] = {
         "answers": [failure(404, "NotFound")],
         "want": Applied(),
     },
-    "the condition meets another pod, the delete decides": {
+    "the condition meets another pod of the name": {
         "effect": DeletePod(POD, CONDITION),
-        "answers": [failure(422, "Invalid"), failure(409, "Conflict")],
+        "answers": [failure(422, "Invalid", fields=["metadata.uid"])],
         "want": Applied(),
+    },
+    "the condition is invalid, and the victim stays": {
+        "effect": DeletePod(POD, CONDITION),
+        "answers": [failure(422, "Invalid", fields=["status.conditions"])],
+        "want": Refused(422, "Invalid"),
+    },
+    "the condition is refused, and the victim stays": {
+        "effect": DeletePod(POD, CONDITION),
+        "answers": [failure(403, "Forbidden")],
+        "want": Refused(403, "Forbidden"),
+    },
+    "the condition meets other writers, and then none": {
+        "effect": DeletePod(POD, CONDITION),
+        "answers": [failure(409, "Conflict"), failure(409, "Conflict"), ok(), ok()],
+        "want": Applied(),
+    },
+    "the condition is in conflict for good, and the victim stays": {
+        "effect": DeletePod(POD, CONDITION),
+        "answers": [failure(409, "Conflict")] * 4,
+        "want": Refused(409, "Conflict"),
+    },
+    "an object that is there already is created": {
+        "effect": CreateObject("/apis/arranger.io/v1alpha1/namespaces/team/gangs", CHANGE),
+        "answers": [failure(409, "AlreadyExists")],
+        "want": Applied(),
+    },
+    "an object that is not valid is not created": {
+        "effect": CreateObject("/apis/arranger.io/v1alpha1/namespaces/team/gangs", CHANGE),
+        "answers": [failure(422, "Invalid")],
+        "want": Refused(422, "Invalid"),
     },
 }
 
