@@ -23,11 +23,15 @@ from tests.specification.gangs import GangBook
 from tests.specification.liveness import wrong_at_rest
 from tests.specification.manifests import (
     Object,
+    has_started,
+    is_given_notice,
     is_told_its_time_is_over,
     is_told_to_make_room,
     name_of,
     node_of,
+    notes_of,
     priority_of,
+    seconds_in,
     seconds_run,
 )
 from tests.specification.premises import Premises
@@ -37,6 +41,10 @@ from tests.specification.trace import LEASES, NODES, PODS, SOMEBODY, Step, World
 EVENTS = "events.k8s.io/events"
 #: What a step by one of our schedulers is called where the trace does not say which.
 ONE_OF_OURS = "(a scheduler)"
+_ASKS = "arranger.io/checkpoint-before-eviction"
+#: Seconds of Go's longest duration: a longer one cannot be read.
+_LONGEST = 2**63 / 1e9
+_SAVED = "arranger.io/checkpointed-at"
 #: What a rule raises about an object that is not as Kubernetes would have it.
 _UNREADABLE = (
     KeyError,
@@ -72,6 +80,15 @@ class Eviction:
 
 
 @dataclass(slots=True)
+class _Notice:
+    """A pod was told that it will have to leave, and had asked for so many seconds."""
+
+    at: float
+    asked: float
+    saved: str
+
+
+@dataclass(slots=True)
 class _Doubt:
     """A Binding that is wrong unless what belongs to it follows."""
 
@@ -102,6 +119,7 @@ class Specification:
     gangs: GangBook = field(init=False)
     _leader: str | None = None
     _told: dict[str, float] = field(default_factory=dict)
+    _notices: dict[str, _Notice] = field(default_factory=dict)
     _doubts: list[_Doubt] = field(default_factory=list)
     _waited: deque[tuple[float, Object]] = field(default_factory=lambda: deque(maxlen=1000))
 
@@ -128,6 +146,7 @@ class Specification:
                 self._ask(step, self.its_time_is_over)
             else:
                 self._ask(step, self.it_may_be_evicted)
+                self._ask(step, self.it_had_time_to_save_its_state)
                 self.evictions[step.after["metadata"]["uid"]] = Eviction(step.at, step.after)
         if step.resource == EVENTS and step.kind == "ADDED":
             self._ask(step, self.the_event_is_true)
@@ -154,6 +173,8 @@ class Specification:
         """The step with a writer; where nobody has recorded any, by what only we write."""
         if step.resource == PODS and is_told_to_make_room(step.after):
             self._told.setdefault(step.after["metadata"]["uid"], step.at)
+        if step.resource == PODS:
+            self._note_notice(step)
         if step.writer is not None:
             return step
         if step.resource != PODS:
@@ -162,6 +183,15 @@ class Specification:
         evicts = step.begins_to_leave and step.at - told < self.premises.notice
         mine = self._is_for_us(step.after) and (step.is_bind or evicts)
         return replace(step, writer=ONE_OF_OURS if mine else SOMEBODY)
+
+    def _note_notice(self, step: Step) -> None:
+        pod, uid = step.after, step.after["metadata"].get("uid", "")
+        if not is_given_notice(pod):
+            if not step.begins_to_leave and step.kind != "DELETED":
+                self._notices.pop(uid, None)
+        elif uid not in self._notices:
+            saved = notes_of(pod).get(_SAVED, "")
+            self._notices[uid] = _Notice(step.at, self._time_asked(pod), saved)
 
     def _is_ours(self, step: Step) -> bool:
         return step.writer == ONE_OF_OURS or step.writer in self.premises.schedulers
@@ -203,6 +233,33 @@ class Specification:
         mine = (pod for pod in waiting if self._is_for_us(pod))
         if not any(may_evict(self.world, pod, victim, self.premises) for pod in mine):
             yield f"{name_of(victim)} left, but nobody waits who may have its place"
+
+    def it_had_time_to_save_its_state(self, step: Step) -> Iterator[str]:
+        """Who asks for time is told before, and deleted when that is over or it has said so.
+
+        Not before it has started, nor beyond its run time.
+        """
+        victim = step.before if step.before is not None else step.after
+        notice = self._notices.get(victim["metadata"].get("uid", ""))
+        asked = self._time_asked(victim)
+        if self.gangs.is_in_part(victim) or not has_started(victim):
+            return
+        if notice is None:
+            if asked:
+                yield f"{name_of(victim)} asked for {asked:g} s and was given no notice"
+            return
+        limit, ran = run_time_limit(self.world, victim), seconds_run(step.after)
+        over = limit is not None and ran is not None and ran >= limit - 1
+        had, saved = step.at - notice.at, notes_of(victim).get(_SAVED, "")
+        # Times of the API are whole seconds.
+        if had < notice.asked - 2 and saved == notice.saved and not over:
+            yield f"{name_of(victim)} was given {had:g} s of {notice.asked:g} s"
+
+    def _time_asked(self, pod: Object) -> float:
+        asked = seconds_in(notes_of(pod).get(_ASKS, "")) or 0.0
+        if asked > _LONGEST:
+            return 0.0
+        return min(asked, self.premises.max_checkpoint)
 
     def its_time_is_over(self, step: Step) -> Iterator[str]:
         """Whom we end has run as long as its annotation allows, or one of its queues."""
@@ -273,6 +330,7 @@ class Specification:
                 self._waited.append((step.at, waited))
             if step.kind == "DELETED":
                 self._told.pop(uid, None)
+                self._notices.pop(uid, None)
             elif step.before is None or (step.is_bind and not ours):
                 self.upheavals.append((step.at, priority_of(step.after)))
             elif step.before["spec"] != step.after["spec"] and not step.is_bind:
