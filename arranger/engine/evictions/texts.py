@@ -8,12 +8,13 @@ from typing import Final
 from arranger.api import event_reasons
 from arranger.api.annotations import CHECKPOINTED_AT, EVICTION_DEADLINE
 from arranger.api.effects import AnnotatePod, Effect, PatchPodStatus, PodCondition, PublishEvent
-from arranger.api.timestamps import second_time
+from arranger.api.timestamps import after, second_time
 from arranger.api.types.core import Pod, StatusCondition
 from arranger.engine.pod_events import EVICTION_NOTICE, PREEMPTION, object_ref, pod_key
 
 #: The reason of the condition once it is not true any more.
 WITHDRAWN: Final = "PlaceNotNeeded"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WITHDRAWN_TEXT: Final = "nobody needs its place any more: it stays"
 
 
@@ -57,7 +58,7 @@ def _text(node: str, deadline: float) -> str:
 
 
 def _moment(at: float) -> str:
-    return second_time(datetime.fromtimestamp(at, UTC))
+    return second_time(after(_EPOCH, at))
 
 
 def _event(pod: Pod, reason: str, note: str, kind: str) -> PublishEvent:
