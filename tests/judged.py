@@ -92,6 +92,11 @@ class JudgedTrace:
         spec = self.specification
         store.subscribe(lambda change: self._on_change(spec, change))
 
+    def begins(self) -> None:
+        """Schedulers start from now on: they read all that is there before they do anything."""
+        changed = self.specification.world.changed
+        changed.update((key, (float("-inf"), SOMEBODY)) for key in tuple(changed))
+
     def expect_faults(self) -> None:
         """Things go wrong here; known by itself where a :class:`FaultInjector` does it."""
         self.premises.writes_may_fail, self.premises.bind_seconds = True, float("inf")

@@ -8,8 +8,8 @@
     assert not spec.violations
     assert not spec.at_rest(now)
 
-The rules are in :mod:`bindings`, :mod:`gangs`, :mod:`queues` and here; what must have come about
-once nothing happens any more is in :mod:`liveness`.
+The rules are in :mod:`bindings`, :mod:`gangs`, :mod:`queues`, :mod:`reservations` and here; what
+must have come about once nothing happens any more is in :mod:`liveness`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tests.specification.manifests import (
 )
 from tests.specification.premises import Premises
 from tests.specification.queues import IN_QUEUES, may_evict, run_time_limit
+from tests.specification.reservations import BY_RESERVATIONS
 from tests.specification.trace import LEASES, NODES, PODS, SOMEBODY, Step, World
 
 EVENTS = "events.k8s.io/events"
@@ -232,7 +233,7 @@ class Specification:
         was = step.before if step.before is not None else step.after
         binding = Binding(self.world, self.premises, was, node_of(step.after), step.at, step.writer)
         about = f"{name_of(was)} was bound to {binding.node_name}, but"
-        for rule in (*AT_ONCE, *IN_QUEUES):
+        for rule in (*AT_ONCE, *IN_QUEUES, *BY_RESERVATIONS):
             try:
                 for text in rule(binding):
                     self._object(step.version, step.at, rule.__name__, f"{about} {text}")

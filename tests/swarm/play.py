@@ -22,7 +22,7 @@ from arranger.embedded.errors import ApiError
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport
-from arranger.embedded.virtual_time import virtual_now
+from arranger.embedded.virtual_time import EPOCH, virtual_now
 from arranger.embedded.workloads.controllers import HollowControllers
 from arranger.kube.client.transport import MERGE_PATCH, Request
 from tests.simulation.harnesses.controllers import native_pod_groups
@@ -88,6 +88,7 @@ def play(world: World, *, coverage: Coverage | None = None, judged: bool = True)
 
 def be_quiet() -> None:
     """Log nothing: it would cost half of the time."""
+    logging.disable(logging.CRITICAL)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
@@ -112,8 +113,10 @@ class Player:
         premises.preempt_within_queue = queues.preempt_within_queue
         premises.respect_priority = queues.respect_priority
         premises.exempt_card_pods = queues.card_unlimited_cpu_memory
-        if config.extenders:  # it knows why who fits may have to wait
-            premises.unjudged.add("who_fits_is_placed")
+        if config.extenders:  # it knows why who fits may have to wait, and keeps what it asked for
+            premises.unjudged |= {"who_fits_is_placed", "who_is_nominated_waits_for_somebody"}
+        if "skews" not in world.features:
+            premises.calendar = EPOCH.timestamp()
         #: uid in the world → that in the cluster.
         self._uids: dict[str, str] = {}
         self._changed_at = 0.0
@@ -123,6 +126,7 @@ class Player:
         self._install()
         for manifest in self.world.objects:
             self._create(manifest)
+        self.sim.trace.begins()
         trouble = Trouble(self.processes, self.processes.injectors)
         async with AsyncExitStack() as stack:
             await self._start_others(stack)
