@@ -60,6 +60,7 @@ FEATURES: Final[Mapping[str, float]] = {
     "leases": 0.3,
     "halts": 0.2,
     "skews": 0.15,
+    "restores": 0.1,
     # who else is there
     "tenants": 0.3,
     "commands": 0.3,
