@@ -40,6 +40,7 @@ from arranger.daemon.tasks import call_later, cancel_and_wait, loop_time, take_i
 from arranger.daemon.telemetry.decision_log import DecisionLog
 from arranger.daemon.telemetry.metrics import Metrics
 from arranger.daemon.usage import restore_usage
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter
 from arranger.kube.client.transport import RequestTransport, Transport
@@ -139,18 +140,20 @@ class Scheduler:
         #: What the engine could not be rid of: it is of no use any more.
         self._fault: Exception | None = None
         self.engine = Engine(
-            build_profiles(config),
-            queue_config=config.scheduling_queue_config(),
-            gang_policy=config.gang_policy(),
-            quota_config=config.quota_config(),
-            workload_kinds=config.workload_kinds(),
-            extenders=self._extenders,
-            parallel_extender_calls=config.extender_parallelism,
-            to_unix_time=lambda now: clock() - loop_time() + now,
-            perf_counter=self._perf_counter,
-            quarantine=self._quarantine,
-            left_out=self._restarts.left_out,
-            tracer=self._tracer,
+            EngineSettings(
+                build_profiles(config),
+                queue_config=config.scheduling_queue_config(),
+                gang_policy=config.gang_policy(),
+                quota_config=config.quota_config(),
+                workload_kinds=config.workload_kinds(),
+                extenders=self._extenders,
+                parallel_extender_calls=config.extender_parallelism,
+                to_unix_time=lambda now: clock() - loop_time() + now,
+                perf_counter=self._perf_counter,
+                quarantine=self._quarantine,
+                left_out=self._restarts.left_out,
+                tracer=self._tracer,
+            )
         )
         self._informers = Informers(
             self.engine, loop_time, self._wake.set, config.queues.owner_resources

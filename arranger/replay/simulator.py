@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from arranger.api.effects import Applied, Bind
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.replay.objects import key_of, to_node, to_pod
@@ -21,7 +22,9 @@ class TraceSimulator:
 
     def __init__(self, nodes: Sequence[TraceNode], policy: Policy) -> None:
         self._engine = Engine(
-            [policy.profile()], queue_config=SchedulingQueueConfig(flush_after=float("inf"))
+            EngineSettings(
+                [policy.profile()], queue_config=SchedulingQueueConfig(flush_after=float("inf"))
+            )
         )
         self._annotations = policy.annotations()
         self._pods: dict[str, TracePod] = {}

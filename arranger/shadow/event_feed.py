@@ -10,6 +10,7 @@ from typing import Any, Final
 from arranger.daemon.config.profiles import build_profiles
 from arranger.daemon.config.schema import Config
 from arranger.daemon.informers import STORED_OWNERS
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.shadow.objects import ClusterObjects, Kind
 
@@ -20,21 +21,25 @@ Handler = Callable[[Any, float], None]
 
 
 def build_engine(config: Config, to_unix_time: Callable[[float], float], **options: Any) -> Engine:
-    """An engine that decides as the scheduler's does; ``options``: see :class:`Engine`.
+    """An engine that decides as the scheduler's does.
+
+    ``options`` are fields of :class:`~arranger.engine.assembly.settings.EngineSettings`.
 
     Raises:
         ConfigError: the configured plugins cannot be used.
     """
     queue = config.scheduling_queue_config()
     return Engine(
-        build_profiles(config),
-        # Whom no event wakes is not tried again: nothing would be different.
-        queue_config=replace(queue, flush_after=float("inf"), questions_at_once=_ALL),
-        gang_policy=config.gang_policy(),
-        quota_config=config.quota_config(),
-        workload_kinds=config.workload_kinds(),
-        to_unix_time=to_unix_time,
-        **options,
+        EngineSettings(
+            build_profiles(config),
+            # Whom no event wakes is not tried again: nothing would be different.
+            queue_config=replace(queue, flush_after=float("inf"), questions_at_once=_ALL),
+            gang_policy=config.gang_policy(),
+            quota_config=config.quota_config(),
+            workload_kinds=config.workload_kinds(),
+            to_unix_time=to_unix_time,
+            **options,
+        )
     )
 
 

@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 
 from arranger.api.effects import Applied, Bind
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
@@ -22,7 +23,7 @@ _ON = GangPolicy(starvation_after=0.001, reservation_seconds=1e9)
 
 def crowded(policy: GangPolicy, nodes: int, gangs: int) -> Engine:
     """Nodes of 16 CPUs, half taken by pods that end; each gang needs four nodes as a whole."""
-    engine = Engine([default_profile()], gang_policy=policy)
+    engine = Engine(EngineSettings([default_profile()], gang_policy=policy))
     handlers = engine.handlers
     for n in range(nodes):
         handlers.on_node_updated(a_node(f"n{n}").offers(cpu=16, pods=110).build(), 0.0)

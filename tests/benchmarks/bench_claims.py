@@ -17,6 +17,7 @@ from msgspec import structs
 from arranger.api.effects import Applied, Bind, ReserveClaim
 from arranger.api.types.core import Pod
 from arranger.daemon.garbage import GC_THRESHOLDS
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
@@ -31,7 +32,7 @@ def spend(nodes: int, pods: int) -> tuple[float, float, float]:
     Raises:
         AssertionError: not all pods were bound.
     """
-    engine = Engine([default_profile()])
+    engine = Engine(EngineSettings([default_profile()]))
     handlers = engine.handlers
     handlers.on_object_updated(a_device_class().build(), 0.0)
     for n in range(nodes):

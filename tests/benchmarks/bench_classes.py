@@ -29,6 +29,7 @@ from arranger.api.effects import Applied, Bind
 from arranger.api.types.core import LabelSelector, Node, ObjectMeta, Pod
 from arranger.api.types.workloads import ReplicaSet, WorkloadSpec
 from arranger.daemon.garbage import GC_THRESHOLDS
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.benchmarks.curves import draw_curves
@@ -96,7 +97,7 @@ def bound(pod: Pod, node: str) -> Pod:
 
 def spend(nodes: int, count: int, shape: str, classes: int) -> tuple[float, float, float]:
     """(microseconds a pod to take in, to decide, to hear that it is bound)."""
-    engine = Engine([default_profile()])
+    engine = Engine(EngineSettings([default_profile()]))
     for node in many_nodes(nodes):
         engine.handlers.on_node_updated(node, 0.0)
     if shape == "apps":

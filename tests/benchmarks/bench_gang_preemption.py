@@ -19,6 +19,7 @@ from arranger.api.effects import DeletePod
 from arranger.api.types.queue import Queue
 from arranger.daemon.garbage import tune_gc
 from arranger.daemon.scheduler import ENTITIES_PER_STEP, SECONDS_PER_STEP
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from arranger.quota.preemption.policy import QuotaConfig
@@ -42,7 +43,9 @@ class Player:
         self, nodes: Iterator[NodeBuilder], pods: Iterator[PodBuilder], queues: Iterable[Queue] = ()
     ) -> None:
         self.engine = Engine(
-            [default_profile()], quota_config=QuotaConfig(), perf_counter=time.perf_counter
+            EngineSettings(
+                [default_profile()], quota_config=QuotaConfig(), perf_counter=time.perf_counter
+            )
         )
         for queue in queues:
             self.engine.handlers.on_queue_updated(queue, 0.0)

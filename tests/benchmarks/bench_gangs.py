@@ -18,6 +18,7 @@ from msgspec import structs
 from arranger.api.effects import Applied, Bind
 from arranger.api.types.core import Pod
 from arranger.daemon.garbage import GC_THRESHOLDS
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
@@ -47,7 +48,7 @@ def bound(pod: Pod, node: str) -> Pod:
 
 def spend(nodes: int, gangs: int, size: int) -> tuple[float, float, float]:
     """(microseconds a pod to take in, to decide, to hear that it is bound)."""
-    engine = Engine([default_profile()])
+    engine = Engine(EngineSettings([default_profile()]))
     for n in range(nodes):
         engine.handlers.on_node_updated(a_node(f"n{n}").in_zone(f"z{n % 3}").build(), 0.0)
     engine.run(0.0)  # what comes later is not part of the initial lists

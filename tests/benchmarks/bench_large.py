@@ -26,6 +26,7 @@ from msgspec import structs
 from arranger.api.effects import Applied, Bind, DeletePod
 from arranger.api.types.core import Node, Pod
 from arranger.daemon.garbage import GC_THRESHOLDS
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from arranger.quota.preemption.policy import QuotaConfig
@@ -64,7 +65,7 @@ class Bench:
     """An engine, and CPU seconds by what they are of."""
 
     def __init__(self, config: QuotaConfig | None = None) -> None:
-        self.engine = Engine([default_profile()], quota_config=config)
+        self.engine = Engine(EngineSettings([default_profile()], quota_config=config))
         self.now = 0.0
         self.bound = self.evicted = 0
         self.decided = 0.0

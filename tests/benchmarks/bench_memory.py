@@ -19,6 +19,7 @@ import click
 from arranger.api.effects import Applied, Bind
 from arranger.api.types.core import Node, Pod
 from arranger.daemon.informers import Informers
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.kube.watch.decoder import Decoder, WatchEvent
 from arranger.kube.watch.trimming import trim
@@ -135,7 +136,7 @@ def main() -> None:
     parser.add_argument("pods", type=int, nargs="?", default=150_000)
     parser.add_argument("--rounds", type=int, default=300)
     args = parser.parse_args()
-    engine, now = Engine([default_profile()]), 0.0
+    engine, now = Engine(EngineSettings([default_profile()])), 0.0
     informer = Informers(engine, lambda: now, lambda: None)._informers[Pod]
     nodes, pods = Decoder(Node, trim), Decoder(Pod, trim)
 

@@ -19,6 +19,7 @@ import click
 
 from arranger.api.effects import Applied, Bind
 from arranger.api.types import core, resource_claims, storage
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.kube.watch.decoder import Decoder, WatchEvent
 from arranger.plugins import default_profile
@@ -56,7 +57,7 @@ class World:
     """An engine with nodes, a device on some, and ordinary pods on them."""
 
     def __init__(self, nodes: int) -> None:
-        self.engine = Engine([default_profile()])
+        self.engine = Engine(EngineSettings([default_profile()]))
         self.now = 0.0
         for n in range(nodes):
             node = a_node(f"n{n}").in_zone(f"z{n % 3}").labelled(pool="ab"[n % 2])

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from arranger.api.effects import Applied, Bind, DeletePod
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.benchmarks.comparison import CONTENDERS, HEADING, PODS, measure
@@ -33,7 +34,7 @@ THEIRS = "victims"
 
 def drain(nodes: int) -> tuple[float, int]:
     """(microseconds of the core's CPU a preemptor, number of evictions)."""
-    engine = Engine([default_profile()])
+    engine = Engine(EngineSettings([default_profile()]))
     pods = {}
     for n in range(nodes):
         engine.handlers.on_node_updated(

@@ -15,6 +15,7 @@ import time
 import click
 
 from arranger.api.effects import Applied, Bind, DeletePod
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from arranger.quota.preemption.policy import QuotaConfig
@@ -26,7 +27,9 @@ CARDS = 8
 
 def reclaim(nodes: int) -> tuple[float, float, int]:
     """(CPU seconds until the last eviction is decided, until all are bound, evictions)."""
-    engine = Engine([default_profile()], quota_config=QuotaConfig(preempt_within_queue=False))
+    engine = Engine(
+        EngineSettings([default_profile()], quota_config=QuotaConfig(preempt_within_queue=False))
+    )
     count = nodes * CARDS
     for name, priority in (("inference", 80000), ("training", 20000)):
         engine.handlers.on_queue_updated(a_queue(name, cards={CARD: count}, priority=priority), 0.0)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from arranger.api.effects import Applied, Bind
 from arranger.api.types.core import Pod
 from arranger.daemon.scheduler import ENTITIES_PER_STEP, SECONDS_PER_STEP
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
@@ -48,7 +49,7 @@ class Bench:
     """An engine that is driven as the daemon does it."""
 
     def __init__(self, nodes: int) -> None:
-        self.engine = Engine([default_profile()], perf_counter=time.perf_counter)
+        self.engine = Engine(EngineSettings([default_profile()], perf_counter=time.perf_counter))
         for row in range(nodes):
             node = a_node(f"n{row}").in_zone(f"z{row % 3}").build()
             self.engine.handlers.on_node_updated(node, 0.0)

@@ -19,6 +19,7 @@ import click
 from arranger.api.types.core import Node, Pod
 from arranger.daemon.garbage import GC_THRESHOLDS
 from arranger.daemon.informers import Informers
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.trimming import trim
@@ -106,7 +107,7 @@ def pages(count: int) -> list[bytes]:
 
 def start(count: int) -> tuple[float, float, float]:
     """(microseconds a pod to decode, to take in; MiB by which the process has grown)."""
-    engine = Engine([default_profile()])
+    engine = Engine(EngineSettings([default_profile()]))
     informers = Informers(engine, lambda: 0.0, lambda: None)
     sink = informers._informers[Node]
     sink.replaced([a_node(f"n{n}").build() for n in range(count // PODS_A_NODE + 1)], "1")

@@ -17,6 +17,7 @@ from msgspec import structs
 from arranger.api.effects import Applied, Bind, DeletePod, Effect
 from arranger.api.types.core import LabelSelector, Namespace, ObjectMeta, Pod
 from arranger.api.types.workloads import ReplicaSet, Service, ServiceSpec, WorkloadSpec
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, expr
@@ -30,7 +31,7 @@ class World:
 
     def __init__(self, seed: int, nodes: int, pods: int) -> None:
         self._random = random.Random(seed)
-        self._engine = Engine([default_profile()])
+        self._engine = Engine(EngineSettings([default_profile()]))
         self._nodes, self._pods = nodes, pods
         self._apps = self._random.choice((1, 3, 10, pods))
         self._present: dict[str, Pod] = {}

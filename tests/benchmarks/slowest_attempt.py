@@ -24,6 +24,7 @@ from arranger.api.effects import Applied, Bind
 from arranger.api.types import core, resource_claims, storage
 from arranger.daemon.garbage import tune_gc
 from arranger.daemon.scheduler import ENTITIES_PER_STEP, SECONDS_PER_STEP
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.kube.watch.decoder import Decoder, WatchEvent
 from arranger.kube.watch.trimming import trim
@@ -40,7 +41,7 @@ class Cluster:
     """Nodes and pods of a busy cluster, of which a tenant knows all names."""
 
     def __init__(self, nodes: int, pods: int) -> None:
-        self.engine = Engine([default_profile()], perf_counter=time.perf_counter)
+        self.engine = Engine(EngineSettings([default_profile()], perf_counter=time.perf_counter))
         self.now = 0.0
         self._nodes, self._others = nodes, 0
         self._decoders: dict[type[Any], Decoder[Any]] = {}

@@ -17,6 +17,7 @@ from arranger.api.quarantine import Quarantine, QuarantinedObject
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.queue import Queue
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.kube.client.metrics import NULL_METRICS
 from arranger.kube.client.problems import IGNORE_PROBLEMS
@@ -65,7 +66,7 @@ class FuzzedWorld:
     """An engine with the decoders and informers of the scheduler."""
 
     def __init__(self) -> None:
-        self.engine = Engine([default_profile()], quarantine=_NoQuarantine())
+        self.engine = Engine(EngineSettings([default_profile()], quarantine=_NoQuarantine()))
         self._now = 0.0
         informers = Informers(self.engine, lambda: self._now, lambda: None)
         self._reflectors: dict[type[Any], Reflector[Any]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -40,6 +40,9 @@ class GangEntityIndex:
 
     def __getitem__(self, name: str) -> QueuedEntity:
         return self._entities[name]
+
+    def __iter__(self) -> Iterator[QueuedEntity]:
+        return iter(self._entities.values())
 
     def by_key(self, key: str) -> QueuedEntity | None:
         """The entity of that key."""

@@ -1,7 +1,8 @@
 """``python -m tests.simulation.backfill N``: judge the plan by N random traces in virtual time.
 
 ``--first S`` begins at another seed, ``--jobs J`` makes longer traces, ``--openb`` takes run times
-from the openb trace. Ends with status 1 if a promise from known ends was not kept.
+from the openb trace. Ends with status 1 if a promise from known ends was not kept, or a job did not
+start when it does by EASY.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def main(count: int, first: int, jobs: int, openb: bool) -> None:
         click.echo(
             f"late: seed {each[0]}, {each[1]} planned: {each[2]} by {each[3]}, was {each[4]}"
         )
-    sys.exit(1 if verdict.late or verdict.counted else 0)
+    for seed, job, start, expected in verdict.unlike:
+        click.echo(f"unlike EASY: seed {seed}, {job} at {start}, not {expected}")
+    sys.exit(1 if verdict.late or verdict.counted or verdict.unlike else 0)
 
 
 def report(verdict: Verdict, seconds: float) -> None:
@@ -44,6 +47,7 @@ def report(verdict: Verdict, seconds: float) -> None:
     click.echo(f"{n} traces, {seconds:.0f} s")
     click.echo(f"  promises: {verdict.promises}, late {late}, given up {given_up}")
     click.echo(f"  utilisation: {own:.4f}, of the reference {reference:.4f}")
+    click.echo(f"  starts unlike the reference: {len(verdict.unlike)}")
     click.echo(f"  waits of the largest: {wait:.2f} of without")
     click.echo(f"  p90 error of estimates: {verdict.estimate_error:.0f} s of {len(verdict.errors)}")
 

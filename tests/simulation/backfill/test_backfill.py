@@ -6,43 +6,72 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulation.backfill.judge import Verdict
+from tests.simulation.backfill.judge import Verdict, largest_of, wait_of_largest
+from tests.simulation.backfill.reference import easy_starts, first_fit_starts
 from tests.simulation.backfill.traces import random_trace
-from tests.simulation.backfill.virtual import PLANNED, Machine
+from tests.simulation.backfill.virtual import PLANNED, UNPLANNED, Machine
 
+#: The first has a gang that is not tried when the planned one starts, and is planned nonetheless.
 SEEDS = (0, 6, 8)
 
 
-def test_promises_are_kept_and_the_machine_is_used_as_by_easy_backfill() -> None:
+def test_promises_are_kept_and_jobs_start_as_by_easy_backfill() -> None:
     verdict = Verdict()
     for seed in SEEDS:
         verdict.add(seed, 40)
     assert verdict.promises > 50
     assert verdict.late == []
     assert verdict.counted == 0
+    assert verdict.unlike == []
     assert verdict.utilisation >= verdict.reference_utilisation - 1e-9
-    assert verdict.wait < verdict.wait_without
     assert verdict.errors, "some starts are estimated"
+
+
+def test_without_a_plan_whatever_fits_goes() -> None:
+    trace = random_trace(SEEDS[0], 40)
+    assert Machine(UNPLANNED).play(trace).starts == first_fit_starts(trace)
+
+
+def test_the_largest_jobs_wait_less_than_half_of_what_they_wait_without_a_plan() -> None:
+    # In a month of jobs. What EASY does in it the scheduler does to the second: see above.
+    planned = without = 0
+    for seed in range(40):
+        trace = random_trace(seed, 1000)
+        planned += wait_of_largest(trace, easy_starts(trace))
+        without += wait_of_largest(trace, first_fit_starts(trace))
+    assert planned < without / 2
+
+
+def test_in_a_day_of_jobs_nobody_can_wait_half_as_long() -> None:
+    # Few come after the largest, so that these are not starved without a plan either.
+    best = without = 0
+    for seed in range(300):
+        trace = random_trace(seed, 40)
+        known = [replace(job, limit=job.lasts) for job in trace]
+        first = frozenset(job.name for job in largest_of(trace))
+        best += wait_of_largest(trace, easy_starts(known, first))
+        without += wait_of_largest(trace, first_fit_starts(trace))
+    assert best > 0.45 * without
 
 
 @pytest.mark.parametrize("planned", [1, 3])
 def test_another_scheduler_that_takes_over_plans_the_same_starts(planned: int) -> None:
     compared = 0
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         machine = Machine(replace(PLANNED, planned_gangs=planned))
         arrivals = random_trace(seed, 30)
         while arrivals:
             times = [arrivals[0].arrives] + ([machine.running[0][0]] if machine.running else [])
             machine.step(max(machine.now, min(times)), arrivals)
             machine.engine.check_consistent()
-        before = _starts(machine)
-        machine.restart()
-        machine.run()
-        machine.engine.check_consistent()
-        after = _starts(machine)
-        assert after == before, seed
-        compared += len(before)
-    assert compared > planned
+            if not (before := _starts(machine)):
+                continue
+            machine.restart()
+            machine.run()
+            machine.engine.check_consistent()
+            assert _starts(machine) == before, (seed, machine.now)
+            compared += len(before)
+    assert compared > 10
 
 
 def _starts(machine: Machine) -> dict[str, float]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -22,17 +22,17 @@ from tests.paths import TRACES
 NODES, CPUS = 8, 4
 MACHINE: Final = NODES * CPUS
 
-#: Part of jobs of one process, and of those with a power of two.
+#: Of all jobs: part of those of one process, and of parallel ones with a power of two.
 _SERIAL, _POWER_OF_2 = 0.2927, 0.6686
-#: The two uniform stages of the logarithm of a parallel job's size; ``UHi`` is the machine's.
+#: The two uniform stages of the logarithm of a parallel job's size; the end is the machine's.
 _LOW, _HIGH, _FIRST_STAGE = 1.2, math.log2(MACHINE), 0.875
 _MIDDLE = _HIGH - 2.0
 #: The two gamma distributions of the logarithm of run times, and the part of the first.
 _RUN_1, _RUN_2, _RUN_PART = (6.57, 0.823), (639.1, 0.0156), (-0.003, 0.6986)
 #: Of the logarithm of the time between two arrivals.
 _ARRIVAL: Final = (6.0415, 0.8531)
-#: Seconds that a job lasts at most: shorter than in the model, as are the traces.
-_LONGEST: Final = 36_000.0
+#: Logarithms that are larger are drawn again: two days of running, five between arrivals.
+_LONGEST_RUN, _LONGEST_GAP = 12.0, 13.0
 
 
 @dataclass(frozen=True)
@@ -52,33 +52,50 @@ def random_trace(seed: int, jobs: int = 40, *, openb: bool = False) -> list[Job]
     ``openb``: run times are those of pods of the openb trace.
     """
     rng = random.Random(seed)
-    sizes = [_size(rng) for _ in range(jobs)]
-    lasts = [_openb_time(rng) if openb else _run_time(rng, size) for size in sizes]
-    gaps = [math.exp(min(13.0, rng.gammavariate(*_ARRIVAL))) for _ in range(jobs)]
+    sizes = [random_size(rng) for _ in range(jobs)]
+    lasts = [_openb_time(rng) if openb else random_run_time(rng, size) for size in sizes]
+    gaps = [random_gap(rng) for _ in range(jobs)]
     work = sum(size * time for size, time in zip(sizes, lasts, strict=True))
     stretch = work / (MACHINE * rng.uniform(0.8, 1.3) * sum(gaps))
     arrives, trace = 0.0, []
     for n, (size, time, gap) in enumerate(zip(sizes, lasts, gaps, strict=True)):
         arrives += gap * stretch
         limit = math.ceil(time * rng.choice((1.0, rng.uniform(1, 2), rng.uniform(1, 5))))
-        trace.append(Job(f"job-{n}", int(arrives), size, time, limit))
+        trace.append(Job(f"job-{n:04}", int(arrives), size, time, limit))
     return trace
 
 
-def _size(rng: random.Random) -> int:
-    if rng.random() < _SERIAL:
+def random_size(rng: random.Random) -> int:
+    """How many pods a job has: one draw tells serial jobs, powers of two and others apart."""
+    kind = rng.random()
+    if kind < _SERIAL:
         return 1
     first = rng.random() < _FIRST_STAGE
     power = rng.uniform(_LOW, _MIDDLE) if first else rng.uniform(_MIDDLE, _HIGH)
-    if rng.random() < _POWER_OF_2:
+    if kind < _SERIAL + _POWER_OF_2:
         power = round(power)
-    return max(1, min(MACHINE, round(2**power)))
+    return round(2**power)
 
 
-def _run_time(rng: random.Random, size: int) -> int:
+def random_run_time(rng: random.Random, size: int) -> int:
+    """Whole seconds that a job of this size runs: larger ones longer."""
     part = _RUN_PART[0] * size + _RUN_PART[1]
-    power = rng.gammavariate(*(_RUN_1 if rng.random() < part else _RUN_2))
-    return max(1, int(min(_LONGEST, math.exp(min(power, 12.0)))))
+
+    def draw() -> float:
+        return rng.gammavariate(*(_RUN_1 if rng.random() < part else _RUN_2))
+
+    return max(1, int(math.exp(_below(_LONGEST_RUN, draw))))
+
+
+def random_gap(rng: random.Random) -> float:
+    """Seconds between two arrivals."""
+    return math.exp(_below(_LONGEST_GAP, lambda: rng.gammavariate(*_ARRIVAL)))
+
+
+def _below(most: float, draw: Callable[[], float]) -> float:
+    while (drawn := draw()) > most:
+        pass
+    return drawn
 
 
 @cache
@@ -87,7 +104,7 @@ def _openb_times() -> Sequence[int]:
         rows = list(csv.DictReader(file))
     pairs = ((row["scheduled_time"], row["deletion_time"]) for row in rows)
     times = (int(float(end)) - int(float(start)) for start, end in pairs if start and end)
-    return [max(1, min(int(_LONGEST), time)) for time in times]
+    return [max(1, time) for time in times]
 
 
 def _openb_time(rng: random.Random) -> int:

@@ -12,6 +12,7 @@ import msgspec
 
 from arranger.api.effects import Applied, Bind, Effect
 from arranger.api.types.core import Pod
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
@@ -64,7 +65,7 @@ class Machine:
 
     def restart(self) -> None:
         """Another engine takes over: it knows what objects say, and nothing else."""
-        self.engine = Engine([default_profile()], gang_policy=self.policy)
+        self.engine = Engine(EngineSettings([default_profile()], gang_policy=self.policy))
         for n in range(NODES):
             node = a_node(f"n{n}").offers(cpu=CPUS, pods=110).build()
             self.engine.handlers.on_node_updated(node, self.now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from arranger.api.effects import Applied, Bind
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
@@ -20,7 +21,7 @@ def tries_in_vain(moments: int) -> int:
 
 def _first_after(moment: int) -> tuple[str, int]:
     """Who gets the node that becomes free at the moment, and the attempts of both until then."""
-    engine, now = Engine([default_profile()]), 0.0
+    engine, now = Engine(EngineSettings([default_profile()])), 0.0
     handlers = engine.handlers
     for node, cpu in (("wanted", 2), ("busy", 1)):
         handlers.on_node_updated(a_node(node).offers(cpu=cpu).build(), now)

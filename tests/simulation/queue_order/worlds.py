@@ -12,6 +12,7 @@ import msgspec
 
 from arranger.api.effects import Applied, Bind, DeletePod, Effect, Refused
 from arranger.api.types.pod_groups import SigsPodGroup, VolcanoPodGroup
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.queue.backoff import SchedulingQueueConfig
@@ -55,7 +56,12 @@ class BusyWorld:
         # Whether those that wait are asked one by one or all at once, the order is the same.
         asked = SchedulingQueueConfig(questions_at_once=(512, 1, 2)[self.seed % 3])
         self.engine = Engine(
-            [default_profile()], queue_config=asked, gang_policy=policy, quota_config=QuotaConfig()
+            EngineSettings(
+                [default_profile()],
+                queue_config=asked,
+                gang_policy=policy,
+                quota_config=QuotaConfig(),
+            )
         )
         self.judge = Judge(self.engine)
         # A Binding in 33 is refused.

@@ -28,6 +28,7 @@ from arranger.api.types.workloads import AnyOwner, Owner, Workload
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.config.schema import Config, GangConfig, LeaderElectionConfig
 from arranger.embedded.virtual_time import EPOCH
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueueState
 from arranger.engine.handlers.initial_objects import WatchedObject
@@ -68,13 +69,15 @@ def an_engine(config: Config = CONFIG, extenders: Sequence[Extender] = ()) -> En
     """An engine with the default plugins, whose clock began with the calendar."""
     began = EPOCH.timestamp()
     return Engine(
-        [default_profile()],
-        queue_config=config.scheduling_queue_config(),
-        gang_policy=config.gang_policy(),
-        quota_config=config.quota_config(),
-        workload_kinds=config.workload_kinds(),
-        to_unix_time=lambda now: began + now,
-        extenders=extenders,
+        EngineSettings(
+            [default_profile()],
+            queue_config=config.scheduling_queue_config(),
+            gang_policy=config.gang_policy(),
+            quota_config=config.quota_config(),
+            workload_kinds=config.workload_kinds(),
+            to_unix_time=lambda now: began + now,
+            extenders=extenders,
+        )
     )
 
 

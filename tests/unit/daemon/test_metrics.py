@@ -10,6 +10,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from arranger.daemon.telemetry.metrics import Metrics
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.context import Stats
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
@@ -31,7 +32,7 @@ def durations_of(metrics: Metrics) -> tuple[list[float], float]:
 def run(*pods: PodBuilder, ticks: Iterable[float]) -> tuple[Metrics, float | None]:
     """The metrics after one run over all pods, with a clock that shows ``ticks``."""
     left = iter(ticks)
-    engine = Engine([default_profile()], perf_counter=lambda: next(left))
+    engine = Engine(EngineSettings([default_profile()], perf_counter=lambda: next(left)))
     engine.handlers.on_node_updated(a_node("n1").build(), 0.0)
     for pod in pods:
         engine.handlers.on_pod_updated(pod.build(), 0.0)
@@ -56,7 +57,8 @@ def test_a_gang_is_one_attempt_and_one_observation() -> None:
 
 
 def test_what_was_told_is_not_told_again() -> None:
-    engine, metrics = Engine([default_profile()], perf_counter=iter((1.0, 1.5)).__next__), Metrics()
+    times = iter((1.0, 1.5)).__next__
+    engine, metrics = Engine(EngineSettings([default_profile()], perf_counter=times)), Metrics()
     engine.handlers.on_node_updated(a_node("n1").build(), 0.0)
     engine.handlers.on_pod_updated(a_pod("p").build(), 0.0)
     engine.run(0.0)
@@ -67,7 +69,7 @@ def test_what_was_told_is_not_told_again() -> None:
 
 
 def test_nothing_is_told_where_nothing_was_measured() -> None:
-    engine, metrics = Engine([default_profile()]), Metrics()
+    engine, metrics = Engine(EngineSettings([default_profile()])), Metrics()
     engine.handlers.on_node_updated(a_node("n1").build(), 0.0)
     engine.handlers.on_pod_updated(a_pod("p").build(), 0.0)
     assert engine.run(0.0)
@@ -77,7 +79,7 @@ def test_nothing_is_told_where_nothing_was_measured() -> None:
 
 def collected(*bound: tuple[str, float]) -> Metrics:
     """The metrics after pods were bound, each so many seconds after it had arrived."""
-    engine, metrics = Engine([default_profile()]), Metrics()
+    engine, metrics = Engine(EngineSettings([default_profile()])), Metrics()
     stats = engine.take_stats()
     for name, waited in bound:
         stats.record_bound(f"default/{name}", waited, 1)

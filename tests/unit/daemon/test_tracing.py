@@ -33,6 +33,7 @@ from arranger.daemon.telemetry.tracing import (
     make_provider,
     make_tracer,
 )
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.framework.interface import SpecOnlyPlugin
 from arranger.framework.runtime.profile import PluginWeight, Profile
@@ -62,7 +63,7 @@ def scheduled(
 ) -> list[str]:
     """Try the pods on one node of 8 CPUs; the nodes of the Bindings, each of which gets its
     ``outcome``."""
-    engine = Engine([profile or default_profile()], tracer=tracer)
+    engine = Engine(EngineSettings([profile or default_profile()], tracer=tracer))
     engine.handlers.on_node_updated(NODE.build(), 0.0)
     for pod in pods:
         engine.handlers.on_pod_updated(pod.build(), 0.0)

@@ -22,6 +22,7 @@ from arranger.api.quarantine import UnreadableError
 from arranger.api.types.queue import Queue
 from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.gang.state.policy import GangPolicy
@@ -84,13 +85,15 @@ class EngineHarness:
         queue_config: SchedulingQueueConfig | None = None,
     ) -> None:
         self.engine = Engine(
-            profiles,
-            queue_config=queue_config,
-            gang_policy=gangs,
-            quota_config=queues,
-            workload_kinds=workloads,
-            extenders=extenders,
-            parallel_extender_calls=parallel,
+            EngineSettings(
+                profiles,
+                queue_config=queue_config or SchedulingQueueConfig(),
+                gang_policy=gangs or GangPolicy(),
+                quota_config=queues or QuotaConfig(),
+                workload_kinds=workloads,
+                extenders=extenders,
+                parallel_extender_calls=parallel,
+            )
         )
         self.now = 0.0
         self.effects: list[Effect] = []

@@ -18,6 +18,7 @@ import pytest
 from arranger.api.effects import Applied
 from arranger.cluster.change_log import ChangeLog
 from arranger.cluster.nodes import node_results, selector_counts
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from arranger.plugins.dynamicresources import cel_selectors
@@ -162,7 +163,7 @@ def test_what_comes_and_goes_leaves_nothing_behind(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cel_selectors, "_MAX_SELECTORS", 8)
     monkeypatch.setattr(selector_counts, "_MAX_CACHED", 8)
     monkeypatch.setattr(node_results, "_MAX_KEPT", 8)
-    engine = Engine([default_profile()])
+    engine = Engine(EngineSettings([default_profile()]))
     for n in range(NODES):
         engine.handlers.on_node_updated(a_node(f"n{n}").offers(cpu=8).build(), 0.0)
         engine.handlers.on_object_updated(a_slice(f"n{n}", a_device("g")).build(), 0.0)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from arranger.cluster.cluster import Cluster
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.pod.requeue import PodRequeuer
@@ -107,6 +108,6 @@ def test_lone_pods_do_not_pass_through_the_gangs() -> None:
 
 def test_each_engine_has_its_own_plugins_for_quotas() -> None:
     profile = default_profile()
-    one, other = Engine([profile]), Engine([profile])
+    one, other = Engine(EngineSettings([profile])), Engine(EngineSettings([profile]))
     assert one.ledger is not other.ledger
     assert profile.by_name["CapacityCard"]._ledger is None, "the given profile is as it was"  # type: ignore[attr-defined]

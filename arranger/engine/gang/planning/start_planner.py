@@ -9,7 +9,7 @@ them fits, beside those planned before. What that keeps others from is told in
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,6 +28,8 @@ from arranger.framework.cluster_event import ActionType, ClusterEvent
 
 #: Seconds until nodes are looked for again for a group that would not have fitted on empty ones.
 RETRY_INTERVAL: Final = 60.0
+#: Where groups are that wait for room.
+_WAITS: Final = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 #: Seconds between two plans for what has become free.
 REPLAN_INTERVAL: Final = 1.0
 
@@ -98,6 +100,7 @@ class StartPlanner:
             before = self._room.plans
             self._budget.on_started(plan.namespaces)
             self._keep([each for each in before.values() if each is not plan], before, now)
+            self._plan_next(now)
 
     def waits_rather_than_evicts(self, entity: QueuedEntity) -> bool:
         """Whether a group starts so soon by the plan that nobody is to be evicted for it."""
@@ -142,6 +145,29 @@ class StartPlanner:
         for plan in idle:
             self._promises.withdraw(plan, self._entities.by_key(plan.key))
         self._keep(left, self._room.plans, now)
+        self._plan_next(now)
+
+    def _plan_next(self, now: float) -> None:
+        """Fewer are planned: it is the turn of the next ones, though nothing has them tried."""
+        if self._next_in_turn(now):
+            self._replan(None, now)
+
+    def _next_in_turn(self, now: float) -> list[QueuedEntity]:
+        """The first that are not planned and may be: no more of them than are planned at a time."""
+        return sorted(self._starving(now), key=self._queue.sort_key)[: self._policy.planned_gangs]
+
+    def _starving(self, now: float) -> Iterator[QueuedEntity]:
+        """The groups that have not fitted for so long that they may be planned, and are not."""
+        planned = self._room.plans
+        for entity in self._entities:
+            if entity.starving_since is None or now < max(
+                entity.starves_at, entity.reserve_retry_at
+            ):
+                continue
+            if entity.state not in _WAITS or entity.key in planned or entity.group is None:
+                continue
+            if self._budget.allows(frozenset(entity.group.namespaces), now):
+                yield entity
 
     def _keep(
         self, plans: Sequence[PlannedGang], before: Mapping[str, PlannedGang], now: float
@@ -158,20 +184,21 @@ class StartPlanner:
         """Plan anew: as if nothing were planned, or around promises that would not be kept."""
         before, budget = self._room.plans, self._budget
         known = (self._entities.by_key(key) for key in before)
-        found = {entity.key: entity for entity in (*known, failed) if entity is not None}
+        others = (*known, *self._next_in_turn(now), failed)
+        found = {entity.key: entity for entity in others if entity is not None}
         waiting = sorted(found.values(), key=self._queue.sort_key)
         self._room.keep(())  # it is looked for as if none were kept
-        plans = self._plan_all(waiting, failed, {}, now)
+        plans = self._plan_all(waiting, failed, before, {}, now)
         if self._promises.are_broken_by(plans):
-            plans = self._plan_all(waiting, failed, self._kept(before, waiting), now)
-        if failed is not None and failed.key not in plans:
-            failed.reserve_retry_at = now + RETRY_INTERVAL
+            plans = self._plan_all(waiting, failed, before, self._kept(before, waiting), now)
         if before and not plans:
             namespaces = frozenset[str]().union(*(plan.namespaces for plan in before.values()))
             budget.on_ended_in_vain(namespaces, now)
         self._keep(list(plans.values()), before, now)
         until = self._until(now)
         for entity in waiting:
+            if entity.key not in before and entity.key not in plans:
+                continue
             plan = plans.get(entity.key)
             told = self.told_to(entity)
             self._promises.on_planned(entity, plan, before.get(entity.key), until)
@@ -198,10 +225,14 @@ class StartPlanner:
         self,
         waiting: Sequence[QueuedEntity],
         failed: QueuedEntity | None,
+        before: Mapping[str, PlannedGang],
         kept: Mapping[str, PlannedGang],
         now: float,
     ) -> dict[str, PlannedGang]:
-        """Plan for the first groups, around what is ``kept``; ``failed`` does not fit now."""
+        """Plan for the first groups, around what is ``kept``; ``failed`` does not fit now.
+
+        One that was not planned ``before`` and cannot be waits for its next turn.
+        """
         plans, until = dict(kept), self._until(now)
         most = self._budget.max_nodes(self._context.cluster.table.count)
         for entity in waiting:
@@ -211,11 +242,11 @@ class StartPlanner:
                 continue
             claims = [plan.claim for plan in plans.values() if plan.claim is not None]
             plan = self._plan(entity, claims, until, now_too=entity is not failed)
-            if plan is None:
-                continue
-            nodes = plan.nodes.union(*(each.nodes for each in plans.values()))
-            if len(nodes) <= most:
+            others = () if plan is None else (each.nodes for each in plans.values())
+            if plan is not None and len(plan.nodes.union(*others)) <= most:
                 plans[entity.key] = plan
+            elif entity.key not in before:
+                entity.reserve_retry_at = now + RETRY_INTERVAL
         return {e.key: plans[e.key] for e in waiting if e.key in plans}
 
     def _plan(

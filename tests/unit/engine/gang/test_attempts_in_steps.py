@@ -8,6 +8,7 @@ import pytest
 
 from arranger.api.effects import Applied, Bind, DeletePod
 from arranger.cluster.pod_info import PodInfo
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.gang.attempt import attempts
 from arranger.framework.interface import SpecOnlyPlugin
@@ -25,7 +26,7 @@ class World:
 
     def __init__(self, seed: int, *, in_steps: bool, profile: Profile | None = None) -> None:
         self.rng, self._in_steps, self.steps = random.Random(seed), in_steps, 0
-        self.engine = Engine([profile or default_profile()])
+        self.engine = Engine(EngineSettings([profile or default_profile()]))
         self.decided: list[str] = []
         rng = self.rng
         self.nodes = rng.randrange(6, 24)

@@ -144,6 +144,38 @@ def test_several_gangs_are_planned_one_behind_the_other() -> None:
     }
 
 
+def test_after_a_planned_gang_the_first_in_the_queue_is_planned_though_it_is_not_tried() -> None:
+    harness = EngineHarness(default_profile(), gangs=policy())
+    harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(2)))
+    harness.observe(running("a", "n0", 4, 100), running("c", "n1", 4, 900))
+    for name, size, limit in (("first", 3, 1000), ("second", 8, None), ("third", 2, None)):
+        harness.observe(*gang(name, size, limit=limit))
+        harness.run()
+    waiting(harness)
+    assert starts(harness) == {"first": (100.0, "KnownEnds")}
+    harness.now = 100.0
+    harness.observe_deleted(running("a", "n0", 4, 100))
+    # One CPU is left: too little for the second, which is not tried, and for the third, which is.
+    assert bound(harness.run()) == {"first-0", "first-1", "first-2"}
+    assert set(starts(harness)) == {"second"}
+
+
+def test_a_gang_that_finds_all_turns_promised_has_its_own_as_soon_as_one_is_over() -> None:
+    harness = EngineHarness(default_profile(), gangs=policy())
+    harness.observe(a_node("n0").offers(cpu=4), running("a", "n0", 4, 100))
+    harness.observe(*(pod.created(at(5)) for pod in gang("late", 3, limit=50)))
+    waiting(harness)
+    assert starts(harness) == {"late": (100.0, "KnownEnds")}
+    harness.observe(*(pod.created(at(1)) for pod in gang("early", 4)))
+    harness.run()
+    harness.advance_to(30)
+    assert starts(harness) == {"late": (100.0, "KnownEnds")}
+    harness.now = 40.0
+    harness.observe_deleted(running("a", "n0", 4, 100))
+    assert bound(harness.run()) == {"late-0", "late-1", "late-2"}
+    assert set(starts(harness)) == {"early"}
+
+
 def test_when_a_pod_ends_early_the_start_is_earlier() -> None:
     harness = busy()
     harness.observe(*gang("big", 4))

@@ -10,6 +10,7 @@ from arranger.api.effects import Bind, DeletePod
 from arranger.api.types.core import Pod
 from arranger.cluster.attempt_work import AttemptWork, UnfinishedError
 from arranger.cluster.nodes.selector_counts import SelectorCounts
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.pod import attempt_limits
 from arranger.plugins import default_profile
@@ -67,7 +68,7 @@ class World:
     """A full cluster that is looked at in small steps."""
 
     def __init__(self) -> None:
-        self.engine = Engine([default_profile()])
+        self.engine = Engine(EngineSettings([default_profile()]))
         for n in range(NODES):
             node = a_node(f"n{n}").offers(cpu=4, pods=20).in_zone(f"z{n % 3}")
             self.engine.handlers.on_node_updated(node.build(), 0.0)

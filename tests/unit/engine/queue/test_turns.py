@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arranger.api.effects import Applied, Bind
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.gang.attempt import attempts
 from arranger.plugins import default_profile
@@ -15,7 +16,7 @@ class World:
     """Forty nodes, and gangs of which an attempt takes many steps and comes to nothing."""
 
     def __init__(self) -> None:
-        self.engine, self.bound = Engine([default_profile()]), list[str]()
+        self.engine, self.bound = Engine(EngineSettings([default_profile()])), list[str]()
         for n in range(40):
             self.engine.handlers.on_node_updated(
                 a_node(f"n{n}").offers(cpu=4, pods=20).build(), 0.0

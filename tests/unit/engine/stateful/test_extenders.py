@@ -16,6 +16,7 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.api.extenders import Extender
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.unit.engine.stateful.test_pods import PICK, Life
@@ -26,7 +27,9 @@ JUDGE = Extender("http://judge", "filter", "prioritize", "preempt")
 class ConsultedLife(Life):
     def __init__(self) -> None:
         super().__init__()
-        self.engine = Engine([default_profile()], extenders=[JUDGE], parallel_extender_calls=2)
+        self.engine = Engine(
+            EngineSettings([default_profile()], extenders=[JUDGE], parallel_extender_calls=2)
+        )
         self.engine.handlers.start(0.0)
         self.questions: list[ExtenderQuery] = []
 

@@ -23,6 +23,7 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.api.types.pod_groups import AnyPodGroup
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins.queueing.scheduling_gates import SchedulingGates
@@ -78,7 +79,7 @@ class Life(RuleBasedStateMachine):
 
     def begin(self) -> None:
         profile = small_profile(SchedulingGates(), self.moody)
-        self.engine = Engine([profile], gang_policy=self.policy)
+        self.engine = Engine(EngineSettings([profile], gang_policy=self.policy))
 
     @initialize(
         on_timeout=st.sampled_from(["Block", "Retry"]),

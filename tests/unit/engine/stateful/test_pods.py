@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from arranger.api.effects import Ambiguous, Applied, Bind, Effect, Refused
+from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
@@ -47,7 +48,7 @@ class Write:
 class Life(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.engine = Engine([default_profile()])
+        self.engine = Engine(EngineSettings([default_profile()]))
         self.engine.handlers.start(0.0)
         self.now = 0.0
         self.born = 0

@@ -1,0 +1,66 @@
+"""What drives pods and gangs: the next one's attempt, and what waits for a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from arranger.engine.assembly.pods import PodParts
+from arranger.engine.assembly.settings import EngineSettings
+from arranger.engine.assembly.state import EngineState
+from arranger.engine.gang.scheduler import GangScheduler
+from arranger.engine.pod.waiting_pods import WaitingPods
+from arranger.engine.quota.timers import QuotaTimers
+from arranger.engine.run_time.enforcer import RunTimeEnforcer
+from arranger.engine.schedule_one import EntityScheduler
+from arranger.quota.preemption.reclaim import DeservedReclaim
+
+
+@dataclass(frozen=True, slots=True)
+class Drivers:
+    """What is called in every run of an engine."""
+
+    scheduler: EntityScheduler
+    waiting_pods: WaitingPods
+    quota_timers: QuotaTimers
+    run_times: RunTimeEnforcer
+
+
+def make_drivers(
+    state: EngineState, pods: PodParts, gangs: GangScheduler, settings: EngineSettings
+) -> Drivers:
+    """Those of an engine."""
+    context, queue = state.context, state.queue
+    return Drivers(
+        scheduler=EntityScheduler(
+            context,
+            queue,
+            pods.cycle,
+            state.nominator,
+            state.policy,
+            pods.binding_cycle,
+            pods.preemption,
+            pods.extender_calls,
+            gangs,
+            pods.satisfiability,
+            state.ledger.queue_name,
+            settings.perf_counter,
+        ),
+        waiting_pods=WaitingPods(context, queue, pods.binding_cycle, gangs),
+        quota_timers=QuotaTimers(
+            context,
+            queue,
+            state.registry,
+            state.protection,
+            state.quota,
+            pods.release,
+            DeservedReclaim(state.ledger),
+        ),
+        run_times=RunTimeEnforcer(
+            context,
+            frozenset(settings.scheduler_names),
+            state.limits,
+            state.effects,
+            state.nominator.terminating_victims,
+            pods.gangs,
+        ),
+    )

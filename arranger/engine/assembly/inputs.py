@@ -1,0 +1,118 @@
+"""What takes in the events of the watches, and keeps the fault of one object from all others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from arranger.engine.assembly.drivers import Drivers
+from arranger.engine.assembly.pods import PodParts
+from arranger.engine.assembly.settings import EngineSettings
+from arranger.engine.assembly.state import EngineState
+from arranger.engine.faults.barrier import Barrier
+from arranger.engine.faults.fault_notes import FaultNotes
+from arranger.engine.faults.known_objects import KnownObjects
+from arranger.engine.faults.object_trials import ObjectTrials
+from arranger.engine.faults.rollback import Rollback
+from arranger.engine.gang.hold_recovery import HoldRecovery
+from arranger.engine.gang.priority import EffectivePriorities
+from arranger.engine.gang.scheduler import GangScheduler
+from arranger.engine.handlers.event_handlers import EventHandlers
+from arranger.engine.handlers.gang_handlers import GangHandlers
+from arranger.engine.handlers.initial_objects import InitialObjects
+from arranger.engine.handlers.owner_handlers import OwnerHandlers
+from arranger.engine.handlers.pod_handlers import PodHandlers
+from arranger.engine.handlers.tenant_handlers import TenantHandlers
+from arranger.engine.handlers.watched_kinds import WatchedKinds
+from arranger.engine.handlers.workload_gangs import WorkloadGangs
+from arranger.engine.handlers.workload_handlers import WorkloadHandlers
+from arranger.gangs.workloads.index import WorkloadIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The handlers of events, and the barrier around them."""
+
+    handlers: EventHandlers
+    owner_handlers: OwnerHandlers
+    workload_handlers: WorkloadHandlers
+    workload_index: WorkloadIndex
+    barrier: Barrier
+
+
+def make_inputs(
+    state: EngineState,
+    pods: PodParts,
+    gangs: GangScheduler,
+    drivers: Drivers,
+    settings: EngineSettings,
+) -> Inputs:
+    """Those of an engine."""
+    context, queue, registry, ledger = state.context, state.queue, state.registry, state.ledger
+    nominator, gang_objects, initial = state.nominator, state.gang_objects, InitialObjects()
+    priorities = EffectivePriorities(context, nominator, registry, ledger)
+    tenants = TenantHandlers(context, queue, ledger, state.quota, priorities)
+    gang_handlers = GangHandlers(
+        initial, context, queue, registry, ledger, priorities, state.quota, gangs, gang_objects
+    )
+    workload_index = WorkloadIndex(settings.workload_kinds)
+    workloads = WorkloadGangs(initial, context, registry, workload_index)
+    pod_handlers = PodHandlers(
+        initial,
+        context,
+        {profile.scheduler_name: profile for profile in state.profiles},
+        queue,
+        registry,
+        ledger,
+        nominator,
+        pods.release,
+        pods.requeuer,
+        pods.binding_cycle,
+        pods.preemption,
+        gang_objects,
+        HoldRecovery(context, ledger, state.holds, gang_objects, pods.gangs, pods.cycle),
+        gang_handlers,
+        workloads,
+        priorities,
+        tenants,
+        state.planned_room.timeline.run_times.history,
+        drivers.run_times,
+    )
+    rollback = Rollback(
+        context, queue, pods.cycle, pods.release, nominator, pods.requeuer, pods.gangs
+    )
+    notes = FaultNotes(settings.quarantine, context, frozenset(settings.scheduler_names))
+    kinds: WatchedKinds = {}
+    objects = KnownObjects(kinds, state.cluster, registry, ledger)
+    barrier = Barrier(
+        notes,
+        ObjectTrials(notes, objects, state.table, rollback.hurry),
+        context,
+        pod_handlers,
+        ledger,
+        nominator,
+        rollback,
+        dict(settings.left_out),
+        settings.time_spent,
+    )
+    return Inputs(
+        handlers=EventHandlers(
+            initial,
+            context,
+            queue,
+            pods.release,
+            ledger,
+            nominator,
+            pods.preemption,
+            gangs,
+            gang_objects,
+            gang_handlers,
+            barrier,
+            tenants,
+            pod_handlers,
+            kinds,
+        ),
+        owner_handlers=OwnerHandlers(context, state.owners, ledger, queue),
+        workload_handlers=WorkloadHandlers(workloads, gang_handlers, pod_handlers),
+        workload_index=workload_index,
+        barrier=barrier,
+    )
