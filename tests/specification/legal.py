@@ -8,8 +8,8 @@
     assert not spec.violations
     assert not spec.at_rest(now)
 
-The rules are in :mod:`bindings`, :mod:`gangs`, :mod:`queues` and here; what must have come about
-once nothing happens any more is in :mod:`liveness`.
+The rules are in :mod:`bindings`, :mod:`gangs`, :mod:`queues`, :mod:`reservations` and here; what
+must have come about once nothing happens any more is in :mod:`liveness`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tests.specification.manifests import (
 )
 from tests.specification.premises import Premises
 from tests.specification.queues import IN_QUEUES, may_evict, run_time_limit
+from tests.specification.reservations import BY_RESERVATIONS
 from tests.specification.trace import LEASES, NODES, PODS, SOMEBODY, Step, World
 
 EVENTS = "events.k8s.io/events"
@@ -118,8 +119,10 @@ class Specification:
     def _take(self, step: Step) -> None:
         ours = self._is_ours(step)
         self.settle(step.at)
+        all_known = step.at - self.world.restored_at >= self.premises.notice
         for rule in (self.it_writes_as_the_leader, self.a_pod_is_bound_once):
-            self._ask(step, rule)
+            if all_known or step.resource == LEASES or rule != self.it_writes_as_the_leader:
+                self._ask(step, rule)
         if step.is_bind and ours and self._is_for_us(step.after):
             self._judge_binding(step)
         if step.begins_to_leave and ours:
@@ -127,9 +130,10 @@ class Specification:
             if is_told_its_time_is_over(step.after):
                 self._ask(step, self.its_time_is_over)
             else:
-                self._ask(step, self.it_may_be_evicted)
+                if all_known:
+                    self._ask(step, self.it_may_be_evicted)
                 self.evictions[step.after["metadata"]["uid"]] = Eviction(step.at, step.after)
-        if step.resource == EVENTS and step.kind == "ADDED":
+        if step.resource == EVENTS and step.kind == "ADDED" and all_known:
             self._ask(step, self.the_event_is_true)
         self._note(step, ours=ours)
         self.world.take(step)
@@ -137,6 +141,17 @@ class Specification:
             self._object(step.version, step.at, "gangs_are_whole", text)
         if step.resource == PODS and self._doubts:
             self.settle(step.at)
+
+    def restored(self, at: float) -> None:
+        """The server has gone back to a backup, which is the state that is known so far.
+
+        Schedulers decide by what is undone until they have heard of it, and two of them may take
+        the Lease to be theirs meanwhile.
+        """
+        self.world.restored_at = at
+        self.world.changed = dict.fromkeys(self.world.changed, (at, SOMEBODY))
+        self.world.created.clear()
+        self.upheavals.append((at, float("inf")))
 
     def at_rest(self, now: float) -> list[str]:
         """What should have come about by now; nothing has happened for as long as it may take."""
@@ -232,7 +247,7 @@ class Specification:
         was = step.before if step.before is not None else step.after
         binding = Binding(self.world, self.premises, was, node_of(step.after), step.at, step.writer)
         about = f"{name_of(was)} was bound to {binding.node_name}, but"
-        for rule in (*AT_ONCE, *IN_QUEUES):
+        for rule in (*AT_ONCE, *IN_QUEUES, *BY_RESERVATIONS):
             try:
                 for text in rule(binding):
                     self._object(step.version, step.at, rule.__name__, f"{about} {text}")
