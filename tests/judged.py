@@ -93,6 +93,26 @@ class JudgedTrace:
         spec = self.specification
         store.subscribe(lambda change: self._on_change(spec, change))
 
+    def restored(self, store: Store) -> None:
+        """The server has gone back to a backup, of which nobody need have heard yet."""
+        self.follow(store)
+        self.specification.restored(self._now())
+
+    @property
+    def specifications(self) -> Sequence[Specification]:
+        """Of all stores that were followed, the present one last."""
+        return *self._before, self.specification
+
+    @property
+    def wrong_requests(self) -> Sequence[tuple[str, str]]:
+        """(rule, what was wrong) of all of them."""
+        return *self._requested_before, *self.requests.violations
+
+    def begins(self) -> None:
+        """Schedulers start from now on: they read all that is there before they do anything."""
+        changed = self.specification.world.changed
+        changed.update((key, (float("-inf"), SOMEBODY)) for key in tuple(changed))
+
     def expect_faults(self) -> None:
         """Things go wrong here; known by itself where a :class:`FaultInjector` does it."""
         self.premises.writes_may_fail, self.premises.bind_seconds = True, float("inf")
@@ -139,9 +159,8 @@ class JudgedTrace:
     def violations(self) -> Sequence[str]:
         """What was wrong so far."""
         self.specification.settle(self.specification.world.now)
-        found = [str(v) for spec in (*self._before, self.specification) for v in spec.violations]
-        asked = (*self._requested_before, *self.requests.violations)
-        return [*found, *(f"{text} [{rule}]" for rule, text in asked)]
+        found = [str(v) for spec in self.specifications for v in spec.violations]
+        return [*found, *(f"{text} [{rule}]" for rule, text in self.wrong_requests)]
 
     def judge_rest(self) -> None:
         """A scheduler is at work: if all has been quiet for long, what should be so must be."""
@@ -154,7 +173,7 @@ class JudgedTrace:
         """Nothing was wrong, and everything could be judged."""
         found = [*self.violations(), *self._at_rest]
         assert not found, "\n".join(found[:20])
-        unreadable = [text for s in (*self._before, self.specification) for text in s.unreadable]
+        unreadable = [text for s in self.specifications for text in s.unreadable]
         assert self.may_be_unreadable or not unreadable, unreadable[:20]
 
 

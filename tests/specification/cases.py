@@ -13,6 +13,7 @@ from tests.specification.traces import (
     a_node,
     a_pod,
     a_queue,
+    a_reservation,
     anything,
     in_queue,
     preempted,
@@ -154,6 +155,18 @@ def of_a_job(priority: int, *, alone: str = "true") -> Trace:
     victim = a_pod("victim", priority=3, annotations=in_queue("q"))
     queue = a_queue("q", reclaimable=False)
     return one_node(queue, job, taker, victim).binds("victim", "n1").passes(60).evicts("victim")
+
+
+def reserved(at: int = 100, note: str = "", limit: str = "", **spec: Any) -> Trace:
+    """A pod comes to a node that is kept from the 90th second on, in 50 minutes for a namespace."""
+    users = {"users": {"namespaceSelector": {"matchLabels": {"team": "a"}}}}
+    kept = a_reservation(**{"start": 90, "lasts": "50m", **users, **spec})
+    notes = {"arranger.io/reservation": note, "arranger.io/max-run-time": limit}
+    trace = one_node(kept).passes(at).has(a_pod("p", annotations=notes))
+    return trace.passes(6).binds("p", "n1")
+
+
+OURS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}}
 
 
 def between_queues(priority: int, *, reclaimable: bool = True, note: str = "true") -> Trace:
@@ -384,6 +397,46 @@ CASES: dict[str, tuple[str, Trace, Trace]] = {
         between_queues(priority=2),
         between_queues(priority=4),
     ),
+    "a node that is kept for others is given away": (
+        "its_node_is_not_reserved_for_others",
+        reserved(),
+        reserved(users=OURS),
+    ),
+    "a node that nobody may have now is given away": (
+        "its_node_is_not_reserved_for_others",
+        reserved(users={}, maintenance=True, nodes={"selector": {}}),
+        reserved(users={}, maintenance=True, nodes={"selector": {"matchLabels": {"no": "node"}}}),
+    ),
+    "a pod that may run for ever comes shortly before a node is kept for others": (
+        "its_node_is_not_reserved_for_others",
+        reserved(at=82),
+        reserved(at=70),
+    ),
+    "a pod comes that would not leave in time": (
+        "its_node_is_not_reserved_for_others",
+        reserved(at=20, limit="80s"),
+        reserved(at=20, limit="60s"),
+    ),
+    "a pod comes before the window has ended": (
+        "its_node_is_not_reserved_for_others",
+        reserved(at=3080),
+        reserved(at=3085),
+    ),
+    "a pod asks for a Reservation that there is not": (
+        "it_has_the_reservation_that_it_asks_for",
+        reserved(note="other", users=OURS),
+        reserved(note="kept", users=OURS),
+    ),
+    "a pod does not wait for its Reservation to begin": (
+        "it_has_the_reservation_that_it_asks_for",
+        reserved(at=30, note="kept", users=OURS),
+        reserved(at=85, note="kept", users=OURS),
+    ),
+    "a pod is not on a node of its Reservation": (
+        "it_has_the_reservation_that_it_asks_for",
+        reserved(note="kept", users=OURS, nodes={"names": ["n2"]}),
+        reserved(note="kept", users=OURS, nodes={"names": ["n1", "n2"]}),
+    ),
     "a job's pod takes from a more important one of the queue that the job names": (
         "it_may_be_evicted",
         of_a_job(priority=2),
@@ -497,6 +550,11 @@ AT_REST: dict[str, tuple[str, Trace, Trace]] = {
         "nobody_waits_for_what_has_gone",
         one_node(a_pod("p", cpu=5)).nominates("p", "n1").deletes("Node", "n1"),
         one_node(a_pod("p", cpu=5)).deletes("Node", "n1"),
+    ),
+    "a pod keeps a node that nobody leaves": (
+        "who_is_nominated_waits_for_somebody",
+        one_node(a_pod("p", cpu=5)).nominates("p", "n1"),
+        one_node(a_pod("p", cpu=5), a_pod("v")).nominates("p", "n1").binds("v", "n1").evicts("v"),
     ),
     "a gang keeps nodes and does not say so": (
         "who_is_nominated_waits_for_somebody",

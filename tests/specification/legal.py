@@ -8,8 +8,8 @@
     assert not spec.violations
     assert not spec.at_rest(now)
 
-The rules are in :mod:`bindings`, :mod:`gangs`, :mod:`queues` and here; what must have come about
-once nothing happens any more is in :mod:`liveness`.
+The rules are in :mod:`bindings`, :mod:`gangs`, :mod:`queues`, :mod:`reservations` and here; what
+must have come about once nothing happens any more is in :mod:`liveness`.
 """
 
 from __future__ import annotations
@@ -23,28 +23,22 @@ from tests.specification.gangs import GangBook
 from tests.specification.liveness import wrong_at_rest
 from tests.specification.manifests import (
     Object,
-    has_started,
-    is_given_notice,
     is_told_its_time_is_over,
     is_told_to_make_room,
     name_of,
     node_of,
-    notes_of,
     priority_of,
-    seconds_in,
     seconds_run,
 )
+from tests.specification.notices import NoticeBook
 from tests.specification.premises import Premises
 from tests.specification.queues import IN_QUEUES, may_evict, run_time_limit
+from tests.specification.reservations import BY_RESERVATIONS
 from tests.specification.trace import LEASES, NODES, PODS, SOMEBODY, Step, World
 
 EVENTS = "events.k8s.io/events"
 #: What a step by one of our schedulers is called where the trace does not say which.
 ONE_OF_OURS = "(a scheduler)"
-_ASKS = "arranger.io/checkpoint-before-eviction"
-#: Seconds of Go's longest duration: a longer one cannot be read.
-_LONGEST = 2**63 / 1e9
-_SAVED = "arranger.io/checkpointed-at"
 #: What a rule raises about an object that is not as Kubernetes would have it.
 _UNREADABLE = (
     KeyError,
@@ -80,15 +74,6 @@ class Eviction:
 
 
 @dataclass(slots=True)
-class _Notice:
-    """A pod was told that it will have to leave, and had asked for so many seconds."""
-
-    at: float
-    asked: float
-    saved: str
-
-
-@dataclass(slots=True)
 class _Doubt:
     """A Binding that is wrong unless what belongs to it follows."""
 
@@ -119,12 +104,13 @@ class Specification:
     gangs: GangBook = field(init=False)
     _leader: str | None = None
     _told: dict[str, float] = field(default_factory=dict)
-    _notices: dict[str, _Notice] = field(default_factory=dict)
+    _notices: NoticeBook = field(init=False)
     _doubts: list[_Doubt] = field(default_factory=list)
     _waited: deque[tuple[float, Object]] = field(default_factory=lambda: deque(maxlen=1000))
 
     def __post_init__(self) -> None:
         self.gangs = GangBook(self.premises)
+        self._notices = NoticeBook(self.premises)
 
     def take(self, step: Step) -> None:
         """Judge a step by the state that it meets, and do it."""
@@ -136,8 +122,10 @@ class Specification:
     def _take(self, step: Step) -> None:
         ours = self._is_ours(step)
         self.settle(step.at)
+        all_known = step.at - self.world.restored_at >= self.premises.notice
         for rule in (self.it_writes_as_the_leader, self.a_pod_is_bound_once):
-            self._ask(step, rule)
+            if all_known or step.resource == LEASES or rule != self.it_writes_as_the_leader:
+                self._ask(step, rule)
         if step.is_bind and ours and self._is_for_us(step.after):
             self._judge_binding(step)
         if step.begins_to_leave and ours:
@@ -145,10 +133,11 @@ class Specification:
             if is_told_its_time_is_over(step.after):
                 self._ask(step, self.its_time_is_over)
             else:
-                self._ask(step, self.it_may_be_evicted)
+                if all_known:
+                    self._ask(step, self.it_may_be_evicted)
                 self._ask(step, self.it_had_time_to_save_its_state)
                 self.evictions[step.after["metadata"]["uid"]] = Eviction(step.at, step.after)
-        if step.resource == EVENTS and step.kind == "ADDED":
+        if step.resource == EVENTS and step.kind == "ADDED" and all_known:
             self._ask(step, self.the_event_is_true)
         self._note(step, ours=ours)
         self.world.take(step)
@@ -156,6 +145,17 @@ class Specification:
             self._object(step.version, step.at, "gangs_are_whole", text)
         if step.resource == PODS and self._doubts:
             self.settle(step.at)
+
+    def restored(self, at: float) -> None:
+        """The server has gone back to a backup, which is the state that is known so far.
+
+        Schedulers decide by what is undone until they have heard of it, and two of them may take
+        the Lease to be theirs meanwhile.
+        """
+        self.world.restored_at = at
+        self.world.changed = dict.fromkeys(self.world.changed, (at, SOMEBODY))
+        self.world.created.clear()
+        self.upheavals.append((at, float("inf")))
 
     def at_rest(self, now: float) -> list[str]:
         """What should have come about by now; nothing has happened for as long as it may take."""
@@ -174,7 +174,7 @@ class Specification:
         if step.resource == PODS and is_told_to_make_room(step.after):
             self._told.setdefault(step.after["metadata"]["uid"], step.at)
         if step.resource == PODS:
-            self._note_notice(step)
+            self._notices.take(step)
         if step.writer is not None:
             return step
         if step.resource != PODS:
@@ -183,15 +183,6 @@ class Specification:
         evicts = step.begins_to_leave and step.at - told < self.premises.notice
         mine = self._is_for_us(step.after) and (step.is_bind or evicts)
         return replace(step, writer=ONE_OF_OURS if mine else SOMEBODY)
-
-    def _note_notice(self, step: Step) -> None:
-        pod, uid = step.after, step.after["metadata"].get("uid", "")
-        if not is_given_notice(pod):
-            if not step.begins_to_leave and step.kind != "DELETED":
-                self._notices.pop(uid, None)
-        elif uid not in self._notices:
-            saved = notes_of(pod).get(_SAVED, "")
-            self._notices[uid] = _Notice(step.at, self._time_asked(pod), saved)
 
     def _is_ours(self, step: Step) -> bool:
         return step.writer == ONE_OF_OURS or step.writer in self.premises.schedulers
@@ -235,31 +226,9 @@ class Specification:
             yield f"{name_of(victim)} left, but nobody waits who may have its place"
 
     def it_had_time_to_save_its_state(self, step: Step) -> Iterator[str]:
-        """Who asks for time is told before, and deleted when that is over or it has said so.
-
-        Not before it has started, nor beyond its run time.
-        """
-        victim = step.before if step.before is not None else step.after
-        notice = self._notices.get(victim["metadata"].get("uid", ""))
-        asked = self._time_asked(victim)
-        if self.gangs.is_in_part(victim) or not has_started(victim):
-            return
-        if notice is None:
-            if asked:
-                yield f"{name_of(victim)} asked for {asked:g} s and was given no notice"
-            return
-        limit, ran = run_time_limit(self.world, victim), seconds_run(step.after)
-        over = limit is not None and ran is not None and ran >= limit - 1
-        had, saved = step.at - notice.at, notes_of(victim).get(_SAVED, "")
-        # Times of the API are whole seconds.
-        if had < notice.asked - 2 and saved == notice.saved and not over:
-            yield f"{name_of(victim)} was given {had:g} s of {notice.asked:g} s"
-
-    def _time_asked(self, pod: Object) -> float:
-        asked = seconds_in(notes_of(pod).get(_ASKS, "")) or 0.0
-        if asked > _LONGEST:
-            return 0.0
-        return min(asked, self.premises.max_checkpoint)
+        """Who asks for time is told before, and deleted when that is over or it has said so."""
+        if not self.gangs.is_in_part(step.before if step.before is not None else step.after):
+            yield from self._notices.wrong_with(self.world, step)
 
     def its_time_is_over(self, step: Step) -> Iterator[str]:
         """Whom we end has run as long as its annotation allows, or one of its queues."""
@@ -289,7 +258,7 @@ class Specification:
         was = step.before if step.before is not None else step.after
         binding = Binding(self.world, self.premises, was, node_of(step.after), step.at, step.writer)
         about = f"{name_of(was)} was bound to {binding.node_name}, but"
-        for rule in (*AT_ONCE, *IN_QUEUES):
+        for rule in (*AT_ONCE, *IN_QUEUES, *BY_RESERVATIONS):
             try:
                 for text in rule(binding):
                     self._object(step.version, step.at, rule.__name__, f"{about} {text}")
@@ -330,7 +299,7 @@ class Specification:
                 self._waited.append((step.at, waited))
             if step.kind == "DELETED":
                 self._told.pop(uid, None)
-                self._notices.pop(uid, None)
+                self._notices.forget(uid)
             elif step.before is None or (step.is_bind and not ours):
                 self.upheavals.append((step.at, priority_of(step.after)))
             elif step.before["spec"] != step.after["spec"] and not step.is_bind:

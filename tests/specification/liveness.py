@@ -20,7 +20,8 @@ from tests.specification.manifests import (
     notes_of,
 )
 from tests.specification.premises import Premises
-from tests.specification.queues import IN_QUEUES, path, queue_of
+from tests.specification.queues import IN_QUEUES, job_of, path, queue_of
+from tests.specification.reservations import BY_RESERVATIONS
 from tests.specification.trace import NODES, QUEUES, World
 
 GANGS = "arranger.io/gangs"
@@ -49,21 +50,24 @@ def nobody_waits_for_what_has_gone(world: World) -> Iterator[str]:
 
 
 def who_is_nominated_waits_for_somebody(world: World, premises: Premises) -> Iterator[str]:
-    """Room is kept for a gang only while somebody leaves for it, or its Gang says since when.
+    """Room is kept for a pod or a gang only while somebody leaves for it.
 
-    Said of gangs that have a Gang. A pod by itself may bear a nomination that came to nothing.
+    Or its Gang says since when it waits: nothing is said of gangs that have no Gang. A pod that was
+    tried in vain is nominated no more, as with kube-scheduler.
     """
     kept: dict[str, list[Object]] = {}
     for pod in world.waiting.values():
         ours = pod["spec"].get("schedulerName") in premises.scheduler_names
-        gang = world.get(GANGS, gang_of(pod)[0])
+        if not ours or world.get(NODES, nominated_to(pod)) is None:
+            continue
+        name, gang = gang_of(pod)[0], world.get(GANGS, gang_of(pod)[0])
         silent = gang is not None and not (gang.get("status") or {}).get("waitingSince")
-        if ours and silent and world.get(NODES, nominated_to(pod)) is not None:
-            kept.setdefault(gang_of(pod)[0], []).append(pod)
-    for name, pods in kept.items():
+        if silent or not (name or job_of(world, pod)):
+            kept.setdefault(f"gang {name}" if name else f"pod {name_of(pod)}", []).append(pod)
+    for who, pods in kept.items():
         nodes = {nominated_to(pod) for pod in pods}
         if not any(is_leaving(p) for node in nodes for p in world.pods_on.get(node, {}).values()):
-            yield f"gang {name} keeps {', '.join(sorted(nodes))}, and nobody leaves"
+            yield f"{who} keeps {', '.join(sorted(nodes))}, and nobody leaves"
 
 
 def who_fits_is_placed(world: World, premises: Premises) -> Iterator[str]:
@@ -80,7 +84,7 @@ def who_fits_is_placed(world: World, premises: Premises) -> Iterator[str]:
     if any(gang_of(pod)[0] for pod in ours):
         return
     at_rest = replace(premises, notice=0.0, changing_nodes=set())
-    rules = (*AT_ONCE, *WITH_OTHERS, *BESIDE_PROMISES, *IN_QUEUES)
+    rules = (*AT_ONCE, *WITH_OTHERS, *BESIDE_PROMISES, *IN_QUEUES, *BY_RESERVATIONS)
     for pod in ours:
         if not _is_simple(world, pod):
             continue

@@ -14,6 +14,8 @@ class Premises:
         scheduler_names: whose pods ours are, as in ``spec.schedulerName``.
         schedulers: the processes that schedule, as steps name their writers; each takes leases by
             the same name.
+        calendar: the date at 0 of the clock of steps, in seconds since 1970; None where that is
+            not known, or where those of schedulers may be wrong.
         notice: seconds after which a scheduler must have heard of a change that was not its own.
             What is younger may be unknown to it, and is no reason to object.
         bind_seconds: within which all Bindings (or evictions) that belong together are done.
@@ -31,6 +33,7 @@ class Premises:
 
     scheduler_names: set[str] = field(default_factory=lambda: {"arranger"})
     schedulers: set[str] = field(default_factory=set)
+    calendar: float | None = None
     notice: float = 5.0
     bind_seconds: float = 1.0
     writes_may_fail: bool = False

@@ -108,7 +108,7 @@ def name(queue: Object) -> str:
 def its_queue_takes_it(b: Binding) -> Iterator[str]:
     """Where there are queues a pod's is there, open, the end of a branch, and for its namespace."""
     queues = b.world.of(QUEUES)
-    if not queues or not _all_known(b):
+    if not queues or not all_known(b):
         return
     named = named_queue(b.world, b.was)
     above = path(b.world, named)
@@ -125,7 +125,7 @@ def its_queue_takes_it(b: Binding) -> Iterator[str]:
 
 def its_queue_may_use_it(b: Binding) -> Iterator[str]:
     """No queue uses more than its capability or its cards, of whatever the pod asks for."""
-    if not b.world.of(QUEUES) or not _all_known(b):
+    if not b.world.of(QUEUES) or not all_known(b):
         return
     mine = charged(b.world, b.was, b.node)
     cards = set(cards_of(b.node).values())
@@ -155,7 +155,7 @@ def the_guarantees_of_others_are_kept(b: Binding) -> Iterator[str]:
         key: amounts((queue["spec"].get("guarantee") or {}).get("resource"))
         for key, queue in queues.items()
     }
-    if not any(guaranteed.values()) or not _all_known(b):
+    if not any(guaranteed.values()) or not all_known(b):
         return
     if any(queue["spec"].get("parent") not in (None, "", "root") for queue in queues.values()):
         return
@@ -181,7 +181,7 @@ def the_guarantees_of_others_are_kept(b: Binding) -> Iterator[str]:
 IN_QUEUES = (its_queue_takes_it, its_queue_may_use_it, the_guarantees_of_others_are_kept)
 
 
-def _all_known(b: Binding) -> bool:
+def all_known(b: Binding) -> bool:
     """Whether all is known that says which queues there are, and whose the pod is."""
     group = group_of(b.world, b.was) or job_of(b.world, b.was)
     about = b.knows(PODS, b.was) and all(

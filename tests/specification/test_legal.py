@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.paths import REPO
-from tests.specification import bindings, queues
+from tests.specification import bindings, queues, reservations
 from tests.specification.cases import AT_REST, CASES, one_node
 from tests.specification.legal import Specification
 from tests.specification.manifests import quantity
@@ -17,7 +17,7 @@ from tests.specification.traces import Trace, a_pod
 
 def judge(trace: Trace) -> Specification:
     """The specification when it has seen a trace."""
-    spec = Specification(Premises(schedulers={"one", "two"}))
+    spec = Specification(Premises(schedulers={"one", "two"}, calendar=0.0))
     for step in trace.steps:
         spec.take(step)
     spec.settle(trace.now)
@@ -45,7 +45,7 @@ def test_every_rule_has_a_case() -> None:
         rule.__name__
         for rule in (*bindings.AT_ONCE, *bindings.WITH_OTHERS, *bindings.BESIDE_PROMISES)
     }
-    asked |= {rule.__name__ for rule in queues.IN_QUEUES}
+    asked |= {rule.__name__ for rule in (*queues.IN_QUEUES, *reservations.BY_RESERVATIONS)}
     source = (REPO / "tests/specification/legal.py").read_text()
     asked |= set(re.findall(r"self\._ask\(step, self\.(\w+)\)", source))
     asked |= {"it_writes_as_the_leader", "a_pod_is_bound_once", "gangs_are_whole"}

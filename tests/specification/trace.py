@@ -91,6 +91,7 @@ class World:
         created: the changes that were creations, under names that were not used before.
         promised: uid → since when a waiting pod is nominated to the node that it is nominated to.
         gone: (resource, name) → when it was deleted, of the last thousand; the latest come last.
+        restored_at: when the server went back to a backup, if it did.
     """
 
     now: float = float("-inf")
@@ -103,6 +104,7 @@ class World:
     created: set[tuple[str, str]] = field(default_factory=set)
     promised: dict[str, float] = field(default_factory=dict)
     gone: dict[tuple[str, str], float] = field(default_factory=dict)
+    restored_at: float = float("-inf")
 
     def of(self, resource: str) -> Mapping[str, Object]:
         """The objects of a resource, by name."""
@@ -126,7 +128,9 @@ class World:
         return total
 
     def was_gone_since(self, when: float, *resources: str) -> bool:
-        """Whether anything of these resources was deleted since then."""
+        """Whether anything of these resources was deleted since then, perhaps by a backup."""
+        if self.restored_at >= when:
+            return True
         for (resource, _), at in reversed(self.gone.items()):
             if at < when:
                 return False

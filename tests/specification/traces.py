@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.specification.manifests import Object, name_of
@@ -17,12 +18,15 @@ RESOURCES = {
     "PodGroup": "scheduling.sigs.k8s.io/podgroups",
     "PyTorchJob": "kubeflow.org/pytorchjobs",
     "Gang": "arranger.io/gangs",
+    "Reservation": "arranger.io/reservations",
     "Lease": "coordination.k8s.io/leases",
     "Event": "events.k8s.io/events",
     "ResourceClaim": "resource.k8s.io/resourceclaims",
     "PersistentVolumeClaim": "/persistentvolumeclaims",
     "PersistentVolume": "/persistentvolumes",
 }
+#: Kinds whose objects are in no namespace.
+_EVERYWHERE = ("Node", "Queue", "Namespace", "PersistentVolume", "Reservation")
 EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
 TIME_IS_OVER = {**EVICTED, "reason": "MaximumExecutionTimeExceeded"}
 
@@ -84,6 +88,9 @@ class Trace:
     def _write(self, kind: str, obj: Object, by: str | None) -> None:
         key = kind, name_of(obj)
         before = self._objects.get(key)
+        if before is None:
+            made = datetime.fromtimestamp(self.now, UTC).isoformat()
+            obj = _merged(obj, {"metadata": {"creationTimestamp": made}})
         self._objects[key] = obj
         self._step("ADDED" if before is None else "MODIFIED", kind, before, obj, by)
 
@@ -95,7 +102,7 @@ class Trace:
 
 
 def _full(kind: str, name: str) -> str:
-    return name if kind in ("Node", "Queue", "Namespace", "PersistentVolume") else f"default/{name}"
+    return name if kind in _EVERYWHERE else f"default/{name}"
 
 
 def _merged(obj: Object, change: Object) -> Object:
@@ -170,6 +177,13 @@ def a_member(gang: str, number: int, least: int, **more: Any) -> Object:
 def a_queue(name: str, *, annotations: Object | None = None, **spec: Any) -> Object:
     """A Queue."""
     return _object("Queue", name, spec, annotations=annotations or {})
+
+
+def a_reservation(name: str = "kept", *, start: int = 0, lasts: str = "1h", **spec: Any) -> Object:
+    """A Reservation of node n1, from so many seconds after the start on."""
+    begins = datetime.fromtimestamp(start, UTC).isoformat()
+    said = {"nodes": {"names": ["n1"]}, "window": {"start": begins, "duration": lasts}}
+    return _object("Reservation", name, {**said, "drainBefore": "10s", **spec})
 
 
 def in_queue(name: str, service: str = "") -> Object:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import logging
 import sys
 from pathlib import Path
 from time import perf_counter, process_time
@@ -26,6 +27,7 @@ YEAR = 365.25 * 86400
 def main() -> int:
     options = _options()
     be_quiet()
+    logging.disable(logging.CRITICAL)
     gc.set_threshold(100_000, 20, 100)  # there is little garbage in circles, and much that stays
     if options.world:
         outcome = play(load(options.world.read_text()))

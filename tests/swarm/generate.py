@@ -17,6 +17,7 @@ from tests.swarm.extenders import an_extender
 from tests.swarm.happenings import Happenings
 from tests.swarm.tenants import SECOND, moved
 from tests.swarm.troubles import random_faults
+from tests.swarm.windows import some_reservations, with_wishes
 from tests.swarm.world import Event, World
 
 #: Feature → how often it is on.
@@ -43,6 +44,7 @@ FEATURES: Final[Mapping[str, float]] = {
     "slow-ends": 0.5,
     "gates": 0.2,
     # what happens
+    "reservations": 0.2,
     "runs-end": 0.7,
     "deletes": 0.6,
     "edits": 0.6,
@@ -58,6 +60,7 @@ FEATURES: Final[Mapping[str, float]] = {
     "leases": 0.3,
     "halts": 0.2,
     "skews": 0.15,
+    "restores": 0.1,
     # who else is there
     "tenants": 0.3,
     "commands": 0.3,
@@ -82,8 +85,12 @@ def generate(
     shares = {**FEATURES, **(weights or {})}
     features = tuple(name for name, share in shares.items() if rng.random() < share)
     every = rng.choice([3.0, 6.0, 12.0])
+    if "reservations" in features:  # by a wrong clock nobody knows whether a window is open
+        features = tuple(name for name in features if name != "skews")
     arrivals = Arrivals(seed, features)
     around = arrivals.surround()
+    if "reservations" in features:
+        around += some_reservations(rng, around)
     happenings = Happenings(rng, features, around)
     at = 1.0
     number = 0
@@ -93,6 +100,8 @@ def generate(
             arrived = arrivals.next(f"w{number}")
             if "tenants" in features and rng.random() < 0.4:
                 arrived = moved(arrived, SECOND)
+            if "reservations" in features:
+                arrived = [with_wishes(rng, each) for each in arrived]
             happenings.arrive(at, arrived)
         else:
             happenings.happen(at)

@@ -9,6 +9,7 @@ from typing import Any
 from tests.builders import Manifest, a_node
 from tests.queueing import GPU
 from tests.swarm.tenants import an_attack
+from tests.swarm.windows import a_change
 from tests.swarm.world import Event, Object
 
 _SAID = (
@@ -73,6 +74,7 @@ class Happenings:
             ("gates", 3, self._open_gate),
             ("nodes-change", 3, self._change_node),
             ("queues-change", 3, self._change_queue),
+            ("reservations", 2, self._change_reservation),
             ("commands", 2, self._command),
             ("hostile", 3, self._attack),
         ]
@@ -215,6 +217,17 @@ class Happenings:
             {"spec": {"guarantee": {"resource": {"cpu": str(rng.randint(0, 2))}}}},
         ]
         self._add(at, "patch", queue, change=rng.choice(changes))
+
+    def _change_reservation(self, at: float) -> None:
+        """One is edited, or goes, perhaps to come back."""
+        rng, found = self._rng, self._one_of("Reservation")
+        if found is None:
+            return
+        if rng.random() < 0.7:
+            self._add(at, "patch", found, change=a_change(rng))
+            return
+        self._add(at, "delete", found)
+        self._add(at + rng.choice([0.0, 20.0, 500.0]), "create", found)
 
     # --- orders, and harm ---------------------------------------------------------------------
 

@@ -35,8 +35,9 @@ async def judge(player: Player) -> None:
         now = asyncio.get_running_loop().time()
         found += map(_of_rest, specification.at_rest(now))
     specification.settle(specification.world.now)
-    found += (Violation(each.rule, str(each)) for each in specification.violations)
-    found += (Violation(rule, text) for rule, text in player.sim.trace.requests.violations)
+    for spec in player.sim.trace.specifications:
+        found += (Violation(each.rule, str(each)) for each in spec.violations)
+    found += (Violation(rule, text) for rule, text in player.sim.trace.wrong_requests)
     found += (Violation("end of a process", text) for text in player.processes.failures)
     if player.processes.leader() is None:
         found.append(Violation("leader", "nobody leads at rest"))

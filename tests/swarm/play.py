@@ -22,7 +22,7 @@ from arranger.embedded.errors import ApiError
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport
-from arranger.embedded.virtual_time import virtual_now
+from arranger.embedded.virtual_time import EPOCH, virtual_now
 from arranger.embedded.workloads.controllers import HollowControllers
 from arranger.kube.client.transport import MERGE_PATCH, Request
 from tests.simulation.harnesses.controllers import native_pod_groups
@@ -48,6 +48,8 @@ _CHATTER = frozenset(
     | {"scheduling.sigs.k8s.io/podgroups", "scheduling.x-k8s.io/podgroups"}
     | {"scheduling.k8s.io/podgroups", "batch.volcano.sh/jobs", "arranger.io/tyjobs"}
 )
+#: Seconds after which everybody has heard that the server was restored, at the latest.
+_HEARD_WITHIN = 200.0
 #: Seconds without a change that are rest, and after which a world has to have found it.
 REST, REST_WITHIN = 90.0, 1800.0
 
@@ -112,20 +114,28 @@ class Player:
         premises.preempt_within_queue = queues.preempt_within_queue
         premises.respect_priority = queues.respect_priority
         premises.exempt_card_pods = queues.card_unlimited_cpu_memory
-        if config.extenders:  # it knows why who fits may have to wait
-            premises.unjudged.add("who_fits_is_placed")
+        if config.extenders:  # it knows why who fits may have to wait, and keeps what it asked for
+            premises.unjudged |= {"who_fits_is_placed", "who_is_nominated_waits_for_somebody"}
+        if any(fault.does == "restore" for fault in world.faults):
+            premises.notice = _HEARD_WITHIN
+        if "skews" not in world.features:
+            premises.calendar = EPOCH.timestamp()
         #: uid in the world → that in the cluster.
         self._uids: dict[str, str] = {}
         self._changed_at = 0.0
+        #: The kubelets and controllers of others.
+        self._others = AsyncExitStack()
 
     async def run(self, *, judged: bool = True) -> Outcome:
         """Play it."""
         self._install()
         for manifest in self.world.objects:
             self._create(manifest)
+        self.sim.trace.begins()
         trouble = Trouble(self.processes, self.processes.injectors)
         async with AsyncExitStack() as stack:
-            await self._start_others(stack)
+            stack.push_async_callback(self._stop_others)
+            await self._start_others(self._others)
             self.processes.start()
             try:
                 await self._let_happen(trouble)
@@ -215,16 +225,34 @@ class Player:
             *((event.at, partial(self._happen, event)) for event in self.world.events),
             *((fault.at, partial(self._strike, trouble, fault)) for fault in self.world.faults),
         ]
+        restores = [fault for fault in self.world.faults if fault.does == "restore"]
+        happens += ((each.at - each.seconds, partial(self._back_up, each)) for each in restores)
         happens.sort(key=lambda each: each[0])
         for at, happen in happens:
             if at > _now():
                 await asyncio.sleep(at - _now())
             happen()
-        await asyncio.sleep(max(0.0, self.world.seconds - _now()))
+        heard = max((fault.at + _HEARD_WITHIN for fault in restores), default=0.0)
+        await asyncio.sleep(max(0.0, max(self.world.seconds, heard) - _now()))
 
     def _strike(self, trouble: Trouble, fault: Fault) -> None:
         self._coverage.happens(fault.does, self.processes.leader())
         trouble.strike(fault)
+
+        if fault.does == "restore":
+            clock.start("", self._restart_others())
+
+    def _back_up(self, fault: Fault) -> None:
+        self.processes.back_up(fault)
+
+    async def _restart_others(self) -> None:
+        """Kubelets and controllers of others begin anew with what the server has now."""
+        await self._stop_others()
+        self._others = AsyncExitStack()
+        await self._start_others(self._others)
+
+    async def _stop_others(self) -> None:
+        await self._others.aclose()
 
     def _happen(self, event: Event) -> None:
         leader = self.processes.leader()

@@ -16,9 +16,17 @@ from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from arranger.kube.extenders.caller import ExtenderTransport
-from tests.faults.injector import DropConnection, FaultInjector, FaultRule, from_user
+from tests.faults.injector import (
+    DropConnection,
+    FaultInjector,
+    FaultRule,
+    WatchStall,
+    from_user,
+)
 from tests.simulation.harnesses.simulation import SimulationHarness
+from tests.swarm.backup import Backup
 from tests.swarm.clock import VirtualLoop, start
+from tests.swarm.world import Fault
 
 SCHEDULERS: Final = ("one", "two")
 CONTROLLERS: Final = "controllers"
@@ -54,6 +62,10 @@ class Processes:
         self._away: dict[str, float] = {}
         self._dead: dict[str, FaultRule] = {}
         self._keepers: list[asyncio.Task[None]] = []
+        self._backups: dict[int, Backup] = {}
+        self._closing: asyncio.Task[None] | None = None
+        #: Of those that are no schedulers.
+        self._transports: list[InProcessTransport] = []
         #: The controllers that live.
         self.controllers: Controllers | None = None
 
@@ -88,6 +100,27 @@ class Processes:
         user = self.user_of(process)
         self._dead[process] = self.injectors[process].inject(from_user(user), DropConnection.BEFORE)
         task.cancel()
+
+    def restore(self, fault: Fault) -> None:
+        """The server goes back to the backup that was made for this; the watches of all end.
+
+        Raises:
+            KeyError: none was made.
+        """
+        backup, store = self._backups.pop(id(fault)), self._sim.cluster.store
+        future = backup.restore(store, bump=fault.bump)
+        for injector in {id(each): each for each in self.injectors.values()}.values():
+            injector.inject(future, WatchStall())
+        self._sim.trace.restored(store)
+        self._closing = start("", self._close_watches())
+
+    def back_up(self, fault: Fault) -> None:
+        """Make the backup that a fault is to restore."""
+        self._backups[id(fault)] = Backup.of(self._sim.cluster.store)
+
+    async def _close_watches(self) -> None:
+        for transport in (*self._sim._transports.values(), *self._transports):
+            await transport.close()
 
     def compact(self) -> None:
         """The server forgets its history."""
@@ -133,6 +166,7 @@ class Processes:
 
     async def _control(self, process: str, user: str) -> None:
         transport = InProcessTransport(self._sim.cluster, hook=self.controller_faults, user=user)
+        self._transports = [transport]
         options = ControllerOptions(
             debounce=0.1, rng=random.Random(1), now=virtual_now, run_aside=at_once
         )

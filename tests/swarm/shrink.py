@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,11 +24,16 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from tests.swarm.case import write_case
+from tests.swarm.judge import Violation
 from tests.swarm.play import be_quiet, play
 from tests.swarm.world import Event, Object, World, dump, load
 
 T = TypeVar("T")
 
+_SOME: Final = "…"
+#: What stands in braces, and words with a number, a slash or a hyphen in them; one after another.
+_VARIES: Final = re.compile(r"\{[^{}]*\}|[^\s,:;]*[\d/-][^\s,:;]*")
+_SOME_MORE: Final = re.compile(rf"{_SOME}(?:,? (?:and )?{_SOME})+")
 #: What an object cannot be without.
 _IDENTITY: Final = frozenset(
     {("apiVersion",), ("kind",), ("metadata",), ("metadata", "name"), ("metadata", "namespace")}
@@ -38,7 +44,7 @@ class Judge(Protocol):
     """Plays a world."""
 
     def __call__(self, world: World) -> Collection[str]:
-        """The rules that it breaks: the same texts whatever else is in it."""
+        """What is wrong in it: the same texts whatever else is in it."""
 
 
 class TriesUsedUpError(Exception):
@@ -47,10 +53,10 @@ class TriesUsedUpError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Shrinker:
-    """Makes a world smaller; it breaks no rule that it did not break before.
+    """Makes a world smaller; nothing is wrong in it that was not before.
 
     Args:
-        rule: what it has to go on breaking.
+        wrong: what has to stay wrong.
         tries: how many worlds may be played.
 
     Attributes:
@@ -60,12 +66,12 @@ class Shrinker:
     """
 
     world: World
-    rule: str
+    wrong: str
     judge: Judge
     tries: int = 2000
     minimal: bool = field(default=False, init=False)
     played: int = field(default=0, init=False)
-    _broken_before: frozenset[str] = field(default=frozenset(), init=False)
+    _wrong_before: frozenset[str] = field(default=frozenset(), init=False)
     #: What is known of worlds, by their texts.
     _known: dict[str, bool] = field(default_factory=dict, init=False)
 
@@ -73,11 +79,11 @@ class Shrinker:
         """The smallest world; :attr:`minimal` tells whether the tries were enough.
 
         Raises:
-            ValueError: the world does not break the rule.
+            ValueError: it is not wrong in this way.
         """
-        self._broken_before = frozenset(self.judge(self.world))
-        if self.rule not in self._broken_before:
-            raise ValueError(f"the world does not break {self.rule!r}")
+        self._wrong_before = frozenset(self.judge(self.world))
+        if self.wrong not in self._wrong_before:
+            raise ValueError(f"it is not so that {self.wrong!r}")
         try:
             before = ""
             while before != (before := dump(self.world)):
@@ -173,7 +179,7 @@ class Shrinker:
                 raise TriesUsedUpError
             self.played += 1
             broken = set(self.judge(world))
-            known = self._known[text] = self.rule in broken and broken <= self._broken_before
+            known = self._known[text] = self.wrong in broken and broken <= self._wrong_before
         return known
 
 
@@ -238,7 +244,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.swarm.shrink", description=__doc__)
     parser.add_argument("worlds", type=Path, nargs="+", help="files that --keep wrote, or cases")
     parser.add_argument(
-        "--rule", help="what it has to go on breaking; default: the first that it does"
+        "--rule", help="the rule that it has to go on breaking; default: the first that it does"
     )
     parser.add_argument("--tries", type=int, default=2000, help="how many worlds may be played")
     parser.add_argument("--seconds", type=float, default=math.inf, help="how long for each")
@@ -253,8 +259,8 @@ def _shrink(path: Path, options: argparse.Namespace) -> bool:
     """Shrink one world; whether anything is wrong in it."""
     world = load(path.read_text(encoding="utf-8"))
     violations = play(world).violations
-    rule = options.rule or next((each.rule for each in violations), None)
-    if rule is None:
+    wrong = next((each for each in violations if options.rule in (None, each.rule)), None)
+    if wrong is None:
         sys.stderr.write(f"{path}: nothing is wrong in this world\n")
         return False
     until = perf_counter() + options.seconds
@@ -262,9 +268,9 @@ def _shrink(path: Path, options: argparse.Namespace) -> bool:
     def judge(smaller: World) -> Collection[str]:
         if perf_counter() > until and smaller is not world:
             raise TriesUsedUpError
-        return broken_rules(smaller)
+        return what_is_wrong(smaller)
 
-    shrinker = Shrinker(world, rule, judge, options.tries)
+    shrinker = Shrinker(world, sentence_of(wrong), judge, options.tries)
     small = shrinker.run()
     found = [str(each) for each in play(small).violations]
     case = write_case(small, found, minimal=shrinker.minimal)
@@ -277,12 +283,21 @@ def _shrink(path: Path, options: argparse.Namespace) -> bool:
     return True
 
 
-def broken_rules(world: World) -> Collection[str]:
-    """The rules that are broken when a world is played; none where it is not even a world."""
+def what_is_wrong(world: World) -> Collection[str]:
+    """The sentences about a world that is played; none where it is not even a world."""
     try:
-        return {each.rule for each in play(world).violations}
+        return {sentence_of(each) for each in play(world).violations}
     except Exception:  # an object lacks what those need who play the rest of the cluster
         return ()
+
+
+def sentence_of(violation: Violation) -> str:
+    """What is wrong without names, numbers and lists, which differ from world to world.
+
+    One rule may be broken in several ways, and a smaller world is to be wrong in the same one.
+    """
+    words = _VARIES.sub(_SOME, violation.text)
+    return f"{violation.rule}: {_SOME_MORE.sub(_SOME, words)}"
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from arranger.daemon.config.schema import Config
 from tests.builders import a_node, a_pod
 from tests.swarm import case
 from tests.swarm.case import manifests, write_case
-from tests.swarm.shrink import Shrinker, ddmin
+from tests.swarm.judge import Violation
+from tests.swarm.shrink import Shrinker, ddmin, sentence_of
 from tests.swarm.world import Event, Fault, Object, World, load
 
 RULE = "a pod is bound at most once"
@@ -92,8 +93,41 @@ def test_a_world_is_as_small_as_the_tries_allow() -> None:
 
 
 def test_a_world_in_which_all_is_well_is_not_cut() -> None:
-    with pytest.raises(ValueError, match="does not break 'no such rule'"):
+    with pytest.raises(ValueError, match="is not so that 'no such rule'"):
         Shrinker(a_world(), "no such rule", breaks).run()
+
+
+#: (rule, text of a violation in one world, in a smaller one) → whether these are the same.
+SENTENCES = {
+    "names, times and counts differ": (
+        "step 198 at 43 s: default/w13-ps-0 left in vain: default/w1 still waits",
+        "step 7 at 2.25 s: default/w1-ps-0 left in vain: default/w13-x still waits",
+        True,
+    ),
+    "so do lists": (
+        "gang default/w1 keeps n1, n2 and n3, and nobody leaves",
+        "gang default/w1 keeps n1, and nobody leaves",
+        True,
+    ),
+    "and amounts": (
+        "cpu is guaranteed to other queues: {'q1': 3, 'q2': 4} of 6",
+        "cpu is guaranteed to other queues: {'q1': 3} of 2",
+        True,
+    ),
+    "what is said differs": (
+        "step 3 at 1 s: default/w1-0 was not told why it has to leave",
+        "step 3 at 1 s: default/w1-0 left, but nobody waits who may have its place",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SENTENCES.values(), ids=SENTENCES.keys())
+def test_a_sentence_is_the_same_whomever_it_is_about(case: tuple[str, str, bool]) -> None:
+    one, other, same = case
+    said = [sentence_of(Violation("rule", text)) for text in (one, other)]
+    assert (said[0] == said[1]) is same, said
+    assert sentence_of(Violation("other rule", one)) != said[0]
 
 
 # --- delta debugging ------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ _SHOW = f"""
 from tests.swarm.generate import generate
 from tests.swarm.play import be_quiet, play
 be_quiet()
-print(*play(generate({EVENTFUL})).trace, sep="\\n")
+for weights in (None, {{"restores": 1.0}}):
+    print(*play(generate({EVENTFUL}, weights=weights)).trace, sep="\\n")
 """
 
 

@@ -65,6 +65,10 @@ class Processes(Protocol):
         """The server forgets its history."""
         ...
 
+    def restore(self, fault: Fault) -> None:
+        """The server goes back to a backup."""
+        ...
+
 
 class Trouble:
     """Lets faults strike, and ends them.
@@ -95,6 +99,8 @@ class Trouble:
                 self._until(fault.lasts, lambda: self._processes.skews.pop(fault.whom, None))
             case "compact":
                 self._processes.compact()
+            case "restore":
+                self._processes.restore(fault)
             case "halt":
                 self._inject(fault, Delay(fault.lasts))
                 self._inject(fault, WatchDelay(fault.lasts))

@@ -27,13 +27,17 @@ def random_faults(
         "leases": _lease,
         "halts": _halt,
         "skews": _skew,
+        "restores": _restore,
     }
     chosen = [make for feature, make in kinds.items() if feature in features]
     every = rng.choice([5.0, 15.0, 40.0])
     faults = []
     at = rng.expovariate(1 / every)
     while chosen and at < seconds:
-        faults.append(rng.choice(chosen)(rng, round(at, 3)))
+        make = rng.choice(chosen)
+        if make is _restore:  # once: what it takes to hear of it is longer than most worlds
+            chosen.remove(_restore)
+        faults.append(make(rng, round(at, 3)))
         at += rng.expovariate(1 / every)
     return tuple(faults)
 
@@ -111,6 +115,11 @@ def _skew(rng: random.Random, at: float) -> Fault:
     wrong = rng.choice([-3600.0, -20.0, 20.0, 3600.0])
     lasts = rng.choice([5.0, 60.0])
     return Fault(at=at, does="skew", whom=rng.choice(_SCHEDULERS), seconds=wrong, lasts=lasts)
+
+
+def _restore(rng: random.Random, at: float) -> Fault:
+    age = rng.choice([0.5, 3.0, 10.0, 60.0])
+    return Fault(at=at, does="restore", seconds=min(age, at), bump=rng.random() < 0.3)
 
 
 def _whom(rng: random.Random) -> str:

@@ -26,7 +26,7 @@ RequestTrouble = Literal[
 WatchTrouble = Literal["cut", "reset", "expire", "stall", "lag", "repeat"]
 #: What can happen to a process, to the server, and to a clock.
 ProcessTrouble = Literal["kill", "pause", "skew"]
-ServerTrouble = Literal["compact", "halt"]
+ServerTrouble = Literal["compact", "halt", "restore"]
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -61,7 +61,8 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         times: how many are struck at most; 0 for any number.
         skip: how many are left alone first; of a kill, the writes of the process from then on.
         lasts: seconds; of a kill, until it is started again.
-        seconds: how long a delay is, or by how much a clock is wrong.
+        seconds: how long a delay is, by how much a clock is wrong, or how old a backup is.
+        bump: of a restored server, whether its versions go on far beyond those that were given.
         status: of a reply.
     """
 
@@ -75,6 +76,7 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     lasts: float = 0.0
     seconds: float = 0.0
     status: int = 0
+    bump: bool = False
 
 
 class World(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

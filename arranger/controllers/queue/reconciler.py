@@ -19,7 +19,7 @@ from arranger.controllers.queue.entries import ObservedQueue
 from arranger.controllers.queue.status import OPEN, closed_by_parent, queue_status
 from arranger.controllers.runtime.commands import PendingCommands
 from arranger.controllers.runtime.events import EventBroadcaster
-from arranger.controllers.runtime.objects import Object, merge_patch
+from arranger.controllers.runtime.objects import Object, merge_patch, untouched
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError, Writer
 
@@ -160,7 +160,7 @@ class QueueReconciler:
             return result  # it was deleted before the answer came
         asked_at = queue.metadata.resource_version
         concerned = self.cache.on_queue_updated(written, asked_at=asked_at)
-        if not _is_edited(queue, written):
+        if not _is_edited(queue, written, change.get("status", {})):
             concerned -= {queue.name}
         self.work_queue.enqueue(concerned)
         return result
@@ -181,7 +181,12 @@ def _decode(body: bytes) -> ObservedQueue:
     return decode_object(body, ObservedQueue)
 
 
-def _is_edited(queue: ObservedQueue, written: ObservedQueue) -> bool:
-    """Whether the answer to a write shows an edit of somebody else; no watch shows it any more."""
+def _is_edited(queue: ObservedQueue, written: ObservedQueue, status: Object) -> bool:
+    """Whether the answer to a write of a status shows an edit of somebody else, or of a backup.
+
+    No watch shows it any more.
+    """
     before, after = queue.metadata.annotations, written.metadata.annotations
-    return queue.spec != written.spec or before != after
+    if queue.spec != written.spec or before != after:
+        return True
+    return untouched(queue.status, status) != untouched(written.status, status)

@@ -113,6 +113,17 @@ def with_condition(
     return [fresh if c is earlier else c for c in conditions] if earlier else [*conditions, fresh]
 
 
+def untouched(current: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:
+    """What a merge patch leaves as it is."""
+    left: Object = {}
+    for name, value in current.items():
+        if name not in patch:
+            left[name] = value
+        elif isinstance(value, Mapping) and isinstance(patch[name], Mapping):
+            left[name] = untouched(value, patch[name])
+    return left
+
+
 def merge_patch(current: Mapping[str, Any], desired: Mapping[str, Any]) -> Object:
     """The patch that gives the fields of ``desired`` their values; empty where they have them.
 

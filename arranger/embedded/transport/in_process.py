@@ -65,7 +65,8 @@ class InProcessTransport:
         self._cluster = cluster
         self._hook = hook
         self._user = user
-        self._watches: set[Watch] = set()
+        #: In the order of their opening, in which they are closed: a set has none.
+        self._watches: dict[Watch, None] = {}
 
     async def send(self, request: Request) -> Response:
         """See :class:`~arranger.kube.client.transport.Transport`."""
@@ -78,7 +79,7 @@ class InProcessTransport:
         if isinstance(opened, ApiResponse):
             yield InProcessStream(_response(opened))
             return
-        self._watches.add(opened)
+        self._watches[opened] = None
         lines = opened.lines()
         if self._hook is not None:
             lines = _client_lines(
@@ -87,7 +88,7 @@ class InProcessTransport:
         try:
             yield InProcessStream(Response(200, b"", _JSON), lines)
         finally:
-            self._watches.discard(opened)
+            self._watches.pop(opened, None)
             opened.close()
 
     def switch_to(self, cluster: EmbeddedCluster) -> None:

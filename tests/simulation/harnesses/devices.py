@@ -6,11 +6,14 @@ scheduler can see it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from arranger.embedded.storage.store import Change
 from tests.simulation.harnesses.reconcile_loop import ReconcileLoop
 from tests.simulation.harnesses.simulation import MERGE, Object, SimulationHarness
 
-CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+API = "/apis/resource.k8s.io/v1"
+CLAIMS = f"{API}/namespaces/default/resourceclaims"
 _CLAIMS, _PODS = "resource.k8s.io/resourceclaims", "/pods"
 
 
@@ -32,8 +35,7 @@ class DeviceHarness:
 
     def claims(self) -> dict[str, Object]:
         """The claims by name."""
-        found = self._sim.cluster.objects("resourceclaims", "resource.k8s.io")
-        return {claim["metadata"]["name"]: claim for claim in found}
+        return {claim["metadata"]["name"]: claim for claim in self._claims()}
 
     def allocated_devices(self) -> dict[str, list[str]]:
         """Claim → the devices it has, as ``pool/device``."""
@@ -62,6 +64,9 @@ class DeviceHarness:
 
     # --- inside ------------------------------------------------------------------------------
 
+    def _claims(self) -> Sequence[Object]:
+        return self._sim.cluster.objects("resourceclaims", "resource.k8s.io")
+
     def _on_change(self, change: Change) -> None:
         if change.resource in (_CLAIMS, _PODS):
             self.loop.wake()
@@ -71,18 +76,22 @@ class DeviceHarness:
         for pod in pods:
             self._create_claims(pod)
         living = {pod["metadata"]["uid"] for pod in pods if not _ended(pod)}
-        for name, claim in self.claims().items():
+        for claim in self._claims():
             users = claim.get("status", {}).get("reservedFor") or []
             left = [user for user in users if user["uid"] in living]
             if len(left) < len(users):
                 change: Object = {"reservedFor": left or None}
                 if not left:
                     change["allocation"] = None
-                self._sim.request("PATCH", f"{CLAIMS}/{name}/status", {"status": change}, MERGE)
+                meta = claim["metadata"]
+                path = f"{API}/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
+                self._sim.request("PATCH", path, {"status": change}, MERGE)
 
     def _create_claims(self, pod: Object) -> None:
-        meta, claims = pod["metadata"], self.claims()
-        made = []
+        meta, made = pod["metadata"], []
+        space = meta["namespace"]
+        here = (each["metadata"] for each in self._claims())
+        claims = {each["name"] for each in here if each["namespace"] == space}
         for use in pod["spec"].get("resourceClaims", []):
             if "resourceClaimTemplateName" not in use:
                 continue
@@ -97,7 +106,7 @@ class DeviceHarness:
                         "kind": "ResourceClaim",
                         "metadata": {
                             "name": name,
-                            "namespace": "default",
+                            "namespace": space,
                             "ownerReferences": [owner],
                         },
                         "spec": self.spec,
@@ -105,7 +114,8 @@ class DeviceHarness:
                 )
         if made and pod["status"].get("resourceClaimStatuses") != made:
             change = {"status": {"resourceClaimStatuses": made}}
-            self._sim.patch("pod", meta["name"], change, sub="/status")
+            path = f"/api/v1/namespaces/{space}/pods/{meta['name']}/status"
+            self._sim.request("PATCH", path, change, MERGE)
 
 
 def _devices(claim: Object) -> list[str]:

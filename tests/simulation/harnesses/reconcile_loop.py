@@ -26,13 +26,19 @@ class ReconcileLoop:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run as long as the block lasts."""
+        """Run as long as the block lasts.
+
+        Raises:
+            Exception: what ``reconcile`` has raised, and nobody was served since.
+        """
         task = asyncio.create_task(self._run(), name=self._name)
         try:
             yield
         finally:
             task.cancel()
             await asyncio.wait({task})
+            if not task.cancelled():
+                task.result()
 
     async def _run(self) -> None:
         while True:

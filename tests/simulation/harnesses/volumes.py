@@ -18,7 +18,7 @@ from tests.simulation.harnesses.simulation import MERGE, Object
 from tests.storage import ZONE
 
 VOLUMES = "/api/v1/persistentvolumes"
-CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+_VOLUMES = "persistentvolumes"
 _WATCHED = ("/persistentvolumes", "/persistentvolumeclaims", "/pods")
 
 
@@ -112,10 +112,13 @@ class VolumeHarness:
 
     def _claim_for(self, pod: Object) -> None:
         meta = pod["metadata"]
-        have = {c["metadata"]["name"] for c in self._sim.cluster.objects("persistentvolumeclaims")}
+        claims = (c["metadata"] for c in self._sim.cluster.objects("persistentvolumeclaims"))
+        have = {each["name"] for each in claims if each["namespace"] == meta["namespace"]}
         for volume in pod["spec"].get("volumes", []):
+            if not {"ephemeral", "name"} <= volume.keys():  # hostile ones may have no name
+                continue
             name = f"{meta['name']}-{volume['name']}"
-            if "ephemeral" in volume and name not in have:
+            if name not in have:
                 owner = {"kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
                 owner |= {"apiVersion": "v1", "controller": True}
                 self._sim.cluster.create(
@@ -124,7 +127,7 @@ class VolumeHarness:
                         "kind": "PersistentVolumeClaim",
                         "metadata": {
                             "name": name,
-                            "namespace": "default",
+                            "namespace": meta["namespace"],
                             "ownerReferences": [owner],
                         },
                         "spec": volume["ephemeral"]["volumeClaimTemplate"]["spec"],
@@ -135,19 +138,20 @@ class VolumeHarness:
     def _serve(self, claim: Object) -> None:
         """Bind a claim to the volume kept for it, or make one for the selected node."""
         meta, spec = claim["metadata"], claim["spec"]
-        volumes = self._sim.cluster.objects("persistentvolumes")
+        volumes = self._sim.cluster.objects(_VOLUMES)
         kept = [v for v in volumes if v["spec"].get("claimRef", {}).get("uid") == meta["uid"]]
         node = (meta.get("annotations") or {}).get(SELECTED_NODE)
-        late = self._class(spec["storageClassName"])["volumeBindingMode"] != "Immediate"
+        late = self._is_late(spec.get("storageClassName"))
         if not kept and not late:
             size = spec["resources"]["requests"]["storage"]
             kept = [v for v in volumes if "claimRef" not in v["spec"] and _holds(v, size)]
         if kept:
             self._bind(claim, kept[0]["metadata"]["name"])
-        elif node is not None and self.failing[node]:
-            self.failing[node] -= 1
+        elif node is not None and (self.failing[node] or not self._has_node(node)):
+            # Provisioners take the node back where they can make no volume for it.
+            self.failing[node] -= self.failing[node] > 0
             gone = {"metadata": {"annotations": {SELECTED_NODE: None}}}
-            self._sim.request("PATCH", f"{CLAIMS}/{meta['name']}", gone, MERGE)
+            self._sim.request("PATCH", _path(claim), gone, MERGE)
         elif node is not None:
             self._bind(claim, self._make(claim, node))
 
@@ -155,6 +159,8 @@ class VolumeHarness:
         zone = self._named("nodes", node)["metadata"]["labels"][ZONE]
         term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
         name = f"made-for-{claim['metadata']['name']}"
+        if any(v["metadata"]["name"] == name for v in self._sim.cluster.objects(_VOLUMES)):
+            name = f"{name}-{claim['metadata']['uid']}"  # that of another claim of this name
         self._sim.cluster.create(
             {
                 "apiVersion": "v1",
@@ -176,8 +182,7 @@ class VolumeHarness:
         spec = {"claimRef": {"kind": "PersistentVolumeClaim", "apiVersion": "v1", **ref}}
         self._patch(f"{VOLUMES}/{volume}", spec=spec, status="Bound")
         done = {BIND_COMPLETED: "yes"}
-        path = f"{CLAIMS}/{meta['name']}"
-        self._patch(path, spec={"volumeName": volume}, status="Bound", annotations=done)
+        self._patch(_path(claim), spec={"volumeName": volume}, status="Bound", annotations=done)
 
     def _patch(
         self,
@@ -191,13 +196,23 @@ class VolumeHarness:
         self._sim.request("PATCH", path, change, MERGE)
         self._sim.request("PATCH", f"{path}/status", {"status": {"phase": status}}, MERGE)
 
-    def _class(self, name: str) -> Object:
-        return self._named("storageclasses", name)
+    def _is_late(self, storage_class: str | None) -> bool:
+        """Whether claims of a class wait for a pod; so do those of one that is not there."""
+        classes = self._sim.cluster.objects("storageclasses", "storage.k8s.io")
+        found = [each for each in classes if each["metadata"]["name"] == storage_class]
+        return not found or found[0].get("volumeBindingMode") != "Immediate"
+
+    def _has_node(self, name: str) -> bool:
+        return any(each["metadata"]["name"] == name for each in self._sim.cluster.objects("nodes"))
 
     def _named(self, plural: str, name: str) -> Object:
-        group = "storage.k8s.io" if plural == "storageclasses" else ""
-        objects = self._sim.cluster.objects(plural, group)
+        objects = self._sim.cluster.objects(plural)
         return next(o for o in objects if o["metadata"]["name"] == name)
+
+
+def _path(claim: Object) -> str:
+    meta = claim["metadata"]
+    return f"/api/v1/namespaces/{meta['namespace']}/persistentvolumeclaims/{meta['name']}"
 
 
 def _claims_of(pod: Object) -> list[str]:

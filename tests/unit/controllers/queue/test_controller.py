@@ -274,6 +274,22 @@ async def test_an_edit_that_only_the_answer_to_a_status_write_shows_is_taken_in(
     assert harness.status()["usage"]["cards"] == f"{CARD}: 2/4"
 
 
+async def test_what_is_gone_from_a_status_by_the_answer_to_a_write_is_written_again(
+    harness: QueueControllerHarness,
+) -> None:
+    """Somebody has removed it at the same moment, or the server was restored from a backup."""
+    harness.create(gpu_node())
+    async with harness.controller():
+        await asyncio.sleep(5)
+        lost = {"status": {"inqueue": None, "usage": {"memory": None}}}
+        gone = ConcurrentAction(lambda: harness.request("PATCH", f"{QUEUES}/training/status", lost))
+        harness.faults.inject(WRITES & ~EVENTS, gone, times=1)
+        harness.create(training("t", 2).on("n"))
+        await asyncio.sleep(5)
+    status = harness.status()
+    assert (status["running"], status["inqueue"], "memory" in status["usage"]) == (1, 0, True)
+
+
 async def test_only_fields_that_the_definition_has_are_written(
     harness: QueueControllerHarness,
 ) -> None:

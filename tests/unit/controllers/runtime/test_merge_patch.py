@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from arranger.controllers.runtime.objects import merge_patch
+from arranger.controllers.runtime.objects import merge_patch, untouched
 
 Object = dict[str, Any]
 
@@ -23,6 +23,20 @@ Object = dict[str, Any]
 )
 def test_only_what_differs_is_in_the_patch(current: Object, desired: Object, patch: Object) -> None:
     assert merge_patch(current, desired) == patch
+
+
+@pytest.mark.parametrize(
+    ("current", "patch", "left"),
+    [
+        ({"a": 1, "b": 2}, {"a": 3}, {"b": 2}),
+        ({"a": 1}, {"a": None}, {}),
+        ({"m": {"x": 1, "y": 2}, "l": [1]}, {"m": {"x": 3}}, {"m": {"y": 2}, "l": [1]}),
+        ({"m": 1}, {"m": {"x": 1}}, {}),
+        ({}, {"a": 1}, {}),
+    ],
+)
+def test_what_a_patch_leaves_as_it_is(current: Object, patch: Object, left: Object) -> None:
+    assert untouched(current, patch) == left
 
 
 PATCHES: dict[str, tuple[Object, Object, Object]] = {
