@@ -107,8 +107,12 @@ class PodHandlers:
         changed = self._update_gang_membership(pod)
         info.priority = self._priorities.of(info)
         if pod.terminal:
+            seen = self._context.clock.to_unix_time(now)
             if meta.uid in self._context.cluster:
-                self._history.record(info, self._context.clock.to_unix_time(now))
+                self._history.record(info, seen)
+            elif earlier != meta.uid and (ended := pod.ended_at) is not None:
+                # It ended before we were there to see it.
+                self._history.record(info, min(ended.timestamp(), seen))
             self._remove_pod(meta.uid, now)
         elif pod.spec.node_name:
             self._on_assigned_pod(info, now)

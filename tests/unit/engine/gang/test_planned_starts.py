@@ -105,6 +105,21 @@ def test_a_start_from_what_others_have_run_is_an_estimate() -> None:
     assert "about 00:10 UTC (estimate)" in harness.entity("big-0").reason
 
 
+def test_after_a_restart_estimates_follow_from_the_pods_that_ended_before() -> None:
+    harness = EngineHarness(default_profile(), gangs=policy())
+    harness.now = 1000.0
+    ended = {"state": {"terminated": {"finishedAt": at(500)}}, "name": "c"}
+    harness.observe(a_node("n0").offers(cpu=4))
+    harness.observe(
+        running("train-0", "n0", 1, None, start=200.0)
+        .in_phase("Succeeded")
+        .with_status(containerStatuses=[ended, {"name": "d", "state": {"running": {}}}])
+    )
+    harness.observe(running("train-1", "n0", 4, None, start=900.0), *gang("big", 2))
+    waiting(harness)
+    assert starts(harness) == {"big": (1200.0, "Estimate")}
+
+
 #: Who comes while a gang of two is to start at 600, beside two CPUs that are free until then.
 COMERS: dict[str, tuple[PodBuilder, bool]] = {
     "ends in time": (a_pod("p").needs(cpu=1).with_spec(activeDeadlineSeconds=400), True),
