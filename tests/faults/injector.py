@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -121,7 +122,14 @@ class WatchDelay:
 
 @dataclass(frozen=True, slots=True)
 class WatchRepeat:
-    """The next line of a watch comes twice."""
+    """The next line of a watch comes twice.
+
+    Attributes:
+        older: the second time, what the watch has told of the same object before, where that was
+            not deleted since; the last lines since there are rules for watches are known.
+    """
+
+    older: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +212,28 @@ class RequestListener(Protocol):
         """The client has an answer, whoever gave it; 0: none will come, and it was sent."""
 
 
+#: So many lines of a watch are known when an older one is told again.
+_REMEMBERED: Final = 32
+
+
+class _Told(msgspec.Struct):
+    """As much of a line of a watch as tells what it is about."""
+
+    type: str
+    object: dict[str, Any]
+
+
+def _earlier(told: Sequence[bytes]) -> Iterator[bytes]:
+    """The line before the last that is about the same object, if both show it alive."""
+    *before, line = (msgspec.json.decode(each, type=_Told) for each in told)
+    uid = line.object.get("metadata", {}).get("uid")
+    for each, text in zip(reversed(before), list(told)[-2::-1], strict=True):
+        if uid and each.object.get("metadata", {}).get("uid") == uid:
+            if "DELETED" not in (each.type, line.type):
+                yield text + b"\n"
+            return
+
+
 class FaultInjector:
     """Faults to come, and what the server was told to write.
 
@@ -225,6 +255,8 @@ class FaultInjector:
         #: Who has asked for what, by method and path, and whether it was a watch.
         self.asked: set[tuple[str, str, str, bool]] = set()
         self._listeners: list[RequestListener] = []
+        #: (who, path) → the last lines of watches, while there are rules for these.
+        self._lines: dict[tuple[str, str], deque[bytes]] = {}
 
     def listen(self, listener: RequestListener) -> None:
         """Tell of each request from now on."""
@@ -331,13 +363,17 @@ class FaultInjector:
         if not self._watch_rules:
             return None
         faults = self._faults(self._watch_rules, _sent_now(request, user))
+        told = self._lines.setdefault((user, request.path), deque(maxlen=_REMEMBERED))
+        told.append(line)
         if not faults:
             return None
-        seconds, chunks = 0.0, list[bytes]()
+        seconds, chunks, again = 0.0, list[bytes](), list[bytes]()
         for fault in faults:
             match fault:
                 case WatchDelay():
                     seconds += fault.seconds
+                case WatchRepeat(older=True):
+                    again += _earlier(told)
                 case WatchRepeat():
                     chunks.append(line + b"\n")
                 case WatchStall():
@@ -349,7 +385,7 @@ class FaultInjector:
                 case WatchCut(within_line, reset):
                     half = (line[: len(line) // 2],) if within_line else ()
                     return Passage((*chunks, *half), seconds, "reset" if reset else "end")
-        return Passage((*chunks, line + b"\n"), seconds)
+        return Passage((*chunks, line + b"\n", *again), seconds)
 
     def _faults(self, rules: list[FaultRule], request: ClientRequest) -> list[Any]:
         """Those that strike now."""
