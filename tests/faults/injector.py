@@ -19,11 +19,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -32,6 +32,7 @@ from arranger.embedded.handlers.watch import Watch
 from arranger.embedded.server import ApiResponse
 from arranger.embedded.transport.hook import ConnectionLostError, Passage
 from arranger.kube.client.transport import Request
+from tests.faults.lines import REMEMBERED, earlier
 from tests.faults.matchers import (
     ALL,
     BINDINGS,
@@ -212,28 +213,6 @@ class RequestListener(Protocol):
         """The client has an answer, whoever gave it; 0: none will come, and it was sent."""
 
 
-#: So many lines of a watch are known when an older one is told again.
-_REMEMBERED: Final = 32
-
-
-class _Told(msgspec.Struct):
-    """As much of a line of a watch as tells what it is about."""
-
-    type: str
-    object: dict[str, Any]
-
-
-def _earlier(told: Sequence[bytes]) -> Iterator[bytes]:
-    """The line before the last that is about the same object, if both show it alive."""
-    *before, line = (msgspec.json.decode(each, type=_Told) for each in told)
-    uid = line.object.get("metadata", {}).get("uid")
-    for each, text in zip(reversed(before), list(told)[-2::-1], strict=True):
-        if uid and each.object.get("metadata", {}).get("uid") == uid:
-            if "DELETED" not in (each.type, line.type):
-                yield text + b"\n"
-            return
-
-
 class FaultInjector:
     """Faults to come, and what the server was told to write.
 
@@ -363,7 +342,7 @@ class FaultInjector:
         if not self._watch_rules:
             return None
         faults = self._faults(self._watch_rules, _sent_now(request, user))
-        told = self._lines.setdefault((user, request.path), deque(maxlen=_REMEMBERED))
+        told = self._lines.setdefault((user, request.path), deque(maxlen=REMEMBERED))
         told.append(line)
         if not faults:
             return None
@@ -373,7 +352,7 @@ class FaultInjector:
                 case WatchDelay():
                     seconds += fault.seconds
                 case WatchRepeat(older=True):
-                    again += _earlier(told)
+                    again += earlier(told)
                 case WatchRepeat():
                     chunks.append(line + b"\n")
                 case WatchStall():
