@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -36,8 +37,11 @@ class SpareRoom:
     #: How often anything here has changed.
     changes: int = field(default=0, init=False)
     _left: list[_Left] = field(default_factory=list, init=False)
+    _starts: list[float] = field(default_factory=list, init=False)
     #: Row → whether its node is another one now.
     _gone: BoolArray = field(init=False)
+    #: How many columns and rows there were when this was worked out.
+    _shape: tuple[int, int] = field(default=(0, 0), init=False)
     #: As of when this was worked out, and until when it holds if nothing but time changes.
     _as_of: float = field(default=0.0, init=False)
     _holds_until: float = field(default=np.inf, init=False)
@@ -47,34 +51,37 @@ class SpareRoom:
         table = self._timeline.table
         self.changes += 1
         self._left = []
-        for at in sorted({claim.start for claim in self.claims.values()}):
+        self._starts = sorted({claim.start for claim in self.claims.values()})
+        for at in self._starts:
             room = self._timeline.free_at(at, now)
             self._left.append(_Left(at, room))
             for claim in self.claims.values():
                 if claim.is_active(at):
                     room[:, claim.rows] -= claim.amounts
+        self._shape = len(table.requested), table.size
         self._gone = np.zeros(table.size, dtype=np.bool_)
         for row, name in self.names.items():
             self._gone[row] = _name(table, row) != name
         self._as_of = now
-        self._holds_until = self._timeline.lapses(self._times(), now, self.names)
+        self._holds_until = self._timeline.lapses(self._starts, now, self.names)
 
     def follow(self, rows: set[int], now: float) -> None:
         """These rows have changed, and pods may be late that were not."""
-        wide = len(self._timeline.table.requested)
-        size = self._timeline.table.size
-        if any(left.room.shape != (wide, size) for left in self._left):
+        table = self._timeline.table
+        if (len(table.requested), table.size) != self._shape:
             self.start(now)
             return
+        if not rows and now < self._holds_until:
+            return
         if now >= self._holds_until:
-            lapsed = (self._timeline.rows_lapsed(at, self._as_of, now) for at in self._times())
+            lapsed = (self._timeline.rows_lapsed(at, self._as_of, now) for at in self._starts)
             rows = rows.union(*(some.tolist() for some in lapsed))
             self._as_of = now
-            self._holds_until = self._timeline.lapses(self._times(), now, self.names)
+            self._holds_until = self._timeline.lapses(self._starts, now, self.names)
         changed = np.array(sorted(rows & self.names.keys()), dtype=np.int64)
         if not changed.size:
             return
-        lapses = self._timeline.lapses(self._times(), now, changed.tolist())
+        lapses = self._timeline.lapses(self._starts, now, changed.tolist())
         self._holds_until = min(self._holds_until, lapses)
         for row in changed.tolist():
             self._gone[row] = _name(self._timeline.table, row) != self.names[row]
@@ -101,7 +108,7 @@ class SpareRoom:
 
     def starts_before(self, ends: float) -> int:
         """How many of the planned starts come before: pods between the same two are alike."""
-        return sum(left.at < ends for left in self._left)
+        return bisect_left(self._starts, ends)
 
     def rows_in_the_way(
         self,
@@ -140,9 +147,6 @@ class SpareRoom:
                         full |= room < (0 if there else amount)
                 found[key] = claim.rows[fits & full]
         return found
-
-    def _times(self) -> list[float]:
-        return [left.at for left in self._left]
 
 
 def names_of(table: NodeTable, claims: Iterable[Claim]) -> dict[int, str]:

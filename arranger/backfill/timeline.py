@@ -6,7 +6,9 @@ times are in seconds since 1970.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence, Set
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -56,44 +58,85 @@ class Timeline:
         #: Rows that are still to be followed, and those whose pods are to be looked at anew.
         self._pending: set[int] = set()
         self._anew: set[int] = set()
+        self._watched: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return self._size - len(self._free_slots)
 
-    def refresh(self, now: float, only: Set[int] | None = None) -> set[int]:
-        """Follow what has changed since the last call; returns the rows.
+    @property
+    def is_current(self) -> bool:
+        """Whether all changes that were noted are followed."""
+        return not self._pending and not self._anew
 
-        With ``only`` other rows are left to a later call.
+    def watch(self, rows: Set[int], now: float) -> None:
+        """From now on :meth:`refresh_watched` follows these rows; all are brought up to date."""
+        self.refresh(now)
+        self._watched = frozenset(rows)
+
+    def refresh(self, now: float, most: float = math.inf) -> set[int]:
+        """Follow what has changed, up to about so many pods; returns the rows."""
+        self.note_changes()
+        rows, pods = self._pending | self._anew, self.table.pods
+        if most < math.inf:
+            sums = accumulate((len(pods[row]) for row in rows), initial=0)
+            rows = {row for row, before in zip(rows, sums, strict=False) if before < most}
+        return self._follow_rows(rows, now)
+
+    def refresh_watched(self, now: float) -> set[int]:
+        """The same of the watched rows; others are left to a later call."""
+        changed = self.note_changes()
+        # What has been pending for longer is not watched: it would not have been left.
+        rows = changed & self._watched
+        if self._anew:
+            rows |= self._anew & self._watched
+        return self._follow_rows(rows, now) if rows else rows
+
+    def note_changes(self) -> set[int]:
+        """See which rows have changed, without following them; returns those since the last time.
+
+        That is cheap, and enough to know whether room may have become free.
         """
         table = self.table
-        replaced, kinds = table.take_replaced(), self.run_times.history.take_new_kinds()
-        changed = table.changed_since(self._version) if table.version != self._version else ()
-        if changed is None:
-            self._pending, self.freed = set(range(table.size)), self.freed + 1
-        elif changed:
-            self._pending.update(row for _, row in changed)
-            self.freed += any(kind is RowChange.NODE for kind, _ in changed)
-        self._pending |= replaced
-        for kind in kinds:
-            self._anew |= self._unknown.pop(kind, set())
-        self._version = table.version
-        if only is not None and len(self._amounts) == len(table.requested):
-            rows, anew = self._pending & only, self._anew & only
-        else:
-            rows, anew = self._pending, self._anew
-        if not rows and not anew:
-            return rows
-        self._pending, self._anew = self._pending - rows, self._anew - anew
-        while len(self._slots) < table.size:
-            self._slots.append({})
-        if len(self._amounts) < len(table.requested):
-            more = len(table.requested) - len(self._amounts)
+        rows, kinds = table.take_replaced().copy(), self.run_times.history.take_new_kinds()
+        if table.version != self._version:
+            changed = table.changed_since(self._version)
+            self._version = table.version
+            if changed is None:
+                rows, self.freed = set(range(table.size)), self.freed + 1
+            else:
+                for kind, row in changed:
+                    rows.add(row)
+                    if kind is RowChange.NODE or (
+                        kind is RowChange.PODS_GONE and self._has_lost_pods(row)
+                    ):
+                        self.freed += 1
+        if len(self._slots) < table.size or len(self._amounts) < len(table.requested):
+            self._make_room()
+        for each in kinds:
+            self._anew |= self._unknown.pop(each, set())
+        self._pending |= rows
+        return rows
+
+    def _has_lost_pods(self, row: int) -> bool:
+        slots = self._slots[row] if row < len(self._slots) else {}
+        return not slots.keys() <= self.table.pods[row].keys()
+
+    def _make_room(self) -> None:
+        """There are more rows, or more resources."""
+        table = self.table
+        self._slots += [{} for _ in range(len(self._slots), table.size)]
+        more = len(table.requested) - len(self._amounts)
+        if more > 0:
             fresh = np.zeros((more, self._amounts.shape[1]), dtype=np.int64)
             self._amounts = np.concatenate([self._amounts, fresh])
-            rows, anew = set(range(table.size)), set(range(table.size))
-        for row in rows | anew:
-            self._follow(row, now, anew=row in anew)
-        return rows | anew
+            self._anew = set(range(table.size))
+
+    def _follow_rows(self, rows: set[int], now: float) -> set[int]:
+        for row in rows:
+            self._follow(row, now, anew=row in self._anew)
+        self._pending -= rows
+        self._anew -= rows
+        return rows
 
     # --- answers ---------------------------------------------------------------------------
 
@@ -190,7 +233,6 @@ class Timeline:
         for uid in [u for u, (_, pod) in slots.items() if anew or pods.get(u) is not pod]:
             slot, _ = slots.pop(uid)
             if uid not in pods:
-                self.freed += 1
                 self._seen.pop(uid, None)  # an attempt may have been taken back
             self._row[slot], self._end[slot] = -1, np.inf
             self._free_slots.append(slot)

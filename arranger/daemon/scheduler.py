@@ -150,6 +150,7 @@ class Scheduler:
                 parallel_extender_calls=config.extender_parallelism,
                 to_unix_time=lambda now: clock() - loop_time() + now,
                 perf_counter=self._perf_counter,
+                max_checkpoint_time=config.max_checkpoint_seconds,
                 quarantine=self._quarantine,
                 left_out=self._restarts.left_out,
                 tracer=self._tracer,
@@ -307,7 +308,12 @@ class Scheduler:
 
     @property
     def _backlog(self) -> int:
-        return self._dispatcher.pressure + self._extender_client.backlog
+        return self._dispatcher.pressure + self._extender_client.pressure
+
+    def _next_slow(self) -> float | None:
+        """When the backlog counts less, if nothing is answered."""
+        times = self._dispatcher.next_slow(), self._extender_client.next_slow()
+        return min(filter(None, times), default=None)
 
     async def _scheduling_loop(self) -> None:
         """Run the engine whenever an event, an outcome or a timer gives it something to do."""
@@ -378,8 +384,8 @@ class Scheduler:
     async def _wait_for_work(self) -> None:
         timer, handle = None, None
         # While the engine may not run, a timer that is due would wake us without end.
-        if not self._wake.is_set() and self.synced and self._may_schedule():
-            timer = self.engine.next_timer()
+        if not self._wake.is_set() and self.synced and self.may_write():
+            timer = self.engine.next_timer() if self._may_schedule() else self._next_slow()
         if timer is not None:
             handle = asyncio.get_running_loop().call_at(timer + TICK, self._wake.set)
         try:

@@ -47,7 +47,7 @@ from arranger.kube.event_series import (
     NoteChange,
     NoteRateLimit,
 )
-from arranger.kube.fair_queue import FairQueue
+from arranger.kube.fair_queue import FairQueue, anyone
 
 #: Seconds of quiet after which a series is over.
 FINISH_TIME: Final = 360.0
@@ -78,6 +78,11 @@ class EventWrite:
     content_type: str
     series: EventSeries = field(repr=False)
     count: int
+
+    @property
+    def namespace(self) -> str:
+        """That of the object that it is about; "" for one in none."""
+        return self.series.event.regarding.namespace
 
 
 @dataclass(eq=False)
@@ -168,11 +173,14 @@ class EventRecorder:
         self._enqueue(earlier)
         self._enqueue(waiting)
 
-    def next(self) -> EventWrite | None:
-        """The next request to send, of each namespace the oldest; ``None`` when none is ready."""
-        if not self._queue:
+    def next(self, may: Callable[[str], bool] = anyone) -> EventWrite | None:
+        """The next request to send, of each namespace the oldest; ``None`` when none is ready.
+
+        ``may`` says of which namespaces.
+        """
+        series = self._queue.pop_allowed(may)
+        if series is None:
             return None
-        series = self._queue.pop()
         event = series.event
         namespace = event.regarding.namespace or "default"
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"

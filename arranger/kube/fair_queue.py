@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+
+def anyone(_namespace: str) -> bool:
+    """Every namespace may."""
+    return True
 
 
 class FairQueue(Generic[T]):
@@ -33,6 +39,10 @@ class FairQueue(Generic[T]):
         self._lanes.setdefault(namespace, deque()).appendleft(item)
         self._length += 1
 
+    def waiting_of(self, namespace: str) -> int:
+        """How many a namespace has."""
+        return len(self._lanes.get(namespace, ()))
+
     def pop(self) -> T:
         """Take out what is next.
 
@@ -41,11 +51,12 @@ class FairQueue(Generic[T]):
         """
         if not self._lanes:
             raise IndexError("pop from an empty queue")
-        namespace, lane = next(iter(self._lanes.items()))
-        item = self._take_first(namespace, lane)
-        if lane:
-            self._lanes.move_to_end(namespace)
-        return item
+        return self._take_turn(next(iter(self._lanes)))
+
+    def pop_allowed(self, may: Callable[[str], bool]) -> T | None:
+        """Take out what is next of the namespaces that ``may``; they keep their turns meanwhile."""
+        namespace = next(filter(may, self._lanes), None)
+        return None if namespace is None else self._take_turn(namespace)
 
     def pop_from_longest(self) -> T:
         """Take out what waits longest of the namespace that has most waiting.
@@ -64,6 +75,13 @@ class FairQueue(Generic[T]):
         self._lanes.clear()
         self._length = 0
         return items
+
+    def _take_turn(self, namespace: str) -> T:
+        lane = self._lanes[namespace]
+        item = self._take_first(namespace, lane)
+        if lane:
+            self._lanes.move_to_end(namespace)
+        return item
 
     def _take_first(self, namespace: str, lane: deque[T]) -> T:
         item = lane.popleft()

@@ -288,10 +288,23 @@ class StatusCondition(Struct):
     last_transition_time: Time | None = None
 
 
+class ContainerStateTerminated(Struct):
+    """``state.terminated`` of a container."""
+
+    finished_at: Time | None = None
+
+
+class ContainerState(Struct):
+    """``state`` of a container."""
+
+    terminated: ContainerStateTerminated | None = None
+
+
 class ContainerStatus(Struct):
-    """``containerStatuses[]``: what is needed for in-place resize."""
+    """``containerStatuses[]``: what is needed for in-place resize, and when it ended."""
 
     name: str = ""
+    state: ContainerState | None = None
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList = {}
 
@@ -332,6 +345,12 @@ class Pod(NamespacedObject):
     def terminal(self) -> bool:
         """Whether the pod has ended and holds no resources any more."""
         return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When the last of its containers ended; None where nothing says so."""
+        ends = (each.state.terminated for each in self.status.container_statuses if each.state)
+        return max((end.finished_at for end in ends if end and end.finished_at), default=None)
 
 
 class Taint(Struct):

@@ -49,8 +49,9 @@ MAX_PODS: Final = 2**31 - 1
 class RowChange(IntEnum):
     """What happened to a row."""
 
-    USAGE = 0  # pods came or went
+    USAGE = 0  # pods came
     NODE = 1  # the node object changed, appeared or vanished
+    PODS_GONE = 2  # pods went, and others may have come
 
 
 class NodeTable:
@@ -195,7 +196,7 @@ class NodeTable:
 
     def note_usage_changes(self, rows: Iterable[int]) -> None:
         """Pods have come or gone on these rows, and are counted already."""
-        self._log.extend([(RowChange.USAGE, row) for row in rows])
+        self._log.extend([(RowChange.PODS_GONE, row) for row in rows])
 
     def replace_pod(self, pod: PodInfo, row: int) -> None:
         """Replace a pod by a newer state of itself with equal requests, ports and terms."""
@@ -342,7 +343,7 @@ class NodeTable:
             self.nonzero_requested[column, row] += sign * amount
             if amount >= LARGE:
                 self._nonzero_excess.settle(self.nonzero_requested, column, row)
-        self._log_change(RowChange.USAGE, row)
+        self._log_change(RowChange.USAGE if sign > 0 else RowChange.PODS_GONE, row)
 
     def _set_allocatable(self, row: int, offered: Amounts) -> None:
         self.allocatable[:, row] = 0

@@ -107,8 +107,12 @@ class PodHandlers:
         changed = self._update_gang_membership(pod)
         info.priority = self._priorities.of(info)
         if pod.terminal:
+            seen = self._context.clock.to_unix_time(now)
             if meta.uid in self._context.cluster:
-                self._history.record(info, self._context.clock.to_unix_time(now))
+                self._history.record(info, seen)
+            elif earlier != meta.uid and (ended := pod.ended_at) is not None:
+                # It ended before we were there to see it.
+                self._history.record(info, min(ended.timestamp(), seen))
             self._remove_pod(meta.uid, now)
         elif pod.spec.node_name:
             self._on_assigned_pod(info, now)
@@ -179,10 +183,11 @@ class PodHandlers:
             self._ledger.mark_stale()
         cluster.observe_pod(info)
         self._run_times.observe(info)
+        self._preemption.observe(info)
         if new_rules:
             self._queue.wake(quota_change("Pod"), now)
         if self._initial.being_handed_on and pod_events.is_being_evicted(info.pod):
-            self._preemption.restore_eviction(info.uid)
+            self._preemption.restore_eviction(info)
         if before is not None and reserved is not None and reserved != info.pod.spec.node_name:
             # Somebody else bound it elsewhere: what we had reserved is free again.
             self._release.notify_pod_removed(before, reserved, now)

@@ -48,7 +48,8 @@ class KeptRows:
         domain = self._domains.row_mask(member)
         masks = [] if domain is None else [domain]
         masks += self._reserved.row_masks(member)
-        return masks + self._planned_room.row_masks(member, there=there)
+        masks += self._planned_room.row_masks(member, there=there)
+        return masks
 
     def allow(self, members: Iterable[QueuedPod]) -> bool:
         """Whether pods of one group may be on their nodes now; those of one kind are asked about

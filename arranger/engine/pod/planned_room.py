@@ -91,9 +91,13 @@ class PlannedRoom:
     timeline: Timeline
     _clock: UnixClock
     plans: Mapping[str, PlannedGang] = field(default_factory=dict, init=False)
+    #: The namespaces of them all, those of which whole nodes are kept, and the lowest priority.
+    _namespaces: frozenset[str] = field(default=frozenset(), init=False)
+    _whole: list[PlannedGang] = field(default_factory=list, init=False)
+    _lowest: int = field(default=0, init=False)
     _spare: SpareRoom | None = field(default=None, init=False)
     #: What was found for pods of a kind, and in which state of the spare room.
-    _answers: dict[Hashable, list[tuple[str, BoolArray]]] = field(default_factory=dict, init=False)
+    _answers: dict[Hashable, list[RowMask]] = field(default_factory=dict, init=False)
     _answers_of: tuple[int, int] = field(default=(-1, -1), init=False)
 
     @staticmethod
@@ -111,19 +115,23 @@ class PlannedRoom:
         now, table = self._clock.unix_now, self.timeline.table
         self.plans = {plan.key: plan for plan in plans}
         claims = {key: plan.claim for key, plan in self.plans.items() if plan.claim is not None}
+        self._whole = [plan for plan in self.plans.values() if plan.claim is None]
+        self._namespaces = frozenset(n for plan in self.plans.values() for n in plan.namespaces)
+        self._lowest = min((plan.priority for plan in self.plans.values()), default=0)
         self._spare, self._answers = None, {}
         if claims:
-            self.timeline.refresh(now)
-            self._spare = SpareRoom(self.timeline, claims, names_of(table, claims.values()))
+            names = names_of(table, claims.values())
+            self.timeline.watch(names.keys(), now)
+            self._spare = SpareRoom(self.timeline, claims, names)
             self._spare.start(now)
 
-    def follow(self) -> float:
-        """Bring all up to date; returns the present time, in seconds since 1970."""
+    def follow(self, most: float = math.inf) -> bool:
+        """Bring all up to date, but for about so many pods; whether it is now."""
         now = self._clock.unix_now
-        changed = self.timeline.refresh(now)
+        changed = self.timeline.refresh(now, most)
         if self._spare is not None:
             self._spare.follow(changed, now)
-        return now
+        return self.timeline.is_current
 
     def end_of(self, member: QueuedPod) -> float:
         """When a pod ends that starts now, as far as plans are concerned; infinite for never."""
@@ -131,7 +139,7 @@ class PlannedRoom:
             return math.inf
         return self.timeline.run_times.end_if_started(member.pod, self._clock.unix_now)
 
-    def row_masks(self, member: QueuedPod, *, there: bool = False) -> list[RowMask]:
+    def row_masks(self, member: QueuedPod, *, there: bool = False) -> Sequence[RowMask]:
         """What is left to a pod of all rows, by each plan that it would be in the way of.
 
         ``there``: it is on the row in question already, and counted.
@@ -140,34 +148,44 @@ class PlannedRoom:
             return []
         entity, pod = member.entity, member.pod
         own = "" if entity is None else entity.key
-        unbound = frozenset(k for k, plan in self.plans.items() if plan.priority < pod.priority)
-        masks = [
-            RowMask(self._without(self._rows(plan)), plan.rejection_for(member))
-            for key, plan in self.plans.items()
-            if plan.claim is None and key != own and key not in unbound
-        ]
+        unbound = frozenset[str]()
+        if pod.priority > self._lowest:
+            unbound = frozenset(k for k, plan in self.plans.items() if plan.priority < pod.priority)
+        left = []
         if self._spare is not None:
-            for key, left in self._left_by_claims(self._spare, pod, unbound, own, there):
-                masks.append(RowMask(left, self.plans[key].rejection_for(member)))
-        return masks
+            left = self._left_by_claims(self._spare, member, unbound, own, there)
+        if not self._whole:
+            return left
+        whole = (plan for plan in self._whole if plan.key != own and plan.key not in unbound)
+        masks = (
+            RowMask(self._without(self._rows(plan)), plan.rejection_for(member)) for plan in whole
+        )
+        return [*masks, *left]
 
     def _left_by_claims(
-        self, spare: SpareRoom, pod: PodInfo, unbound: frozenset[str], own: str, there: bool
-    ) -> list[tuple[str, BoolArray]]:
-        """Each claim that a pod would be in the way of, and the rows that are left to it."""
+        self, spare: SpareRoom, member: QueuedPod, unbound: frozenset[str], own: str, there: bool
+    ) -> list[RowMask]:
+        """By each claim that a pod would be in the way of, the rows that are left to it."""
+        pod = member.pod
         table, now = self.timeline.table, self._clock.unix_now
-        spare.follow(self.timeline.refresh(now, spare.names.keys()), now)
+        spare.follow(self.timeline.refresh_watched(now), now)
         ends = self.timeline.run_times.end_if_started(pod, now)
         columns, amounts = pod.request_vector(table.resource_column)
         own = own if own in spare.claims else ""
-        alike = tuple(columns), tuple(amounts), spare.starts_before(ends), unbound, own, there
+        before = spare.starts_before(ends)
+        told = pod.namespace if pod.namespace in self._namespaces else ""
+        alike = tuple(columns), tuple(amounts), before, unbound, own, there, told
         state = spare.changes, table.size
         if state != self._answers_of or len(self._answers) >= _MAX_ANSWERS:
             self._answers, self._answers_of = {}, state
         answer = self._answers.get(alike)
         if answer is None:
             found = spare.rows_in_the_way(columns, amounts, ends, unbound, own, there=there)
-            answer = [(key, self._without(rows)) for key, rows in found.items() if rows.size]
+            answer = [
+                RowMask(self._without(rows), self.plans[key].rejection_for(member), rows)
+                for key, rows in found.items()
+                if rows.size
+            ]
             self._answers[alike] = answer
         return answer
 
@@ -179,9 +197,9 @@ class PlannedRoom:
         """
         if not self.plans:
             return
-        now = self.follow()
+        self.follow()
         if self._spare is not None:
-            self._spare.check_consistent(now)
+            self._spare.check_consistent(self._clock.unix_now)
         self.timeline.check_consistent()
 
     def _rows(self, plan: PlannedGang) -> IntArray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arranger.cluster.columns import BoolArray
+from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
@@ -66,10 +66,15 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class RowMask:
-    """Only these rows may be chosen; the others are rejected as ``rejection`` says."""
+    """Only these rows may be chosen; the others are rejected as ``rejection`` says.
+
+    Attributes:
+        closed: the others, where whoever made it knows them and they are few.
+    """
 
     rows: BoolArray
     rejection: PluginRejection
+    closed: IntArray | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,8 @@ _MAX_CACHED_EVALUATIONS = 64
 
 
 def _intersection(masks: list[RowMask]) -> BoolArray | None:
+    if len(masks) == 1:
+        return masks[0].rows
     return reduce(and_, (mask.rows for mask in masks)) if masks else None
 
 
@@ -294,7 +296,8 @@ class SchedulingCycle:
                 return nominated
         if extender_result is not None and rows is not None and not self._is_dry_run:
             return extender_result.best(evaluation.feasible & rows, evaluation.total_scores)
-        return evaluation.best_row(rows)
+        closed = masks[0].closed if len(masks) == 1 and extender_result is None else None
+        return evaluation.best_row(rows, closed)
 
     def row_masks(
         self, member: QueuedPod, within: RowMask | None, evaluation: Evaluation

@@ -69,17 +69,27 @@ class Evaluation:
         """Row → weighted sum of normalised scores, -1 where infeasible."""
         return self._scores.total
 
-    def best_row(self, allowed: BoolArray | None = None) -> int:
+    def best_row(self, allowed: BoolArray | None = None, closed: IntArray | None = None) -> int:
         """The best row, the lowest of equals; -1 if none is feasible.
 
-        ``allowed`` leaves only some rows to choose from; scores stay those among all.
+        Scores stay those among all rows.
+
+        Args:
+            allowed: leaves only some rows to choose from.
+            closed: the others, if known: where they are few it takes less.
         """
         if self.pre_filter_status is not None or not len(self.total_scores):
             return -1
         scores = self.total_scores
-        if allowed is None:
-            row = self._scores.first_best_row()
-        else:
+        if closed is not None:
+            kept = scores[closed]
+            scores[closed] = -1
+            row = int(scores.argmax())
+            row = row if scores[row] >= 0 else -1
+            scores[closed] = kept
+            return row
+        row = self._scores.first_best_row()
+        if allowed is not None and not allowed[row]:
             scores = np.where(allowed, scores, -1)
             row = int(scores.argmax())
         return row if scores[row] >= 0 else -1

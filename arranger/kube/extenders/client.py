@@ -44,6 +44,7 @@ from arranger.kube.extenders.wire import (
     encode_extender_args,
     encode_preemption_args,
 )
+from arranger.kube.in_flight import COUNTED, InFlight
 from arranger.kube.watch.raw_objects import RawObjectStore
 from arranger.kube.writes.call import OutcomeCallback
 
@@ -77,11 +78,19 @@ class ExtenderClient:
         self._nodes = nodes
         self._binding_tasks: set[asyncio.Task[None]] = set()
         self._query_tasks: set[asyncio.Task[None]] = set()
+        self._bindings = InFlight()
 
     @property
-    def backlog(self) -> int:
-        """Bindings whose outcome is not known yet."""
-        return len(self._binding_tasks)
+    def pressure(self) -> int:
+        """Bindings whose outcome is not known; of a namespace that has slow ones a few count."""
+        bindings = self._bindings
+        bindings.note_slow(asyncio.get_running_loop().time())
+        counts = map(bindings.of, bindings.slow_namespaces)
+        return len(bindings) - sum(max(0, count - COUNTED) for count in counts)
+
+    def next_slow(self) -> float | None:
+        """When the next Binding will count as slow, if it is not answered before."""
+        return self._bindings.next_slow()
 
     def submit(self, effect: ExtenderQuery | Bind, on_outcome: OutcomeCallback) -> None:
         """Carry a query or a Binding out; ``on_outcome`` is called from the event loop.
@@ -90,7 +99,7 @@ class ExtenderClient:
         """
         match effect:
             case Bind():
-                self._start(self._binding_tasks, self._binder.bind(effect, on_outcome))
+                self._start(self._binding_tasks, self._bind(effect, on_outcome))
             case QueryExtenders() | QueryExtenderPreemption():
                 self._start(self._query_tasks, self._run_query(effect, on_outcome))
 
@@ -113,6 +122,13 @@ class ExtenderClient:
         task = asyncio.create_task(work, name="extender")
         tasks.add(task)
         task.add_done_callback(tasks.discard)
+
+    async def _bind(self, bind: Bind, on_outcome: OutcomeCallback) -> None:
+        number = self._bindings.begin(bind.pod.namespace, asyncio.get_running_loop().time())
+        try:
+            await self._binder.bind(bind, on_outcome)
+        finally:
+            self._bindings.end(number)
 
     async def _run_query(self, query: ExtenderQuery, on_outcome: OutcomeCallback) -> None:
         try:

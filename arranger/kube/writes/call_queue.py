@@ -7,9 +7,10 @@ kube-scheduler: ``backend/api_dispatcher/call_queue.go``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from arranger.kube.fair_queue import FairQueue
+from arranger.kube.fair_queue import FairQueue, anyone
 from arranger.kube.writes.call import ApiCall, CallPriority
 
 #: While calls of a higher priority wait, one in so many still is of a lower one, in turn.
@@ -34,16 +35,23 @@ class CallQueue:
         """Go before the others of its priority and namespace: it has waited already."""
         self._queues[call.priority].push_front(call.namespace, call)
 
-    def pop(self) -> ApiCall | None:
-        """Take the call that is to be sent now, if there is any."""
+    def waiting_of(self, namespace: str) -> int:
+        """How many a namespace has."""
+        return sum(queue.waiting_of(namespace) for queue in self._queues)
+
+    def pop(self, may: Callable[[str], bool] = anyone) -> ApiCall | None:
+        """Take the call that is to be sent now, of the namespaces that ``may`` send one."""
         waiting = [queue for queue in self._queues if queue]
-        if not waiting:
-            return None
-        self._pops += 1
-        turn, remainder = divmod(self._pops, LOWER_PRIORITY_SHARE)
+        turn, remainder = divmod(self._pops + 1, LOWER_PRIORITY_SHARE)
         if len(waiting) > 1 and not remainder:
-            return waiting[1 + turn % (len(waiting) - 1)].pop()
-        return waiting[0].pop()
+            lower = waiting.pop(1 + turn % (len(waiting) - 1))
+            waiting.insert(0, lower)
+        for queue in waiting:
+            call = queue.pop_allowed(may)
+            if call is not None:
+                self._pops += 1
+                return call
+        return None
 
     def take_all(self) -> list[ApiCall]:
         """Take all, by priority."""

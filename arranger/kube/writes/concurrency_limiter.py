@@ -1,27 +1,40 @@
-"""How many writes may be in flight: more while it goes well, half when the server labours."""
+"""How many writes may be in flight: more while it goes well, half when the server labours.
+
+Of these one namespace has a part, so that writes of it that hang keep nobody else's waiting.
+"""
 
 from __future__ import annotations
 
 from typing import Final
+
+from arranger.kube.in_flight import InFlight
 
 INITIAL_LIMIT: Final = 32.0
 MIN_LIMIT: Final = 4.0
 MAX_LIMIT: Final = 128.0
 #: Seconds in which failures count as one: the writes already in flight fail together.
 COOL_DOWN: Final = 1.0
+#: A namespace may have so many times as many writes in flight as may be begun yet: alone three
+#: quarters of the limit; two, three sevenths each. Dynamic thresholds, as in switches that share
+#: their buffers (Choudhury and Hahne, 1998).
+SHARE_OF_FREE: Final = 3
 
 
 class AimdLimiter:
     """Additive increase, multiplicative decrease: :data:`MIN_LIMIT` to :data:`MAX_LIMIT`.
+
+    Writes that are slow count for their namespace only, and not against the limit.
 
     Attributes:
         in_flight: writes that have started and not ended.
     """
 
     def __init__(self) -> None:
-        self.in_flight = 0
+        self.in_flight = InFlight()
         self._value = INITIAL_LIMIT
         self._decreased_at = float("-inf")
+        #: Whether something had to wait, the last time that anything was asked for.
+        self._is_reached = False
 
     @property
     def value(self) -> int:
@@ -29,21 +42,20 @@ class AimdLimiter:
         return int(self._value)
 
     @property
-    def is_full(self) -> bool:
-        """Whether no further write may start now."""
-        return self.in_flight >= int(self._value)
+    def free(self) -> int:
+        """Writes that may start now, of many namespaces."""
+        limit, in_flight = int(self._value), self.in_flight
+        return min(limit - in_flight.fresh, int(MAX_LIMIT) - len(in_flight))
 
-    def acquire(self) -> None:
-        """A write starts."""
-        self.in_flight += 1
-
-    def release(self) -> None:
-        """A write has ended."""
-        self.in_flight -= 1
+    def may_start(self, namespace: str) -> bool:
+        """Whether a write of a namespace may start now."""
+        allowed = self.in_flight.of(namespace) < SHARE_OF_FREE * self.free
+        self._is_reached = not allowed
+        return allowed
 
     def on_success(self) -> None:
         """An answer came. When the limit is reached, it grows by one for as many answers."""
-        if self.is_full:
+        if self._is_reached:
             self._value = min(MAX_LIMIT, self._value + 1.0 / self._value)
 
     def on_congestion(self, now: float) -> None:

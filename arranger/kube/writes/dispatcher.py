@@ -23,6 +23,7 @@ from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.transport import RequestTransport, TransportError
 from arranger.kube.events import EventRecorder, EventWrite
+from arranger.kube.in_flight import COUNTED
 from arranger.kube.writes.binding import BindCall
 from arranger.kube.writes.call import (
     ApiCall,
@@ -42,14 +43,13 @@ log = structlog.get_logger(__name__)
 #: Seconds that timers are late: a loop may fire early by its clock's resolution, and nothing would
 #: be due yet.
 TICK: Final = 1e-6
-#: Calls of one namespace between two attempts that keep others from being decided: what the server
-#: cannot write for one tenant is tried again for as long as that lasts.
-BACKING_OFF_COUNTED: Final = 32
 
 _ByPath = effects.PatchObject | effects.CreateObject | effects.DeleteObject
 _OfPod = effects.Bind | effects.PatchPodStatus | effects.DeletePod | effects.AnnotatePod
 _OfClaim = effects.ReserveClaim | effects.ReleaseClaim
 _Queued = _ByPath | _OfPod | _OfClaim
+#: Work, and its number among what is in flight.
+_Begun = tuple[ApiCall | EventWrite, int]
 
 
 @dataclass(eq=False)
@@ -90,10 +90,11 @@ class ApiDispatcher:
         self._backing_off: dict[ApiCall, asyncio.TimerHandle] = {}
         #: Namespace → how many of them.
         self._failing: Counter[str] = Counter()
-        self._idle_workers: list[asyncio.Future[ApiCall | EventWrite]] = []
+        self._idle_workers: list[asyncio.Future[_Begun]] = []
         self._workers: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
         self._events_timer: asyncio.TimerHandle | None = None
+        self._slow_timer: asyncio.TimerHandle | None = None
         self._work_done = asyncio.Event()
         self._stop = asyncio.Event()
         self._draining = False
@@ -151,14 +152,22 @@ class ApiDispatcher:
     @property
     def backlog(self) -> int:
         """Bindings, patches and deletes not settled yet, without Events."""
-        busy = self._limiter.in_flight - self._events_in_flight
+        busy = len(self._limiter.in_flight) - self._events_in_flight
         return len(self._queue) + len(self._backing_off) + busy
 
     @property
     def pressure(self) -> int:
-        """The same, of those between two attempts :data:`BACKING_OFF_COUNTED` a namespace."""
-        beyond = sum(max(0, n - BACKING_OFF_COUNTED) for n in self._failing.values())
-        return self.backlog - beyond
+        """The same, but of a namespace whose calls fail or are slow :data:`COUNTED` at most."""
+        in_flight = self._limiter.in_flight
+        in_flight.note_slow(self._now())
+        held_up = self._failing.copy()
+        for namespace in in_flight.slow_namespaces:
+            held_up[namespace] += in_flight.of(namespace) + self._queue.waiting_of(namespace)
+        return self.backlog - sum(max(0, n - COUNTED) for n in held_up.values())
+
+    def next_slow(self) -> float | None:
+        """When the next write in flight will count as slow, if it is not answered before."""
+        return self._limiter.in_flight.next_slow()
 
     @property
     def limit(self) -> int:
@@ -179,10 +188,9 @@ class ApiDispatcher:
     def close(self) -> None:
         """Stop at once: what was never sent ends as ``Refused(0, "Stopped")``; idempotent."""
         self._draining = True
-        for timer in self._backing_off.values():
-            timer.cancel()
-        if self._events_timer is not None:
-            self._events_timer.cancel()
+        for timer in (*self._backing_off.values(), self._events_timer, self._slow_timer):
+            if timer is not None:
+                timer.cancel()
         unsent = [*self._queue.take_all(), *self._backing_off]
         self._backing_off.clear()
         self._failing.clear()
@@ -217,40 +225,40 @@ class ApiDispatcher:
             else:
                 worker = self._group.create_task(self._run_worker(work), name="writer")
                 self._workers.add(worker)
+        self._arm_slow_timer()
         self._arm_event_timer()
 
-    def _next_work(self) -> ApiCall | EventWrite | None:
-        """The work of highest priority, counted as in flight; ``None`` when none may start."""
-        if self._limiter.is_full:
-            return None
-        work: ApiCall | EventWrite | None = self._queue.pop()
+    def _next_work(self) -> _Begun | None:
+        """The work of highest priority, and its number in flight; ``None`` when none may start."""
+        limiter, now = self._limiter, self._now()
+        limiter.in_flight.note_slow(now)
+        work: ApiCall | EventWrite | None = self._queue.pop(limiter.may_start)
         # Half the slots at most, so that a binding never finds all taken by Events.
-        if work is None and self._events_in_flight < self._limiter.value // 2:
-            work = self._recorder.next()
+        if work is None and self._events_in_flight < limiter.value // 2:
+            work = self._recorder.next(limiter.may_start)
             self._events_in_flight += work is not None
-        if work is not None:
-            self._limiter.acquire()
-        return work
+        return None if work is None else (work, limiter.in_flight.begin(work.namespace, now))
 
-    async def _run_worker(self, work: ApiCall | EventWrite) -> None:
+    async def _run_worker(self, begun: _Begun) -> None:
         while True:
+            work, number = begun
             try:
                 if isinstance(work, EventWrite):
                     await self._send_event(work)
                 else:
                     await self._execute(work)
             finally:
-                self._limiter.release()
+                self._limiter.in_flight.end(number)
                 self._events_in_flight -= isinstance(work, EventWrite)
                 self._work_done.set()
             following = self._next_work()
             if following is None:
-                offer: asyncio.Future[ApiCall | EventWrite] = asyncio.Future()
+                offer: asyncio.Future[_Begun] = asyncio.Future()
                 self._idle_workers.append(offer)
-                work = await offer
+                begun = await offer
             else:
-                work = following
-                if not self._limiter.is_full:  # the limit has grown: one worker more may start
+                begun = following
+                if self._limiter.free:  # the limit has grown: one worker more may start
                     self._start_work()
 
     async def _execute(self, call: ApiCall) -> None:
@@ -285,6 +293,17 @@ class ApiDispatcher:
         self._arm_event_timer()
         label = "applied" if classify(status) is AnswerClass.SUCCESS else str(status)
         self.metrics.increment("writes", 1, kind="event", outcome=label)
+
+    def _arm_slow_timer(self) -> None:
+        """What waits may start when what is in flight counts as slow."""
+        due = self._limiter.in_flight.next_slow()
+        if self._slow_timer is None and due is not None and (len(self._queue) or self._recorder):
+            loop = asyncio.get_running_loop()
+            self._slow_timer = loop.call_at(due + TICK, self._on_slow_timer)
+
+    def _on_slow_timer(self) -> None:
+        self._slow_timer = None
+        self._start_work()
 
     def _arm_event_timer(self) -> None:
         due = self._recorder.next_due()

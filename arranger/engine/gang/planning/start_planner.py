@@ -28,6 +28,8 @@ from arranger.framework.cluster_event import ActionType, ClusterEvent
 
 #: Seconds until nodes are looked for again for a group that would not have fitted on empty ones.
 RETRY_INTERVAL: Final = 60.0
+#: Pods that are followed in one step: about 20 ms.
+MAX_PODS: Final = 2000
 #: Where groups are that wait for room.
 _WAITS: Final = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 #: Seconds between two plans for what has become free.
@@ -54,6 +56,8 @@ class StartPlanner:
     #: What Reservations said then.
     _reserved: int = field(default=0, init=False)
     _next: float = field(default=-math.inf, init=False)
+    #: When a plan was put off that is still to be made.
+    _put_off: float | None = field(default=None, init=False)
 
     def follow(self, now: float) -> None:
         """Plan anew when pods have ended, or Reservations have changed.
@@ -62,11 +66,14 @@ class StartPlanner:
 
         A group that lacks room on all nodes together is not tried meanwhile.
         """
+        if self._put_off is not None:
+            self._replan(None, now)
+            return
         if not self._room.plans or now < self._next:
             return
         self._next = now + REPLAN_INTERVAL
         timeline = self._room.timeline
-        self._room.follow()
+        timeline.note_changes()
         if timeline.freed != self._freed or self._search.version != self._reserved:
             self._replan(None, now)
 
@@ -114,7 +121,9 @@ class StartPlanner:
         return "" if start is None else f" It {start.text(self._context.unix_now)}."
 
     def next_timer(self) -> float | None:
-        """When what is kept is given back."""
+        """When what is kept is given back, or planning goes on."""
+        if self._put_off is not None:
+            return self._put_off
         return self._budget.ends_at() if self._room.plans else None
 
     def release_if_idle(self, now: float) -> None:
@@ -181,7 +190,14 @@ class StartPlanner:
             self._queue.wake(ClusterEvent(ActionType.OTHER, resource=RESERVATION), now)
 
     def _replan(self, failed: QueuedEntity | None, now: float) -> None:
-        """Plan anew: as if nothing were planned, or around promises that would not be kept."""
+        """Plan anew: as if nothing were planned, or around promises that would not be kept.
+
+        Put off to the next step as long as much has to be followed first.
+        """
+        if not self._room.follow(MAX_PODS):
+            self._put_off = now
+            return
+        self._put_off = None
         before, budget = self._room.plans, self._budget
         known = (self._entities.by_key(key) for key in before)
         others = (*known, *self._next_in_turn(now), failed)
@@ -203,7 +219,10 @@ class StartPlanner:
             told = self.told_to(entity)
             self._promises.on_planned(entity, plan, before.get(entity.key), until)
             if entity is not failed:  # whose reason is being put together
-                entity.reason = entity.reason.removesuffix(told) + self.told_to(entity)
+                tell = self.told_to(entity)
+                entity.reason = entity.reason.removesuffix(told) + tell
+                if tell and not told:
+                    self._entities.notify(entity, now)
                 self._try_if_due(entity, plan)
         self._freed, self._next = self._room.timeline.freed, now + REPLAN_INTERVAL
         self._reserved = self._search.version

@@ -9,10 +9,11 @@ import pytest
 
 from arranger.api.annotations import MAX_RUN_TIME
 from arranger.api.effects import DeletePod, Effect
+from arranger.engine.gang.planning import start_planner
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
-from tests.unit.engine.harness import EngineHarness, of_kind, placements
+from tests.unit.engine.harness import EngineHarness, conditions, of_kind, placements
 
 
 def policy(**more: float) -> GangPolicy:
@@ -104,6 +105,21 @@ def test_a_start_from_what_others_have_run_is_an_estimate() -> None:
     assert "about 00:10 UTC (estimate)" in harness.entity("big-0").reason
 
 
+def test_after_a_restart_estimates_follow_from_the_pods_that_ended_before() -> None:
+    harness = EngineHarness(default_profile(), gangs=policy())
+    harness.now = 1000.0
+    ended = {"state": {"terminated": {"finishedAt": at(500)}}, "name": "c"}
+    harness.observe(a_node("n0").offers(cpu=4))
+    harness.observe(
+        running("train-0", "n0", 1, None, start=200.0)
+        .in_phase("Succeeded")
+        .with_status(containerStatuses=[ended, {"name": "d", "state": {"running": {}}}])
+    )
+    harness.observe(running("train-1", "n0", 4, None, start=900.0), *gang("big", 2))
+    waiting(harness)
+    assert starts(harness) == {"big": (1200.0, "Estimate")}
+
+
 #: Who comes while a gang of two is to start at 600, beside two CPUs that are free until then.
 COMERS: dict[str, tuple[PodBuilder, bool]] = {
     "ends in time": (a_pod("p").needs(cpu=1).with_spec(activeDeadlineSeconds=400), True),
@@ -127,6 +143,28 @@ def test_before_a_planned_gang_goes_who_delays_it_not(pod: PodBuilder, placed: b
     assert starts(harness) == {"big": (600.0, "KnownEnds")}
     harness.observe(pod)
     assert (bound(harness.run()) == {"p"}) == placed
+
+
+def test_where_many_pods_are_to_be_followed_first_the_plan_is_made_in_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(start_planner, "MAX_PODS", 1)
+    harness = busy()
+    for n in range(2, 12):
+        harness.observe(a_node(f"n{n}").offers(cpu=4), running(f"c{n}", f"n{n}", 4, None))
+    harness.observe(*gang("big", 2))
+    waiting(harness)
+    steps = 0
+    while not starts(harness):
+        assert harness.engine.next_timer() <= harness.now, "it goes on at once"
+        harness.run()
+        steps += 1
+    assert steps > 0
+    assert starts(harness) == {"big": (600.0, "KnownEnds")}
+    assert "It starts by 00:10 UTC" in harness.entity("big-0").reason
+    harness.advance_to(harness.now + 5)
+    told = [text for _, text in conditions(harness.effects)]
+    assert any("It starts by 00:10 UTC" in text for text in told), "its pods are told"
 
 
 def test_several_gangs_are_planned_one_behind_the_other() -> None:

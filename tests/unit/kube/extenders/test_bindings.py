@@ -11,6 +11,7 @@ from arranger.api.effects import (
     Ambiguous,
     Applied,
     Bind,
+    ObjectKey,
     Outcome,
     QueryExtenders,
     Refused,
@@ -151,3 +152,23 @@ def test_objects_are_kept_byte_for_byte() -> None:
     assert isinstance(event.object, RawObject)  # type: ignore[union-attr]
     kept.deleted(event.object)  # type: ignore[union-attr]
     assert "n" not in kept
+
+
+@pytest.mark.looptime(noop_cycles=0)
+async def test_slow_bindings_of_one_namespace_count_little_for_whether_others_are_decided() -> None:
+    async def hang() -> tuple[int, bytes]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    asker = consultant(Silent(hang))
+    for n in range(1000):
+        key = ObjectKey("slow", f"p{n}", f"uid-{n}")
+        asker.submit(Bind(key, "n1", extender=BINDER), lambda _: None)
+    asker.submit(Bind(ObjectKey("other", "p", "uid"), "n1", extender=BINDER), lambda _: None)
+    await asyncio.sleep(0.9)
+    assert asker.pressure == 1001
+    due = asker.next_slow()
+    assert due is not None
+    await asyncio.sleep(due - asyncio.get_running_loop().time())
+    assert (asker.pressure, asker.next_slow()) == (33, None)
+    await asker.close()

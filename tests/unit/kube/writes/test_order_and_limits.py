@@ -12,6 +12,7 @@ from arranger.api.effects import (
     Applied,
     Bind,
     DeletePod,
+    ObjectKey,
     ObjectReference,
     Outcome,
     PatchPodStatus,
@@ -75,11 +76,11 @@ async def test_writes_in_flight_are_bounded_and_the_bound_adapts() -> None:
         for n in range(60):
             writer.submit(Bind(pod(n), "n1"))
         await asyncio.sleep(0.005)
-        assert transport.in_flight == 32
+        assert transport.in_flight == 24  # a namespace alone has three quarters of 32
         for n in range(60, 20_000):
             writer.submit(Bind(pod(n), "n1"))
         await asyncio.sleep(10)
-        assert transport.most_in_flight == writer.limit == 128
+        assert (transport.most_in_flight, writer.limit) == (96, 128)
         transport.otherwise = lambda call: failure(429, retry_after="1")
         for n in range(100):
             writer.submit(Bind(pod(n), "n1"))
@@ -117,7 +118,7 @@ async def test_drain_gives_up_in_time_and_close_refuses_what_was_never_sent() ->
     transport = ScriptedTransport(otherwise=lambda call: HANG)
     outcomes: list[Outcome] = []
     async with writing(transport) as writer:
-        for n in range(40):
+        for n in range(64):
             writer.submit(Bind(pod(n), "n1"), outcomes.append)
         before = asyncio.get_running_loop().time()
         assert not await writer.drain(effects=3.0, events=1.0)
@@ -138,3 +139,47 @@ async def test_an_error_of_the_caller_is_not_swallowed() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await running
     assert caught.group_contains(ZeroDivisionError)
+
+
+HANGING = ("hangs-0", "hangs-1", "hangs-2", "hangs-3")
+
+
+def _key(namespace: str, number: int) -> ObjectKey:
+    return ObjectKey(namespace, f"p{number}", f"{namespace}-{number}")
+
+
+@pytest.mark.parametrize("hanging", [HANGING[:1], HANGING], ids=["one", "several"])
+async def test_writes_of_namespaces_that_hang_keep_those_of_others_waiting_for_a_moment_only(
+    hanging: tuple[str, ...],
+) -> None:
+    def answer(call: Call) -> Any:
+        return HANG if "/hangs-" in call.path else After(0.01, CREATED)
+
+    transport, waits = ScriptedTransport(otherwise=answer), list[float]()
+    loop = asyncio.get_running_loop()
+    async with writing(transport) as writer:
+        for second in range(40):
+            for namespace in hanging:
+                for n in range(200):
+                    writer.submit(Bind(_key(namespace, 1000 * second + n), "n1"))
+            for n in range(20):
+                began, pod_key = loop.time(), _key(f"other-{n}", second)
+                writer.submit(
+                    Bind(pod_key, "n1"), lambda _, began=began: waits.append(loop.time() - began)
+                )
+                await asyncio.sleep(0.05)
+    assert len(waits) >= 790
+    assert sorted(waits)[len(waits) // 2] <= 0.1
+    assert max(waits) <= 1.1
+
+
+async def test_what_waits_behind_slow_writes_counts_little_for_whether_others_are_decided() -> None:
+    transport = ScriptedTransport(otherwise=lambda call: HANG)
+    async with writing(transport) as writer:
+        for n in range(3000):
+            writer.submit(Bind(_key("hangs-0", n), "n1"))
+        assert writer.pressure == writer.backlog == 3000
+        await asyncio.sleep(1.1)
+        writer.submit(Bind(_key("other", 1), "n1"))
+        assert writer.backlog == 3001
+        assert writer.pressure == 33
