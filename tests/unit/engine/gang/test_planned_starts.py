@@ -182,6 +182,21 @@ def test_several_gangs_are_planned_one_behind_the_other() -> None:
     }
 
 
+def test_when_the_planned_gang_starts_the_next_one_is_planned_at_once() -> None:
+    harness = EngineHarness(default_profile(), gangs=policy())
+    harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(2)))
+    harness.observe(running("a", "n0", 4, 100), running("c", "n1", 4, 900))
+    for name, size in (("first", 3), ("second", 8)):
+        harness.observe(*gang(name, size, limit=1000))
+        harness.run()
+    waiting(harness)
+    assert starts(harness) == {"first": (100.0, "KnownEnds")}
+    harness.now = 100.0
+    harness.observe_deleted(running("a", "n0", 4, 100))
+    assert bound(harness.run()) == {"first-0", "first-1", "first-2"}
+    assert set(starts(harness)) == {"second"}
+
+
 def test_after_a_planned_gang_the_first_in_the_queue_is_planned_though_it_is_not_tried() -> None:
     harness = EngineHarness(default_profile(), gangs=policy())
     harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(2)))
