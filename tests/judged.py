@@ -71,6 +71,7 @@ class JudgedTrace:
         premises.schedulers.add(name)
         premises.scheduler_names.update(each.scheduler_name for each in config.profiles)
         premises.preempt_within_queue = queues.preempt_within_queue
+        premises.max_checkpoint = config.max_checkpoint_seconds
         premises.respect_priority = queues.respect_priority
         premises.exempt_card_pods = queues.card_unlimited_cpu_memory
         premises.service_by_owner = queues.pod_owner_reference_to_service_type

@@ -79,6 +79,15 @@ GANG_BY_OWNER: Final = "arranger.io/gang-by-owner"
 #: scheduler deletes it. On a TYJob or a Volcano Job it holds for all pods whose template does not
 #: have it, and their pods are made with ``activeDeadlineSeconds``.
 MAX_RUN_TIME: Final = "arranger.io/max-run-time"
+#: On a pod: how long it is given to save its state once it has to leave for another, such as
+#: ``60s``; not longer than the scheduler's configuration allows.
+CHECKPOINT_BEFORE_EVICTION: Final = "arranger.io/checkpoint-before-eviction"
+#: On a pod: when it has last saved its state (RFC 3339). Written after a notice it says that the
+#: pod need not be waited for any more.
+CHECKPOINTED_AT: Final = "arranger.io/checkpointed-at"
+#: On a pod, written by the scheduler: until when it has time to save its state (RFC 3339), since it
+#: was given notice; removed when that is withdrawn.
+EVICTION_DEADLINE: Final = "arranger.io/eviction-deadline"
 #: On a pod: the Reservation on whose nodes alone it may run, in its window.
 RESERVATION: Final = "arranger.io/reservation"
 #: On a pod: placement policies by which its node is chosen, separated by commas.

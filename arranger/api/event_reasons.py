@@ -19,6 +19,11 @@ SCHEDULED: Final = "Scheduled"
 FAILED_SCHEDULING: Final = "FailedScheduling"
 #: The pod has to leave its node for another pod, or for the gang of another.
 PREEMPTED: Final = "Preempted"
+#: The pod has to leave its node for another and has asked for time to save its state: the
+#: annotation ``arranger.io/checkpoint-before-eviction``. The text says until when.
+EVICTION_NOTICE: Final = "EvictionNotice"
+#: Nobody needs the place of a pod that was given notice any more: it stays.
+EVICTION_WITHDRAWN: Final = "EvictionWithdrawn"
 #: The pod, or its gang, makes others leave; the text names them.
 PREEMPTING: Final = "Preempting"
 #: The pod has run for its maximum run time and is deleted: the annotation
@@ -27,9 +32,9 @@ PREEMPTING: Final = "Preempting"
 MAX_RUN_TIME: Final = "MaximumExecutionTimeExceeded"
 #: The pod's gang held nodes for longer than its wait time; they are given back.
 GANG_TIMED_OUT: Final = "GangTimedOut"
-#: A placement policy, service type, job priority, order of jobs or maximum run time in the pod's
-#: annotations is unknown and ignored, or its card annotation names none, or there are settings of a
-#: gang and no name of one.
+#: A placement policy, service type, job priority, order of jobs, maximum run time or time to save
+#: its state in the pod's annotations is unknown and ignored, or its card annotation names none, or
+#: there are settings of a gang and no name of one.
 INVALID_ANNOTATION: Final = "InvalidAnnotation"
 #: The pod claims a higher priority, or another service type, than its queue believes; the text says
 #: as what it counts.

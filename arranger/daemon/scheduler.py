@@ -150,6 +150,7 @@ class Scheduler:
                 parallel_extender_calls=config.extender_parallelism,
                 to_unix_time=lambda now: clock() - loop_time() + now,
                 perf_counter=self._perf_counter,
+                max_checkpoint_time=config.max_checkpoint_seconds,
                 quarantine=self._quarantine,
                 left_out=self._restarts.left_out,
                 tracer=self._tracer,

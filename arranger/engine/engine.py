@@ -61,6 +61,7 @@ class Engine:
             gangs,
             pods.binding_cycle,
             drivers.waiting_pods,
+            pods.preemption,
             drivers.run_times,
             state.usage,
         )
@@ -172,7 +173,7 @@ class Engine:
         self.cluster.check_consistent()
         self.ledger.check_consistent(self.cluster)
         parts = self.queue, self._binding_cycle, self._extender_calls, self._gangs, self._nominator
-        for part in (*parts, self._workload_index, self.planned_room):
+        for part in (*parts, self._preemption, self._workload_index, self.planned_room):
             part.check_consistent()
         senders = self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects
         self._effects.check_consistent((*senders, self._run_times, self.usage))

@@ -25,6 +25,11 @@ from arranger.gangs.gang import Gang
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
+#: The reason of the conditions of victims.
+PREEMPTION = "PreemptionByScheduler"
+#: The condition of a victim that was given time; kube-controller-manager takes DisruptionTarget
+#: back after two minutes from a pod that is not being deleted.
+EVICTION_NOTICE = "arranger.io/EvictionNotice"
 #: Victims that an event names before it only counts.
 _MAX_NAMED_VICTIMS = 5
 #: Characters of a condition's message: what pods say of themselves may come back in it.
@@ -157,7 +162,7 @@ def disruption_condition(controller: str, *, group: bool) -> PodCondition:
     return PodCondition(
         "DisruptionTarget",
         "True",
-        "PreemptionByScheduler",
+        PREEMPTION,
         f"{controller}: preempting to accommodate a higher priority pod{'group' if group else ''}",
     )
 
@@ -189,11 +194,14 @@ def _ran(seconds: float, queue: str) -> str:
 
 
 def is_being_evicted(pod: Pod) -> bool:
-    """Whether a scheduler has written to a pod that it is a victim, and it has begun to leave."""
-    return pod.metadata.deletion_timestamp is not None and any(
-        (c.type, c.status, c.reason) == ("DisruptionTarget", "True", "PreemptionByScheduler")
-        for c in pod.status.conditions
-    )
+    """Whether a scheduler has written to a pod that it is a victim, and it has begun to leave.
+
+    Or has been given notice that it will have to.
+    """
+    said = ("True", PREEMPTION)
+    types = {c.type for c in pod.status.conditions if (c.status, c.reason) == said}
+    leaving = pod.metadata.deletion_timestamp is not None and "DisruptionTarget" in types
+    return leaving or EVICTION_NOTICE in types
 
 
 def invalid_annotations(

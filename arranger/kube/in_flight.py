@@ -9,6 +9,12 @@ from typing import Final
 
 #: Seconds after which a request counts as slow: a webhook holds it, say, and not the server.
 SLOW_AFTER: Final = 1.0
+#: Seconds that timers are late: a loop may fire early by its clock's resolution.
+_TICK: Final = 1e-6
+#: A namespace may have so many times as many requests under way as may be begun yet: alone three
+#: quarters of the limit; two, three sevenths each. Dynamic thresholds, as in switches that share
+#: their buffers (Choudhury and Hahne, 1998).
+SHARE_OF_FREE: Final = 3
 #: Requests of one namespace, that failed and wait or that are slow, that keep others from being
 #: decided: what cannot be written for one tenant may not be written for as long as that lasts.
 COUNTED: Final = 32
@@ -16,9 +22,11 @@ COUNTED: Final = 32
 
 @dataclass(slots=True, eq=False)
 class InFlight:
-    """Requests that have begun and not ended.
+    """Requests, or anything made of them, that have begun and not ended.
 
-    What is slow is told as of the last :meth:`note_slow`.
+    A namespace has a part of those that may be under way, so that what of it hangs keeps nothing of
+    others waiting; what is slow counts for its namespace only. It is told as of the last
+    :meth:`note_slow`.
     """
 
     _begun: dict[int, tuple[float, str]] = field(default_factory=dict)
@@ -43,6 +51,11 @@ class InFlight:
     def of(self, namespace: str) -> int:
         """How many a namespace has."""
         return self._all_of[namespace]
+
+    def may_begin(self, namespace: str, limit: int, most: int) -> bool:
+        """Whether a namespace may begin one: ``limit`` that are not slow, and ``most`` in all."""
+        free = min(limit - self.fresh, most - len(self))
+        return self._all_of[namespace] < SHARE_OF_FREE * free
 
     def begin(self, namespace: str, now: float) -> int:
         """One begins; returns its number."""
@@ -72,7 +85,8 @@ class InFlight:
 
     def next_slow(self) -> float | None:
         """When the next one will count as slow."""
-        return next((since + SLOW_AFTER for since, _ in self._begun.values()), None)
+        first = next(iter(self._begun.values()), None)
+        return None if first is None else first[0] + SLOW_AFTER + _TICK
 
 
 def _subtract(counter: Counter[str], key: str) -> None:

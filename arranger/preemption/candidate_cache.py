@@ -40,7 +40,7 @@ _LOOKED_AT_AGAIN = 16
 #: Rows that are looked at first because they may do for several pods.
 _MOST_GENEROUS = 10
 #: A candidate's cost, and its row: what is less is better.
-CandidateRank = tuple[int, int, int, int, int, float, int]
+CandidateRank = tuple[int, int, int, int, int, float, float, int]
 
 
 class CandidateCache:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from arranger.api.settings.checkpoints import checkpointed_at
 from arranger.cluster.pod_info import PodInfo
 
 #: What upstream adds to every priority so that more victims never count as less.
@@ -29,9 +30,17 @@ def start_time(pod: PodInfo) -> float:
 
 
 def by_importance(victims: Iterable[PodInfo], importance: Importance = priority) -> list[PodInfo]:
-    """The most important first: by importance, then by age; of equal ones by uid, in whatever order
-    they came."""
-    return sorted(victims, key=lambda pod: (-importance(pod), start_time(pod), pod.uid))
+    """The most important first: by importance, then by age, then who has not saved its state for
+    longest; of equal ones by uid, in whatever order they came."""
+    return sorted(
+        victims,
+        key=lambda pod: (-importance(pod), start_time(pod), checkpointed_at(pod.pod), pod.uid),
+    )
+
+
+def oldest_checkpoint(victims: Iterable[PodInfo]) -> float:
+    """When of all these the last one saved its state, in seconds since 1970; 0 if one never has."""
+    return min((checkpointed_at(pod.pod) for pod in victims), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +73,22 @@ class Candidate:
             return self.victims
         return tuple(pod for pod in self.victims if pod.uid not in self.leaving)
 
-    def cost(self) -> tuple[int, int, int, int, int, float]:
+    def cost(self) -> tuple[int, int, int, int, int, float, float]:
         """What it would cost, least first.
 
         Budget violations, the highest priority among the victims, the sum of priorities, the number
         of victims, and the later the oldest of the most important started, the better
-        (``pickOneNodeForPreemption``); gang groups broken count after the highest priority.
+        (``pickOneNodeForPreemption``); gang groups broken count after the highest priority. Of
+        equal ones those are cheaper who have all saved their state lately.
         """
         victims = self.evicted
         if not victims:
-            return 0, _NOBODY, 0, 0, 0, 0.0
+            return 0, _NOBODY, 0, 0, 0, 0.0, 0.0
         weights = [self.importance(pod) for pod in victims]
         top = weights[0]
         pairs = zip(victims, weights, strict=True)
         oldest = min(start_time(pod) for pod, weight in pairs if weight == top)
         total = sum(weight + _OFFSET for weight in weights)
         count = len(self.victims)
-        return self.pdb_violations, top, self.groups_broken, total, count, -oldest
+        saved = oldest_checkpoint(victims)
+        return self.pdb_violations, top, self.groups_broken, total, count, -oldest, -saved

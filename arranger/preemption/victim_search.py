@@ -17,16 +17,16 @@ from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import EvictionPolicy
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
-from arranger.preemption.importance import by_importance, start_time
+from arranger.preemption.importance import by_importance, oldest_checkpoint, start_time
 
 T = TypeVar("T")
 
 #: Candidates that are searched at most; each may be one level of recursion.
 MAX_CANDIDATES: Final = 256
 #: What a set of victims costs, least first: see :func:`cost_of`.
-Cost = tuple[int, int, int, int, float]
+Cost = tuple[int, int, int, int, float, float]
 #: More than any set costs.
-IMPOSSIBLE: Final[Cost] = (sys.maxsize, 0, 0, 0, 0.0)
+IMPOSSIBLE: Final[Cost] = (sys.maxsize, 0, 0, 0, 0.0, 0.0)
 
 #: Whether there is enough room if these pods leave.
 Fits = Callable[[Sequence[PodInfo]], bool]
@@ -60,11 +60,12 @@ def cost_of(
     """What it costs that these pods leave, least first.
 
     PodDisruptionBudgets broken, the importance of the most important, gang groups broken, pods, and
-    the later the oldest of the most important has started, the better. Never less with more pods.
+    the later the oldest of the most important has started, the better; of equal ones those who have
+    all saved their state lately. Never less with more pods.
     """
     ordered = by_importance(victims, policy.importance)
     if not ordered:
-        return 0, -(2**100), 0, 0, 0.0
+        return 0, -(2**100), 0, 0, 0.0, 0.0
     violating = split_by_pdb_violation(ordered, budgets)[0] if budgets else ()
     return (
         len(violating),
@@ -72,6 +73,7 @@ def cost_of(
         policy.groups_broken(ordered),
         len(ordered),
         -start_time(ordered[0]),
+        -oldest_checkpoint(ordered),
     )
 
 
@@ -159,10 +161,10 @@ class VictimSearch:
                 yield from self._visit(number + 1, more, spared)
 
     def _may_become_better(self, leaving: dict[str, PodInfo]) -> bool:
-        broken_budgets, top, broken, count, youngest = cost_of(
+        broken_budgets, top, broken, count, *rest = cost_of(
             leaving.values(), self.policy, self.budgets
         )
-        least = broken_budgets, top, broken, max(count, self.fewest), youngest
+        least = (broken_budgets, top, broken, max(count, self.fewest), *rest)
         return least < self._best.cost
 
     def _is_older(self, uid: str, other: str) -> bool:

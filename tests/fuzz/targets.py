@@ -24,6 +24,11 @@ from arranger.api.parsing.timestamps import parse_time
 from arranger.api.quantity import milli_value, parse_quantity, value
 from arranger.api.resource_requests import pod_requests
 from arranger.api.selectors import Selector, parse_int64
+from arranger.api.settings.checkpoints import (
+    checkpoint_time,
+    checkpointed_at,
+    eviction_deadline,
+)
 from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.settings.gang_settings import SETTINGS_ANNOTATIONS, pod_group_settings
 from arranger.api.settings.queue_annotations import invalid_values, job_priority, parse_cards
@@ -99,6 +104,7 @@ def _pod_says(text: str) -> None:
     gang_membership(pod)
     invalid_values(pod, ())
     run_time_limit(pod)
+    checkpoint_time(pod), checkpointed_at(pod), eviction_deadline(pod)
     job_priority(pod.metadata)
     for kind in POD_GROUPS:
         problems: list[str] = []
@@ -142,6 +148,9 @@ _QUEUE_NOTES: Final = (
     *("scheduling.volcano.sh/queue-name", "volcano.sh/card.name", "volcano.sh/preemptable"),
     *("arranger.io/job-priority", "arranger.io/placement", "volcano.sh/service.type", CARD_QUOTA),
     "arranger.io/max-run-time",
+    "arranger.io/checkpoint-before-eviction",
+    "arranger.io/checkpointed-at",
+    "arranger.io/eviction-deadline",
 )
 _EXTENDER: Final = {"nodenames": ["a"], "FailedNodes": {"b": "full"}, "Error": ""}
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.specification.manifests import Object
 from tests.specification.traces import (
+    EVICTED,
     Trace,
     a_lease,
     a_member,
@@ -118,6 +119,24 @@ def evicting(taker: Object, *, told: bool = True, **victim: Any) -> Trace:
     pod = a_pod("victim", **{"priority": 3, **victim})
     trace = one_node(pod, taker).binds("victim", "n1").passes(60)
     return trace.evicts("victim", told=told)
+
+
+def asking(notice: float | None, *, asks: str = "60s", saves: bool = False) -> Trace:
+    """Somebody who asks for time has to leave, so many seconds after the notice."""
+    key = "arranger.io/checkpoint-before-eviction"
+    pod = a_pod("victim", priority=3, annotations={key: asks})
+    trace = one_node(pod, a_pod("taker", priority=4)).binds("victim", "n1").passes(60)
+    trace.edits("Pod", "victim", {"status": {"startTime": "1970-01-01T00:00:00Z"}})
+    told = {"type": "arranger.io/EvictionNotice", "status": "True"}
+    if notice is not None:
+        trace.edits("Pod", "victim", {"status": {"conditions": [told]}}, by="one").passes(notice)
+    if saves:
+        saved = {"arranger.io/checkpointed-at": "1970-01-01T00:01:00Z"}
+        trace.edits("Pod", "victim", {"metadata": {"annotations": saved}})
+    conditions = [EVICTED] if notice is None else [told, EVICTED]
+    trace.edits("Pod", "victim", {"status": {"conditions": conditions}}, by="one")
+    gone = {"metadata": {"deletionTimestamp": "1970-01-01T01:00:00Z"}}
+    return trace.edits("Pod", "victim", gone, by="one")
 
 
 def ending(ran: int, *, limit: str = "", of_queue: str = "") -> Trace:
@@ -437,6 +456,26 @@ CASES: dict[str, tuple[str, Trace, Trace]] = {
         "it_may_be_evicted",
         between_queues(priority=4, note="false"),
         between_queues(priority=4),
+    ),
+    "a pod that asks for time is given none": (
+        "it_had_time_to_save_its_state",
+        asking(None),
+        asking(None, asks="a while"),
+    ),
+    "a pod that asks for time is given less": (
+        "it_had_time_to_save_its_state",
+        asking(50),
+        asking(60),
+    ),
+    "a pod is given less than the most there is": (
+        "it_had_time_to_save_its_state",
+        asking(500, asks="1h"),
+        asking(600, asks="1h"),
+    ),
+    "a pod that has not saved its state is deleted early": (
+        "it_had_time_to_save_its_state",
+        asking(10),
+        asking(10, saves=True),
     ),
     "a pod is ended before its time is over": (
         "its_time_is_over",

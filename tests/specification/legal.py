@@ -30,6 +30,7 @@ from tests.specification.manifests import (
     priority_of,
     seconds_run,
 )
+from tests.specification.notices import NoticeBook
 from tests.specification.premises import Premises
 from tests.specification.queues import IN_QUEUES, may_evict, run_time_limit
 from tests.specification.reservations import BY_RESERVATIONS
@@ -103,11 +104,13 @@ class Specification:
     gangs: GangBook = field(init=False)
     _leader: str | None = None
     _told: dict[str, float] = field(default_factory=dict)
+    _notices: NoticeBook = field(init=False)
     _doubts: list[_Doubt] = field(default_factory=list)
     _waited: deque[tuple[float, Object]] = field(default_factory=lambda: deque(maxlen=1000))
 
     def __post_init__(self) -> None:
         self.gangs = GangBook(self.premises)
+        self._notices = NoticeBook(self.premises)
 
     def take(self, step: Step) -> None:
         """Judge a step by the state that it meets, and do it."""
@@ -132,6 +135,7 @@ class Specification:
             else:
                 if all_known:
                     self._ask(step, self.it_may_be_evicted)
+                self._ask(step, self.it_had_time_to_save_its_state)
                 self.evictions[step.after["metadata"]["uid"]] = Eviction(step.at, step.after)
         if step.resource == EVENTS and step.kind == "ADDED" and all_known:
             self._ask(step, self.the_event_is_true)
@@ -169,6 +173,8 @@ class Specification:
         """The step with a writer; where nobody has recorded any, by what only we write."""
         if step.resource == PODS and is_told_to_make_room(step.after):
             self._told.setdefault(step.after["metadata"]["uid"], step.at)
+        if step.resource == PODS:
+            self._notices.take(step)
         if step.writer is not None:
             return step
         if step.resource != PODS:
@@ -218,6 +224,11 @@ class Specification:
         mine = (pod for pod in waiting if self._is_for_us(pod))
         if not any(may_evict(self.world, pod, victim, self.premises) for pod in mine):
             yield f"{name_of(victim)} left, but nobody waits who may have its place"
+
+    def it_had_time_to_save_its_state(self, step: Step) -> Iterator[str]:
+        """Who asks for time is told before, and deleted when that is over or it has said so."""
+        if not self.gangs.is_in_part(step.before if step.before is not None else step.after):
+            yield from self._notices.wrong_with(self.world, step)
 
     def its_time_is_over(self, step: Step) -> Iterator[str]:
         """Whom we end has run as long as its annotation allows, or one of its queues."""
@@ -288,6 +299,7 @@ class Specification:
                 self._waited.append((step.at, waited))
             if step.kind == "DELETED":
                 self._told.pop(uid, None)
+                self._notices.forget(uid)
             elif step.before is None or (step.is_bind and not ours):
                 self.upheavals.append((step.at, priority_of(step.after)))
             elif step.before["spec"] != step.after["spec"] and not step.is_bind:

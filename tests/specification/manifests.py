@@ -142,6 +142,19 @@ def is_told_its_time_is_over(pod: Object) -> bool:
     return _is_told(pod, "MaximumExecutionTimeExceeded")
 
 
+def is_given_notice(pod: Object) -> bool:
+    """Whether its conditions say that it will be evicted, not yet."""
+    return any(
+        (each.get("type"), each.get("status")) == ("arranger.io/EvictionNotice", "True")
+        for each in (pod.get("status") or {}).get("conditions") or ()
+    )
+
+
+def has_started(pod: Object) -> bool:
+    """Whether its kubelet has begun to run it."""
+    return bool((pod.get("status") or {}).get("startTime"))
+
+
 def seconds_run(pod: Object) -> float | None:
     """How long a pod had run when its deletion began; None for one that had not started."""
     started = (pod.get("status") or {}).get("startTime")

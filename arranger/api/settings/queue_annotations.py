@@ -12,6 +12,7 @@ from arranger.api.annotations import (
     BUNDLE_GANG,
     BUNDLE_TIMEOUT,
     CARD_NAME,
+    CHECKPOINT_BEFORE_EVICTION,
     CLOSED_BY_PARENT,
     GANG_NAME,
     GANG_TIMEOUT,
@@ -28,6 +29,7 @@ from arranger.api.parsing.errors import ParseError, shown
 from arranger.api.parsing.json_text import parse_json
 from arranger.api.parsing.scalars import MAX_INT64, parse_int
 from arranger.api.resource_requests import Amounts
+from arranger.api.settings.checkpoints import parse_checkpoint_time
 from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.settings.run_time import parse_run_time
 from arranger.api.types.core import ObjectMeta, Pod
@@ -171,6 +173,11 @@ def invalid_values(pod: Pod, policies: Container[str], *, in_gang: bool = False)
             parse_run_time(limit)
         except ParseError as error:
             problems.append(f"{MAX_RUN_TIME}: {error}")
+    if asked := annotations.get(CHECKPOINT_BEFORE_EVICTION):
+        try:
+            parse_checkpoint_time(asked)
+        except ParseError as error:
+            problems.append(f"{CHECKPOINT_BEFORE_EVICTION}: {error}")
     preemptable = annotations.get(PREEMPTABLE, "")
     if preemptable and preemptable.lower() not in ("true", "1", "t", "false", "0", "f"):
         text = f"{shown(preemptable)} is neither 'true' nor 'false', and counts as no"

@@ -20,12 +20,16 @@ from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.writer import StatusError
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.transport import TransportError
-from arranger.kube.fair_queue import FairQueue
+from arranger.kube.fair_queue import FairQueue, anyone
+from arranger.kube.in_flight import InFlight
 
 log = structlog.get_logger(__name__)
 
-#: Keys reconciled at a time: few, because the scheduler's bindings go before.
-_WORKERS: Final = 4
+#: Keys reconciled at a time: few, because the scheduler's bindings go before. One namespace alone
+#: has four of them.
+_CONCURRENT: Final = 5
+#: The same with those that take long, as where a webhook does not answer.
+_MOST: Final = 16
 
 
 class Result(Enum):
@@ -46,20 +50,17 @@ class DueKeys:
 
     def __init__(self) -> None:
         self._keys: FairQueue[str] = FairQueue()
-        self._filled = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
     def put(self, key: str) -> None:
         """Add a key behind all others of its namespace."""
-        namespace, slash, _ = key.partition("/")
-        self._keys.push(namespace if slash else "", key)
-        self._filled.set()
+        self._keys.push(_namespace_of(key), key)
 
-    async def get(self) -> str:
-        """The next key, once there is one."""
-        while not self._keys:
-            self._filled.clear()
-            await self._filled.wait()
-        return self._keys.pop()
+    def take(self, may: Callable[[str], bool] = anyone) -> str | None:
+        """The next key, of the namespaces that ``may``; None if there is none."""
+        return self._keys.pop_allowed(may)
 
 
 class WorkQueue:
@@ -88,6 +89,9 @@ class WorkQueue:
         #: Key → when it is due, and the timer.
         self._timers: dict[str, tuple[float, asyncio.TimerHandle]] = {}
         self._processing: set[str] = set()
+        self._in_flight = InFlight()
+        #: Set when a key may have become due, or may be reconciled now.
+        self._changed = asyncio.Event()
         self._backoffs: dict[str, Backoff] = {}
 
     @property
@@ -103,11 +107,17 @@ class WorkQueue:
         Until cancelled, and not before all these events have come. When ``reconcile`` raises,
         that is BACKOFF: no object may end the process, whatever it is like.
         """
-        events = list(caches_synced)
+        for event in caches_synced:
+            await event.wait()
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(_WORKERS):
-                    group.create_task(self._run_worker(reconcile, events))
+                while True:
+                    self._changed.clear()
+                    while (key := self._next_key()) is not None:
+                        number = self._in_flight.begin(_namespace_of(key), _now())
+                        self._processing.add(key)
+                        group.create_task(self._process(key, number, reconcile))
+                    await self._wait_for_change()
         finally:
             for _, timer in self._timers.values():
                 timer.cancel()
@@ -136,34 +146,52 @@ class WorkQueue:
     def _on_timer(self, key: str) -> None:
         del self._timers[key]
         self._ready.put(key)
+        self._changed.set()
 
-    async def _run_worker(self, reconcile: Reconcile, events: Iterable[asyncio.Event]) -> None:
-        for event in events:
-            await event.wait()
-        while True:
-            key = await self._ready.get()
-            if key in self._processing:
-                self._enqueue_after(self._debounce, key)
-                continue
-            self._processing.add(key)
-            try:
-                result = await reconcile(key)
-            except (StatusError, TransportError, ParseError) as error:
-                # What ails all objects is told of the server, and the rest at its first failure.
-                own = isinstance(error, StatusError) and not error.unauthorized
-                write = log.info if own and key not in self._backoffs else log.debug
-                write(f"{self._name}.write_failed", key=key, error=str(error))
-                if isinstance(error, StatusError) and error.invalid:
-                    self._barrier.on_refused(self._about(key), error.message)
-                result = Result.BACKOFF
-            except Exception as error:
-                self._on_panic(key, error)
-                result = Result.BACKOFF
-            else:
-                self._on_no_panic(key)
-            finally:
-                self._processing.discard(key)
-            self._handle_result(key, result)
+    def _next_key(self) -> str | None:
+        """The key that is to be reconciled now, if there is any."""
+        self._in_flight.note_slow(_now())
+        while (key := self._ready.take(self._may_begin)) is not None:
+            if key not in self._processing:
+                return key
+            self._enqueue_after(self._debounce, key)
+        return None
+
+    def _may_begin(self, namespace: str) -> bool:
+        return self._in_flight.may_begin(namespace, _CONCURRENT, _MOST)
+
+    async def _wait_for_change(self) -> None:
+        handle, due = None, self._in_flight.next_slow()
+        if due is not None and len(self._ready):
+            handle = asyncio.get_running_loop().call_at(due, self._changed.set)
+        try:
+            await self._changed.wait()
+        finally:
+            if handle is not None:
+                handle.cancel()
+
+    async def _process(self, key: str, number: int, reconcile: Reconcile) -> None:
+        """Reconcile a key, which is number so many of those under way."""
+        try:
+            result = await reconcile(key)
+        except (StatusError, TransportError, ParseError) as error:
+            # What ails all objects is told of the server, and the rest at its first failure.
+            own = isinstance(error, StatusError) and not error.unauthorized
+            write = log.info if own and key not in self._backoffs else log.debug
+            write(f"{self._name}.write_failed", key=key, error=str(error))
+            if isinstance(error, StatusError) and error.invalid:
+                self._barrier.on_refused(self._about(key), error.message)
+            result = Result.BACKOFF
+        except Exception as error:
+            self._on_panic(key, error)
+            result = Result.BACKOFF
+        else:
+            self._on_no_panic(key)
+        finally:
+            self._processing.discard(key)
+            self._in_flight.end(number)
+            self._changed.set()
+        self._handle_result(key, result)
 
     def _on_panic(self, key: str, error: Exception) -> None:
         about = self._about(key)
@@ -189,3 +217,12 @@ class WorkQueue:
             self.enqueue([key])
         elif isinstance(result, float):
             self._enqueue_after(result, key)
+
+
+def _namespace_of(key: str) -> str:
+    namespace, slash, _ = key.partition("/")
+    return namespace if slash else ""
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -246,6 +246,10 @@ class Config(ConfigSection):
     """
     pod_max_backoff_seconds: Annotated[float, Field(gt=0)] = 10.0
     """The longest wait after a failed attempt."""
+    max_checkpoint_seconds: Annotated[float, Field(ge=0, le=86400)] = 600.0
+    """The most time that a pod is given to save its state before it is evicted
+    (`arranger.io/checkpoint-before-eviction`); 0: nobody is given any.
+    """
     _file: Path | None = PrivateAttr(default=None)
 
     def model_post_init(self, context: Any, /) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.assembly.state import EngineState
+from arranger.engine.evictions.notices import EvictionNotices
 from arranger.engine.extenders.coordinator import ExtenderCoordinator
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.manager import GangManager
@@ -54,6 +55,9 @@ def make_pod_parts(state: EngineState, settings: EngineSettings) -> PodParts:
     )
     requeuer = PodRequeuer(queue, state.registry, entities, gangs)
     binding_cycle = BindingCycle(context, queue, state.effects, release, requeuer, gangs)
+    notices = EvictionNotices(
+        context, nominator, policy, state.registry, state.limits, settings.max_checkpoint_time
+    )
     preemption = PreemptionExecutor(
         context,
         queue,
@@ -66,6 +70,7 @@ def make_pod_parts(state: EngineState, settings: EngineSettings) -> PodParts:
         requeuer,
         state.protection,
         gangs,
+        notices,
     )
     return PodParts(
         cycle=cycle,

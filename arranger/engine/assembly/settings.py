@@ -29,6 +29,7 @@ class EngineSettings:
         parallel_extender_calls: see :class:`~arranger.engine.extenders.coordinator`.
         perf_counter: see :class:`~arranger.engine.schedule_one.EntityScheduler`; None: no phase is
             timed.
+        max_checkpoint_time: seconds that victims get at most to save their state; 0: none.
         quarantine, left_out: see :class:`~arranger.engine.faults.barrier.Barrier`.
     """
 
@@ -41,6 +42,7 @@ class EngineSettings:
     extenders: Sequence[Extender] = ()
     parallel_extender_calls: int = 1
     perf_counter: Callable[[], float] | None = None
+    max_checkpoint_time: float = 0.0
     quarantine: Quarantine = field(default_factory=Quarantine)
     left_out: Mapping[QuarantineKey, Hashable] = field(default_factory=dict)
     tracer: Tracer = NO_TRACER

@@ -183,10 +183,11 @@ class PodHandlers:
             self._ledger.mark_stale()
         cluster.observe_pod(info)
         self._run_times.observe(info)
+        self._preemption.observe(info)
         if new_rules:
             self._queue.wake(quota_change("Pod"), now)
         if self._initial.being_handed_on and pod_events.is_being_evicted(info.pod):
-            self._preemption.restore_eviction(info.uid)
+            self._preemption.restore_eviction(info)
         if before is not None and reserved is not None and reserved != info.pod.spec.node_name:
             # Somebody else bound it elsewhere: what we had reserved is free again.
             self._release.notify_pod_removed(before, reserved, now)

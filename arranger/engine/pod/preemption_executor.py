@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,11 +13,15 @@ from arranger.api.effects import (
     Effect,
     Eviction,
     Outcome,
+    PatchPodStatus,
+    Refused,
 )
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod, QueueState
+from arranger.engine.evictions import texts
+from arranger.engine.evictions.notices import EvictionNotices, Notice
 from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
@@ -52,6 +56,7 @@ class PreemptionExecutor:
             cancelled.
         protection: remembers who was evicted when.
         gangs: follows the evictions of members.
+        notices: gives victims time that have asked for it.
     """
 
     _context: EngineContext
@@ -65,6 +70,7 @@ class PreemptionExecutor:
     _requeuer: PodRequeuer
     _protection: EvictionProtection
     _gangs: EvictionListener
+    _notices: EvictionNotices
 
     def nominate(
         self, member: QueuedPod, node: str, victims: Iterable[PodInfo], now: float
@@ -80,8 +86,7 @@ class PreemptionExecutor:
         if earlier and earlier != node:
             self._release.notify_pod_removed(member.pod, earlier, now)
         victims = list(victims)
-        for victim in victims:
-            self.evict(victim, member, node, now)
+        self.evict([(victim, node) for victim in victims], member, now)
         if victims:
             self._context.outbox.append(pod_events.preempting(member, victims))
 
@@ -109,42 +114,114 @@ class PreemptionExecutor:
             self._release.notify_pod_removed(member.pod, nominated, now)
 
     def evict(
-        self, victim: PodInfo, member: QueuedPod, node: str, now: float, *, group: str = ""
+        self,
+        victims: Sequence[tuple[PodInfo, str]],
+        member: QueuedPod,
+        now: float,
+        *,
+        group: str = "",
     ) -> None:
-        """Make one victim leave; a pod whose Binding is not on its way only loses its node.
+        """Make victims leave their nodes: at once, or when the time is over that they ask for.
 
-        ``group`` names the gang group that the member is of.
+        A pod whose Binding is not on its way only loses its node. ``group`` names the gang group
+        that the member is of.
         """
-        context = self._context
-        leaving = victim.pod.metadata.deletion_timestamp is not None
-        if leaving or victim.uid in self._nominator.terminating_victims:
-            return
-        own = context.pods.get(victim.uid)
-        by, controller = member.pod.pod, member.profile.scheduler_name
-        not_bound_yet = own is not None and (
-            own.phase is Phase.WAITING or (own.phase is Phase.BINDING and own.binding is None)
+        time = self._notices.time_for([victim for victim, _ in victims])
+        for victim, node in victims:
+            leaving = victim.pod.metadata.deletion_timestamp is not None
+            if leaving or victim.uid in self._nominator.terminating_victims:
+                continue
+            own = self._context.pods.get(victim.uid)
+            if own is not None and (
+                own.phase is Phase.WAITING or (own.phase is Phase.BINDING and own.binding is None)
+            ):
+                self._publish_preempted(victim, member, node, group, stays=True)
+                reason = f"preempted by pod {member.uid} of higher priority"
+                self._binding_cycle.preempt(own, Status(Code.UNSCHEDULABLE, (reason,)), now)
+                continue
+            self._nominator.terminating_victims.add(victim.uid)
+            try:
+                if seconds := time.get(victim.uid):
+                    notice = self._notices.give(victim, seconds, member, node, group)
+                    self._effects.send(
+                        texts.condition(victim.pod, node, notice.deadline), self, member
+                    )
+                else:
+                    self._delete(victim, member, node, group)
+            except Exception:
+                self._notices.forget(victim.uid)
+                self._nominator.terminating_victims.discard(victim.uid)  # nobody makes it leave
+                raise
+            self._gangs.on_evicted(victim)
+
+    def _delete(self, victim: PodInfo, member: QueuedPod, node: str, group: str) -> None:
+        """Have a victim deleted, and say why."""
+        queue = self._publish_preempted(victim, member, node, group, stays=False)
+        condition = pod_events.disruption_condition(
+            member.profile.scheduler_name, group=bool(group)
         )
-        queue, stays = self._foreign_queue(victim, member), not_bound_yet
+        reason = "reclaim" if queue else "preemption"
+        eviction = Eviction(node, reason, member.pod.pod.key, group, queue)
+        delete = DeletePod(pod_events.pod_key(victim.pod), condition, eviction=eviction)
+        self._effects.send(delete, self, member)
+        self._protection.record_eviction(victim)
+
+    def _publish_preempted(
+        self, victim: PodInfo, member: QueuedPod, node: str, group: str, *, stays: bool
+    ) -> str:
+        """Say for whom a victim has to go; returns the taker's queue, if that is not its own."""
+        by, controller = member.pod.pod, member.profile.scheduler_name
+        queue = self._foreign_queue(victim, member)
         event = pod_events.preempted(
             victim.pod, by, node, controller, group=group, queue=queue, stays=stays
         )
-        context.outbox.append(event)
-        if own is not None and not_bound_yet:
-            reason = f"preempted by pod {member.uid} of higher priority"
-            self._binding_cycle.preempt(own, Status(Code.UNSCHEDULABLE, (reason,)), now)
-            return
-        condition = pod_events.disruption_condition(controller, group=bool(group))
-        reason = "reclaim" if queue else "preemption"
-        eviction = Eviction(node, reason, by.key, group, queue)
-        delete = DeletePod(pod_events.pod_key(victim.pod), condition, eviction=eviction)
-        self._nominator.terminating_victims.add(victim.uid)
-        try:
-            self._effects.send(delete, self, member)
-        except Exception:
-            self._nominator.terminating_victims.discard(victim.uid)  # nobody makes it leave
-            raise
-        self._protection.record_eviction(victim)
-        self._gangs.on_evicted(victim)
+        self._context.outbox.append(event)
+        return queue
+
+    # --- notices -----------------------------------------------------------------------------
+
+    def advance(self, now: float) -> None:
+        """Delete whose time is over, and let those stay whose place nobody needs any more."""
+        for notice, taker in self._notices.take_settled():
+            victim = notice.victim
+            if victim.pod.metadata.deletion_timestamp is not None:
+                continue  # it leaves anyway
+            if taker is None:
+                self._let_stay(notice)
+                continue
+            group = notice.group
+            if not group and not notice.takers and taker.entity is not None:
+                group = taker.entity.group.name if taker.entity.group is not None else ""
+            self._delete(victim, taker, notice.node, group)
+
+    def next_timer(self) -> float | None:
+        """When something will be due, in the engine's clock."""
+        return self._notices.next_timer()
+
+    def observe(self, pod: PodInfo) -> None:
+        """A placed pod was edited."""
+        self._notices.observe(pod)
+
+    def _let_stay(self, notice: Notice) -> None:
+        uid = notice.victim.uid
+        self._nominator.terminating_victims.discard(uid)
+        self._nominator.inherited_victims.discard(uid)
+        self._gangs.on_eviction_failed(uid)
+        self._context.outbox.extend(texts.withdrawn(notice.victim.pod))
+
+    def _on_notice_outcome(
+        self, effect: PatchPodStatus, outcome: Outcome, subject: QueuedPod, now: float
+    ) -> None:
+        """The outcome of a notice: nobody is made to leave without being told."""
+        uid = effect.pod.uid
+        if isinstance(outcome, Applied):
+            if (notice := self._notices.on_told(uid, self._context.unix_now)) is not None:
+                said = texts.told(notice.victim.pod, notice.node, notice.deadline)
+                self._context.outbox.extend(said)
+        elif isinstance(outcome, Refused) and (notice := self._notices.forget(uid)) is not None:
+            if not outcome.status or outcome.status >= 500:  # it may have been written
+                self._context.outbox.extend(texts.withdrawn(notice.victim.pod))
+            self._on_eviction_failed(uid, subject, now)
 
     def _foreign_queue(self, victim: PodInfo, preemptor: QueuedPod) -> str:
         """The preemptor's queue where that is not the victim's, and queues count; else ""."""
@@ -154,10 +231,12 @@ class PreemptionExecutor:
         queue = ledger.queue_name(preemptor.pod)
         return queue if queue != ledger.queue_name(victim) else ""
 
-    def restore_eviction(self, uid: str) -> None:
+    def restore_eviction(self, victim: PodInfo) -> None:
         """A pod that is seen at the start is being evicted, by an earlier run of ours."""
-        self._nominator.terminating_victims.add(uid)
-        self._nominator.inherited_victims.add(uid)
+        self._nominator.terminating_victims.add(victim.uid)
+        self._nominator.inherited_victims.add(victim.uid)
+        if victim.pod.metadata.deletion_timestamp is None:
+            self._notices.restore(victim)
 
     def restore_nomination(self, member: QueuedPod) -> None:
         """Nominate a pod as an earlier run of ours did: its victims may be gone already."""
@@ -165,12 +244,20 @@ class PreemptionExecutor:
             self._nominator.nominate(member, node)
 
     def on_outcome(self, effect: Effect, outcome: Outcome, subject: QueuedPod, now: float) -> None:
-        """The outcome of a delete for ``subject``: if the victim stays, its nomination is void."""
-        assert isinstance(effect, DeletePod), f"{effect} is no eviction"
-        if isinstance(outcome, Ambiguous | Applied):
+        """The outcome of a delete for ``subject``, or of a notice.
+
+        If the victim stays, its nomination is void.
+        """
+        if isinstance(effect, PatchPodStatus):
+            self._on_notice_outcome(effect, outcome, subject, now)
             return
-        self._nominator.terminating_victims.discard(effect.pod.uid)
-        self._gangs.on_eviction_failed(effect.pod.uid)
+        assert isinstance(effect, DeletePod), f"{effect} is no eviction"
+        if not isinstance(outcome, Ambiguous | Applied):
+            self._on_eviction_failed(effect.pod.uid, subject, now)
+
+    def _on_eviction_failed(self, uid: str, subject: QueuedPod, now: float) -> None:
+        self._nominator.terminating_victims.discard(uid)
+        self._gangs.on_eviction_failed(uid)
         if self._context.pods.get(subject.uid) is subject and subject.phase is Phase.QUEUED:
             self.cancel_nomination(subject, now)
 
@@ -178,6 +265,7 @@ class PreemptionExecutor:
         """A pod is gone or bound: it is no terminating victim, and not nominated."""
         self._nominator.terminating_victims.discard(uid)
         self._nominator.inherited_victims.discard(uid)
+        self._notices.forget(uid)
         self._nominator.clear(uid)
 
     def on_victim_left(self, node: str) -> None:
@@ -203,3 +291,11 @@ class PreemptionExecutor:
     def _awaits_victims(self, node: str) -> bool:
         leaving = self._nominator.terminating_victims
         return any(pod.uid in leaving for pod in self._context.cluster.pods_on(node))
+
+    def check_consistent(self) -> None:
+        """Check the notices.
+
+        Raises:
+            AssertionError: somebody was given notice and does not count as leaving.
+        """
+        self._notices.check_consistent()

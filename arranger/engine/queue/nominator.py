@@ -26,6 +26,7 @@ class Nominator:
     Attributes:
         terminating_victims: uids of pods that are being evicted, until they are gone.
         inherited_victims: those of them that an earlier run of ours evicted, for whom is not known.
+        changes: another number whenever another pod is nominated, or for another node.
     """
 
     _cluster: Cluster
@@ -36,6 +37,7 @@ class Nominator:
     _of_priority: dict[int, dict[str, QueuedPod]] = field(default_factory=dict, init=False)
     terminating_victims: set[str] = field(default_factory=set, init=False)
     inherited_victims: set[str] = field(default_factory=set, init=False)
+    changes: int = field(default=0, init=False)
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -46,6 +48,10 @@ class Nominator:
     def node_of(self, uid: str) -> str:
         """The node a pod is nominated for, "" for none."""
         return self._nodes.get(uid, "")
+
+    def nominated_pod(self, uid: str) -> QueuedPod | None:
+        """A pod that is nominated; None if it is not."""
+        return self._pods.get(uid)
 
     def nominated_pods_on(self, node: str) -> list[QueuedPod]:
         """The pods that are nominated for a node."""
@@ -62,6 +68,7 @@ class Nominator:
     def nominate(self, member: QueuedPod, node: str) -> None:
         """Nominate a pod without a node, in place of an earlier nomination."""
         self.clear(member.uid)
+        self.changes += 1
         self._pods[member.uid], self._nodes[member.uid] = member, node
         self._by_node.setdefault(node, {})[member.uid] = member
         self._of_priority.setdefault(member.pod.priority, {})[member.uid] = member
@@ -117,6 +124,7 @@ class Nominator:
     def _forget(self, uid: str) -> None:
         """The nomination is over; the pod stays on the node if it is there."""
         member, node = self._pods.pop(uid), self._nodes.pop(uid)
+        self.changes += 1
         del self._by_node[node][uid]
         if not self._by_node[node]:
             del self._by_node[node]

@@ -14,10 +14,6 @@ MIN_LIMIT: Final = 4.0
 MAX_LIMIT: Final = 128.0
 #: Seconds in which failures count as one: the writes already in flight fail together.
 COOL_DOWN: Final = 1.0
-#: A namespace may have so many times as many writes in flight as may be begun yet: alone three
-#: quarters of the limit; two, three sevenths each. Dynamic thresholds, as in switches that share
-#: their buffers (Choudhury and Hahne, 1998).
-SHARE_OF_FREE: Final = 3
 
 
 class AimdLimiter:
@@ -42,14 +38,13 @@ class AimdLimiter:
         return int(self._value)
 
     @property
-    def free(self) -> int:
-        """Writes that may start now, of many namespaces."""
-        limit, in_flight = int(self._value), self.in_flight
-        return min(limit - in_flight.fresh, int(MAX_LIMIT) - len(in_flight))
+    def is_full(self) -> bool:
+        """Whether no further write may start now, of whatever namespace."""
+        return self.in_flight.fresh >= int(self._value)
 
     def may_start(self, namespace: str) -> bool:
         """Whether a write of a namespace may start now."""
-        allowed = self.in_flight.of(namespace) < SHARE_OF_FREE * self.free
+        allowed = self.in_flight.may_begin(namespace, int(self._value), int(MAX_LIMIT))
         self._is_reached = not allowed
         return allowed
 

@@ -258,7 +258,7 @@ class ApiDispatcher:
                 begun = await offer
             else:
                 begun = following
-                if self._limiter.free:  # the limit has grown: one worker more may start
+                if not self._limiter.is_full:  # the limit has grown: one worker more may start
                     self._start_work()
 
     async def _execute(self, call: ApiCall) -> None:
@@ -299,7 +299,7 @@ class ApiDispatcher:
         due = self._limiter.in_flight.next_slow()
         if self._slow_timer is None and due is not None and (len(self._queue) or self._recorder):
             loop = asyncio.get_running_loop()
-            self._slow_timer = loop.call_at(due + TICK, self._on_slow_timer)
+            self._slow_timer = loop.call_at(due, self._on_slow_timer)
 
     def _on_slow_timer(self) -> None:
         self._slow_timer = None

@@ -174,6 +174,30 @@ MAX_RUN_TIME: Final = Edits(
     replace(DEADLINES.running, edit=note(keys.MAX_RUN_TIME, "50m", "runs")),
 )
 
+#: A pod that has its node, and then another that may take it.
+_TAKEN: Final = TakesEffect(
+    given=create(a_node("n0").offers(cpu=1), a_pod("low").needs(cpu=1)),
+    edit=note(keys.CHECKPOINT_BEFORE_EVICTION, "60s", "low"),
+    later=create(a_pod("high").needs(cpu=1).with_spec(priorityClassName="system-cluster-critical")),
+    look=evicted,
+    without={"low"},
+    seen=set(),
+)
+CHECKPOINT: Final = Edits(NoMeaning("it is asked when the pod has to leave its node"), _TAKEN)
+CHECKPOINTED: Final = Edits(
+    NoMeaning("it has nothing to lose while it does not run"),
+    replace(
+        _TAKEN,
+        given=create(
+            a_node("n0").offers(cpu=1),
+            a_pod("low").needs(cpu=1).annotated({keys.CHECKPOINT_BEFORE_EVICTION: "20m"}),
+        ),
+        edit=note(keys.CHECKPOINTED_AT, "2999-01-01T00:00:00Z", "low"),
+        without=set(),
+        seen={"low"},
+    ),
+)
+
 # --- queues --------------------------------------------------------------------------------------
 
 
@@ -338,6 +362,9 @@ ROWS: Final[dict[Field, Edits]] = {
     ("pod", "metadata.ownerReferences"): OWNERS,
     ("pod", keys.PLACEMENT): Edits(PLACEMENT, PLACED),
     ("pod", keys.MAX_RUN_TIME): MAX_RUN_TIME,
+    ("pod", keys.CHECKPOINT_BEFORE_EVICTION): CHECKPOINT,
+    ("pod", keys.CHECKPOINTED_AT): CHECKPOINTED,
+    ("pod", keys.EVICTION_DEADLINE): Edits.both(NoMeaning("we write it, and keep to our clock")),
     ("pod", keys.ROLE): Edits(ROLE, PLACED),
     ("pod", keys.QUEUE_NAME): QUEUE,
     ("pod", keys.CARD_NAME): Edits(CARDS, NoMeaning("it is charged for the card that it has")),

@@ -50,6 +50,10 @@ class PreemptionHarness(GangHarness):
             self.cluster.create({**head, "metadata": {"name": f"p{value}"}, "value": value})
         self.cluster.store.subscribe(self._note_nomination)
 
+    def nodes_named(self, name: str, cpu: int) -> None:
+        """Create one more node."""
+        self.create(a_node(name).offers(cpu=cpu))
+
     def nodes(self, *cpus: int) -> None:
         """Create nodes ``n0`` … of so many CPUs."""
         self.create(*(a_node(f"n{n}").offers(cpu=cpu) for n, cpu in enumerate(cpus)))

@@ -116,10 +116,10 @@ class GangPreemptionExecutor:
             self._executor.nominate(member, node, (), now)
             self._context.outbox.append(pod_events.nominated(member, node))
         first, group = entity.representative, entity.gang_group.name
-        for victim in plan.victims:
-            node = self._context.cluster.node_of(victim.uid) or ""
-            self._executor.evict(victim, first, node, now, group=group)
-            entity.victims.add(victim.uid)
+        node_of = self._context.cluster.node_of
+        victims = [(victim, node_of(victim.uid) or "") for victim in plan.victims]
+        self._executor.evict(victims, first, now, group=group)
+        entity.victims.update(victim.uid for victim in plan.victims)
         self._context.outbox.append(pod_events.preempting(first, plan.victims))
         return True
 

@@ -21,30 +21,29 @@ ORDERS: dict[str, tuple[list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", ORDERS.values(), ids=ORDERS.keys())
-async def test_the_order(case: tuple[list[str], list[str]]) -> None:
+def test_the_order(case: tuple[list[str], list[str]]) -> None:
     given, taken = case
     queue = DueKeys()
     for key in given:
         queue.put(key)
-    assert [await queue.get() for _ in given] == taken
+    assert [queue.take() for _ in given] == taken
 
 
-async def test_a_namespace_that_has_been_served_waits_for_the_others() -> None:
+def test_a_namespace_that_has_been_served_waits_for_the_others() -> None:
     queue = DueKeys()
     for key in ("a/1", "a/2", "b/1"):
         queue.put(key)
-    assert await queue.get() == "a/1"
+    assert queue.take() == "a/1"
     queue.put("c/1")
-    assert [await queue.get() for _ in range(3)] == ["b/1", "a/2", "c/1"]
+    assert [queue.take() for _ in range(4)] == ["b/1", "a/2", "c/1", None]
 
 
-async def test_several_workers_wait_for_keys() -> None:
+def test_who_may_not_now_keeps_its_place() -> None:
     queue = DueKeys()
-    workers = [asyncio.create_task(queue.get()) for _ in range(3)]
-    await asyncio.sleep(0)
     for key in ("a/1", "b/1", "a/2"):
         queue.put(key)
-    assert {await worker for worker in workers} == {"a/1", "b/1", "a/2"}
+    assert [queue.take(lambda namespace: namespace != "a") for _ in range(2)] == ["b/1", None]
+    assert [queue.take() for _ in range(2)] == ["a/1", "a/2"]
 
 
 @pytest.mark.parametrize("size", [1, 10_000])

@@ -182,3 +182,29 @@ async def test_a_change_during_the_try_that_succeeds_after_failures_is_reconcile
         await asyncio.sleep(5)
     assert len(seen.log) == 3
     assert seen.queue.idle
+
+
+async def test_reconciles_of_one_namespace_that_hang_keep_no_other_waiting() -> None:
+    seen, hung, waits = Reconciled(lambda _: Result.DONE), list[str](), list[float]()
+    loop = asyncio.get_running_loop()
+
+    async def reconcile(key: str) -> Result:
+        if key.startswith("hangs/"):
+            hung.append(key)
+            await asyncio.sleep(30)
+        else:
+            waits.append(loop.time() - began)
+        return Result.DONE
+
+    task = asyncio.create_task(seen.queue.run(reconcile))
+    seen.queue.enqueue({f"hangs/{n}" for n in range(200)})
+    await asyncio.sleep(1.5)
+    for n in range(50):
+        began = loop.time()
+        seen.queue.enqueue({f"other/{n}"})
+        await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.wait({task})
+    assert len(waits) == 50
+    assert max(waits) <= 1
+    assert len(hung) >= 20  # and they go on as well

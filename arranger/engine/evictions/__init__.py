@@ -1,0 +1,1 @@
+"""Time for victims to save their state before they are deleted."""

@@ -1,0 +1,72 @@
+"""What the owner of a pod reads that was given notice: a condition, an annotation, and Events."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from arranger.api import event_reasons
+from arranger.api.annotations import CHECKPOINTED_AT, EVICTION_DEADLINE
+from arranger.api.effects import AnnotatePod, Effect, PatchPodStatus, PodCondition, PublishEvent
+from arranger.api.timestamps import after, second_time
+from arranger.api.types.core import Pod, StatusCondition
+from arranger.engine.pod_events import EVICTION_NOTICE, PREEMPTION, object_ref, pod_key
+
+#: The reason of the condition once it is not true any more.
+WITHDRAWN: Final = "PlaceNotNeeded"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_WITHDRAWN_TEXT: Final = "nobody needs its place any more: it stays"
+
+
+def notice_of(pod: Pod) -> StatusCondition | None:
+    """The condition of a pod that has been given notice; None if it has not."""
+    for condition in pod.status.conditions:
+        if (condition.type, condition.status) == (EVICTION_NOTICE, "True"):
+            return condition
+    return None
+
+
+def condition(pod: Pod, node: str, deadline: float) -> PatchPodStatus:
+    """The pod is to leave its node, not before the deadline (whole seconds since 1970)."""
+    text = f"{pod.spec.scheduler_name}: {_text(node, deadline)}"
+    return PatchPodStatus(pod_key(pod), PodCondition(EVICTION_NOTICE, "True", PREEMPTION, text))
+
+
+def told(pod: Pod, node: str, deadline: float) -> list[Effect]:
+    """The deadline for the pod's own containers, and the Event for its owner."""
+    annotation = AnnotatePod(pod_key(pod), {EVICTION_DEADLINE: _moment(deadline)})
+    note = f"It {_text(node, deadline)}"
+    return [annotation, _event(pod, event_reasons.EVICTION_NOTICE, note, "Warning")]
+
+
+def withdrawn(pod: Pod) -> list[Effect]:
+    """The pod stays."""
+    text = f"{pod.spec.scheduler_name}: {_WITHDRAWN_TEXT}"
+    condition = PodCondition(EVICTION_NOTICE, "False", WITHDRAWN, text)
+    return [
+        PatchPodStatus(pod_key(pod), condition),
+        AnnotatePod(pod_key(pod), {EVICTION_DEADLINE: None}),
+        _event(pod, event_reasons.EVICTION_WITHDRAWN, _WITHDRAWN_TEXT.capitalize(), "Normal"),
+    ]
+
+
+def _text(node: str, deadline: float) -> str:
+    return (
+        f"has to leave node {node} for a pod that may take its place; it is deleted at "
+        f"{_moment(deadline)}, or once {CHECKPOINTED_AT} says that it has saved its state"
+    )
+
+
+def _moment(at: float) -> str:
+    return second_time(after(_EPOCH, at))
+
+
+def _event(pod: Pod, reason: str, note: str, kind: str) -> PublishEvent:
+    return PublishEvent(
+        object_ref(pod),
+        reason,
+        "Evicting",
+        note,
+        "Warning" if kind == "Warning" else "Normal",
+        controller=pod.spec.scheduler_name,
+    )
