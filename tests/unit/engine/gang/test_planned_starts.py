@@ -238,6 +238,23 @@ def test_when_a_pod_ends_early_the_start_is_earlier() -> None:
     harness.observe_deleted(running("b", "n0", 2, 900))
     harness.run()
     assert starts(harness) == {"big": (600.0, "KnownEnds")}
+    harness.effects.clear()
+    harness.advance_to(105)
+    assert any("It starts by 00:10 UTC" in text for _, text in conditions(harness.effects))
+
+
+def test_when_nothing_is_kept_any_more_pods_are_told_of_no_start() -> None:
+    harness = busy(reservation_seconds=50.0)
+    harness.observe(*gang("big", 2))
+    waiting(harness)
+    harness.advance_to(20)
+    assert "about 00:10 UTC (estimate)" in conditions(harness.effects)[-1][1]
+    harness.effects.clear()
+    for now in (62, 70):
+        harness.advance_to(now)
+    assert starts(harness) == {}
+    (told,) = {text for _, text in conditions(harness.effects)}
+    assert "00:10" not in told
 
 
 #: What breaks a promise, and how that is counted.
