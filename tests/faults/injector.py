@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from arranger.embedded.handlers.watch import Watch
 from arranger.embedded.server import ApiResponse
 from arranger.embedded.transport.hook import ConnectionLostError, Passage
 from arranger.kube.client.transport import Request
+from tests.faults.lines import REMEMBERED, earlier
 from tests.faults.matchers import (
     ALL,
     BINDINGS,
@@ -121,7 +123,14 @@ class WatchDelay:
 
 @dataclass(frozen=True, slots=True)
 class WatchRepeat:
-    """The next line of a watch comes twice."""
+    """The next line of a watch comes twice.
+
+    Attributes:
+        older: the second time, what the watch has told of the same object before, where that was
+            not deleted since; the last lines since there are rules for watches are known.
+    """
+
+    older: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +234,8 @@ class FaultInjector:
         #: Who has asked for what, by method and path, and whether it was a watch.
         self.asked: set[tuple[str, str, str, bool]] = set()
         self._listeners: list[RequestListener] = []
+        #: (who, path) → the last lines of watches, while there are rules for these.
+        self._lines: dict[tuple[str, str], deque[bytes]] = {}
 
     def listen(self, listener: RequestListener) -> None:
         """Tell of each request from now on."""
@@ -331,13 +342,17 @@ class FaultInjector:
         if not self._watch_rules:
             return None
         faults = self._faults(self._watch_rules, _sent_now(request, user))
+        told = self._lines.setdefault((user, request.path), deque(maxlen=REMEMBERED))
+        told.append(line)
         if not faults:
             return None
-        seconds, chunks = 0.0, list[bytes]()
+        seconds, chunks, again = 0.0, list[bytes](), list[bytes]()
         for fault in faults:
             match fault:
                 case WatchDelay():
                     seconds += fault.seconds
+                case WatchRepeat(older=True):
+                    again += earlier(told)
                 case WatchRepeat():
                     chunks.append(line + b"\n")
                 case WatchStall():
@@ -349,7 +364,7 @@ class FaultInjector:
                 case WatchCut(within_line, reset):
                     half = (line[: len(line) // 2],) if within_line else ()
                     return Passage((*chunks, *half), seconds, "reset" if reset else "end")
-        return Passage((*chunks, line + b"\n"), seconds)
+        return Passage((*chunks, line + b"\n", *again), seconds)
 
     def _faults(self, rules: list[FaultRule], request: ClientRequest) -> list[Any]:
         """Those that strike now."""

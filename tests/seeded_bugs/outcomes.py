@@ -181,10 +181,10 @@ def""",
         "victim-that-stays",
         "a pod that could not be evicted counts as leaving for ever",
         "arranger/engine/pod/preemption_executor.py",
-        """        self._nominator.terminating_victims.discard(effect.pod.uid)
-        self._gangs.on_eviction_failed(effect.pod.uid)
+        """        self._nominator.terminating_victims.discard(uid)
+        self._gangs.on_eviction_failed(uid)
 """,
-        """        self._gangs.on_eviction_failed(effect.pod.uid)
+        """        self._gangs.on_eviction_failed(uid)
 """,
         (
             "tests/unit/engine/pod/test_preemption.py",

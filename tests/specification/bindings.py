@@ -144,6 +144,8 @@ def its_ports_are_free(b: Binding) -> Iterator[str]:
 
 def nobody_keeps_away(b: Binding) -> Iterator[str]:
     """Required anti-affinity holds in both directions."""
+    if not b.knows(PODS, b.was):
+        return
     here, namespaces = labels_of(b.node or {"metadata": {}}), b.world.namespaces()
     mine = affinity_terms(b.was, "podAntiAffinity")
     for pod in b.world.placed() if mine else b.world.apart.values():

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from arranger.embedded.kubelet import EXIT_CODE, RUN_SECONDS, TERMINATION_SECONDS
-from tests.builders import Manifest
+from tests import storage
+from tests.builders import Manifest, PodBuilder
 from tests.hostile.attack import CULPRIT
 from tests.queueing import GPU
 from tests.simulation.harnesses.jobs import task
@@ -80,6 +81,14 @@ class Arrivals(WorldBuilder):
         weights, chosen = zip(*makers, strict=True)
         self._rng.choices(chosen, weights)[0](name)
         return [self._plain(manifest) for manifest in self._world.late]
+
+    def _with_objects(self, pod: PodBuilder, name: str) -> PodBuilder:
+        """Some have two volumes, so that several writes come before their Binding."""
+        pod = super()._with_objects(pod, name)
+        if self._has_storage and self._rng.random() < 0.2:
+            self._late(storage.a_claim(f"{name}-more").manifest())
+            pod = pod.with_claim(f"{name}-more")
+        return pod
 
     # --- more kinds --------------------------------------------------------------------------
 

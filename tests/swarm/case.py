@@ -59,6 +59,8 @@ def _told(event: Event) -> str:
         case "patch":
             part = f"the {event.part} of " if event.part else ""
             return f"{part}{what} is changed: {_in_one_line(event.change)}"
+        case "bind":
+            return f"somebody else binds {what} to {event.node}"
         case "delete":
             slowly = f", and takes {event.grace}s to go" if event.grace else ""
             return f"{what} is deleted{slowly}"

@@ -63,6 +63,7 @@ FEATURES: Final[Mapping[str, float]] = {
     "restores": 0.1,
     # who else is there
     "tenants": 0.3,
+    "others": 0.15,
     "commands": 0.3,
     "hostile": 0.15,
     "extenders": 0.15,

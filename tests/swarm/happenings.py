@@ -60,6 +60,8 @@ class Happenings:
         for manifest in manifests:
             self._add(at, "create", manifest)
             self._remember(manifest)
+            if manifest["kind"] == "Pod" and "others" in self._on and self._rng.random() < 0.1:
+                self._bind_pod(at + self._rng.choice([0.0, 0.01, 0.05, 1.0]))
             at += self._rng.choice([0.0, 0.0, 0.0, 0.01, 0.5, 5.0])
 
     def happen(self, at: float) -> None:
@@ -72,6 +74,7 @@ class Happenings:
             ("edits", 3, self._edit_other),
             ("edits", 1, self._end_pod),
             ("gates", 3, self._open_gate),
+            ("others", 3, self._bind_pod),
             ("nodes-change", 3, self._change_node),
             ("queues-change", 3, self._change_queue),
             ("reservations", 2, self._change_reservation),
@@ -116,6 +119,12 @@ class Happenings:
         if pod := self._one_of("Pod"):
             ended = {"status": {"phase": self._rng.choice(["Succeeded", "Failed"])}}
             self._add(at, "patch", pod, change=ended, part="status")
+
+    def _bind_pod(self, at: float) -> None:
+        """Somebody else places a pod, most likely one that has just come."""
+        pods, node = self._known.get("Pod", [])[-4:], self._one_of("Node")
+        if pods and node:
+            self._add(at, "bind", self._rng.choice(pods), node=node["metadata"]["name"])
 
     def _open_gate(self, at: float) -> None:
         gated = [p for p in self._known.get("Pod", []) if p["spec"].get("schedulingGates")]

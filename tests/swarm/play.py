@@ -204,8 +204,9 @@ class Player:
         self.outcome.trace.append(line)
 
     def _ask_extender(self, pod: Object) -> None:
-        """An extender that must be asked has its word on every Binding."""
-        must = any(not each.ignorable for each in self._config.extenders)
+        """An extender that must be asked has its word on every Binding of ours."""
+        ours = bool(self.sim.faults.answering)
+        must = ours and any(not each.ignorable for each in self._config.extenders)
         if must and refuses(pod, node := pod["spec"]["nodeName"]):
             text = f"{pod['metadata']['name']} is bound to {node}, which the extender refuses"
             self.outcome.violations.append(Violation("the_extender_agrees", text))
@@ -262,6 +263,8 @@ class Player:
                 self._create(event.object)
             case "patch":
                 self._ask("PATCH", event, event.change)
+            case "bind":
+                self._bind(event)
             case "delete":
                 self._ask("DELETE", event, {"gracePeriodSeconds": event.grace})
 
@@ -279,6 +282,14 @@ class Player:
         except ApiError:
             return
         self._uids[uid] = stored["metadata"]["uid"]
+
+    def _bind(self, event: Event) -> None:
+        """Somebody else places a pod, if the server takes it."""
+        meta, node = event.object["metadata"], event.node
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": meta["name"]}}
+        body = msgspec.json.encode({**binding, "target": {"kind": "Node", "name": node}})
+        path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/binding"
+        self.sim.cluster.handle(Request("POST", path, body=body, content_type="application/json"))
 
     def _translated(self, owner: Any) -> Any:
         """A reference to an object of the world, by the uid that the server gave that."""

@@ -179,4 +179,6 @@ def _effect(fault: Fault) -> Any:
             return WatchDelay(fault.seconds)
         case "repeat":
             return WatchRepeat()
+        case "retell":
+            return WatchRepeat(older=True)
     raise ValueError(fault.does)

@@ -91,7 +91,8 @@ def _requests(rng: random.Random, at: float, does: Any, **more: Any) -> Fault:
 def _watch(rng: random.Random, at: float) -> Fault:
     if rng.random() < 0.15:
         return Fault(at=at, does="compact")
-    does: Any = rng.choice(["cut", "reset", "expire", "stall", "lag", "lag", "lag", "repeat"])
+    breaks = ["cut", "reset", "expire", "stall"]
+    does: Any = rng.choice([*breaks, "lag", "lag", "lag", "repeat", "retell", "retell"])
     what = rng.choice(["all", "all", "pods", "nodes", "podgroups", "queues"])
     seconds = rng.choice([0.02, 0.3, 3.0, 20.0]) if does == "lag" else 0.0
     some = {"times": rng.randint(1, 4)} if rng.random() < 0.5 else {"chance": 0.1}

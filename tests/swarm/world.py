@@ -23,7 +23,7 @@ Object = dict[str, Any]
 RequestTrouble = Literal[
     "refuse", "lose-request", "lose-answer", "delay", "delay-answer", "reply", "reply-after"
 ]
-WatchTrouble = Literal["cut", "reset", "expire", "stall", "lag", "repeat"]
+WatchTrouble = Literal["cut", "reset", "expire", "stall", "lag", "repeat", "retell"]
 #: What can happen to a process, to the server, and to a clock.
 ProcessTrouble = Literal["kill", "pause", "skew"]
 ServerTrouble = Literal["compact", "halt", "restore"]
@@ -35,15 +35,17 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     Attributes:
         at: seconds from the start.
         does: what.
-        object: all of it where it is created, otherwise what identifies it.
+        object: all of it where it is created, otherwise what identifies it; of a bind, the pod.
+        node: for a bind: where somebody else places the pod.
         change: for a patch: what is merged into it.
         part: for a patch: ``status`` for that subresource.
         grace: for a deletion: seconds that it may take to go; 0 is at once.
     """
 
     at: float
-    does: Literal["create", "patch", "delete"]
+    does: Literal["create", "patch", "delete", "bind"]
     object: Object
+    node: str = ""
     change: Object = {}
     part: str = ""
     grace: int = 0

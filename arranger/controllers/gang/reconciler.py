@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -25,6 +25,7 @@ from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.worker_thread import RunAside
 from arranger.controllers.runtime.writer import StatusError, Writer
 from arranger.gangs.gang_object import gang_manifest, gangs_path
+from arranger.kube.client.transport import TransportError
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +48,8 @@ class GangReconciler:
     now: Callable[[], datetime]
     run_aside: RunAside
     barrier: ObjectBarrier
+    #: Gang → a write about it of which nobody knows whether it is done.
+    _doubtful: dict[str, ObjectChange] = field(default_factory=dict, init=False)
 
     async def reconcile(self, name: str) -> Result | float:
         """Write what is to be written about one gang."""
@@ -54,12 +57,21 @@ class GangReconciler:
             return await self._reconcile(name)
 
     async def _reconcile(self, name: str) -> Result | float:
+        if (doubtful := self._doubtful.get(name)) is not None:
+            # It may show only when there is no pod left, by which to tell that it was ours.
+            await self._refresh(doubtful)
+            self._doubtful.pop(name, None)
         summarizer, size = self.cache.summarizer(name)
         summary = await self.run_aside(summarizer, size=size)
         for change in self.cache.changes(name, second_time(self.now()), summary):
             try:
                 await self._write(change)
+            except TransportError:
+                self._doubt(name, change)
+                raise
             except StatusError as error:
+                if error.code >= 500:
+                    self._doubt(name, change)
                 if error.conflict:
                     await self._refresh(change)
                     return Result.REQUEUE
@@ -102,6 +114,10 @@ class GangReconciler:
         path = _path(change) + subresource
         self._observe(change, await self.writer.patch(path, patch, resource_version=version))
 
+    def _doubt(self, name: str, change: ObjectChange) -> None:
+        if change.observed is not None:
+            self._doubtful[name] = change
+
     async def _refresh(self, change: ObjectChange) -> None:
         """Somebody was faster: take in what is there, and start from it."""
         try:
@@ -109,6 +125,8 @@ class GangReconciler:
         except StatusError as error:
             if error.not_found:
                 self.work_queue.enqueue(self._gone(change))
+            elif error.code >= 500:
+                raise
 
     def _gone(self, change: ObjectChange) -> set[str]:
         """There is no object of the name: the one that was known is gone."""

@@ -20,6 +20,7 @@ from tests.faults.injector import (
     WatchCut,
     WatchDelay,
     WatchExpiry,
+    WatchRepeat,
     WatchStall,
     for_resource,
 )
@@ -174,6 +175,11 @@ async def test_f6_a_pod_that_a_backup_shows_unbound_is_bound_again(
         await sim.switch_server(backup)
         assert sim.bound() == 0
         await sim.until_settled(2, within=600)
+
+
+async def test_f5_what_a_watch_has_told_before_comes_again(sim: SimulationHarness) -> None:
+    sim.faults.inject(WATCHES, WatchRepeat(older=True))
+    await assert_nothing_is_missed(sim)
 
 
 # --- F7: streams that break --------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from arranger.controllers.gang.cache import GANG_GROUP
 from tests.builders import a_pod
-from tests.faults.injector import WRITES, ConcurrentAction, DropConnection, Reply
+from tests.faults.injector import WRITES, ConcurrentAction, DropConnection, Reply, for_resource
 from tests.unit.controllers.gang.harness import SIGS, ReconcilerHarness, a_pod_group, members
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
@@ -263,6 +263,28 @@ async def test_a_write_that_fails_is_repeated(
         await asyncio.sleep(20)
         assert harness.status()["phase"] == "PreScheduling"
         assert harness.gangs["g"]["status"]["phase"] == "PreScheduling"
+
+
+@pytest.mark.parametrize("fault", [DropConnection.AFTER, Reply(503, "busy", after=True)])
+async def test_a_write_of_unknown_end_is_looked_for_before_the_last_pod_is_forgotten(
+    harness: ReconcilerHarness, fault: Reply | DropConnection
+) -> None:
+    """Its watch shows it late, when nothing tells any more that the PodGroup was ours."""
+    of_pod_groups = WRITES & for_resource("podgroups")
+    last = ConcurrentAction(lambda: harness.observe_deleted(*members(2)))
+    harness.create(a_pod_group())
+    async with harness.running():
+        harness.deliver(SIGS)
+        await asyncio.sleep(5)
+        assert harness.status()["phase"] == "Pending"
+        harness.faults.inject(of_pod_groups, last, times=1)
+        harness.faults.inject(of_pod_groups, fault, times=1)
+        harness.observe(*members(2))
+        await asyncio.sleep(60)
+        assert harness.gangs == {}
+        harness.deliver(SIGS)
+        await asyncio.sleep(5)
+        assert harness.status()["phase"] == "Pending"
 
 
 async def test_a_server_that_is_down_is_asked_ever_more_slowly(harness: ReconcilerHarness) -> None:
