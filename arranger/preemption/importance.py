@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from arranger.api.annotations import CHECKPOINTED_AT
 from arranger.api.settings.checkpoints import checkpointed_at
 from arranger.cluster.pod_info import PodInfo
 
@@ -38,9 +39,17 @@ def by_importance(victims: Iterable[PodInfo], importance: Importance = priority)
     )
 
 
-def oldest_checkpoint(victims: Iterable[PodInfo]) -> float:
-    """When of all these the last one saved its state, in seconds since 1970; 0 if one never has."""
-    return min((checkpointed_at(pod.pod) for pod in victims), default=0.0)
+def oldest_checkpoint(victims: Sequence[PodInfo]) -> float:
+    """When the one of these (there is one) that has not saved its state for longest last did.
+
+    In seconds since 1970; 0 if one of them never has.
+    """
+    oldest = float("inf")
+    for pod in victims:
+        if CHECKPOINTED_AT not in pod.pod.metadata.annotations:
+            return 0.0
+        oldest = min(oldest, checkpointed_at(pod.pod))
+    return oldest
 
 
 @dataclass(frozen=True, slots=True)

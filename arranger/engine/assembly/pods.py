@@ -56,7 +56,13 @@ def make_pod_parts(state: EngineState, settings: EngineSettings) -> PodParts:
     requeuer = PodRequeuer(queue, state.registry, entities, gangs)
     binding_cycle = BindingCycle(context, queue, state.effects, release, requeuer, gangs)
     notices = EvictionNotices(
-        context, nominator, policy, state.registry, state.limits, settings.max_checkpoint_time
+        context,
+        nominator,
+        policy,
+        state.registry,
+        state.limits,
+        frozenset(settings.scheduler_names),
+        settings.max_checkpoint_time,
     )
     preemption = PreemptionExecutor(
         context,

@@ -8,7 +8,7 @@ been given notice, and gets the longest time that any of them asks for.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -76,6 +76,7 @@ class EvictionNotices:
     """The notices that stand.
 
     Args:
+        schedulers: whose pods' notices of earlier runs are ours.
         maximum: the most time that a pod is given, in seconds; 0: nobody is given any.
     """
 
@@ -84,6 +85,7 @@ class EvictionNotices:
     _policy: EvictionPolicy
     _gangs: Gangs
     _ends: KnownEnds
+    _schedulers: Collection[str]
     maximum: float
     _notices: dict[str, Notice] = field(default_factory=dict, init=False)
     #: The nominations that were looked at last; -1: look again.
@@ -135,15 +137,15 @@ class EvictionNotices:
         self._seen = -1
         return notice
 
-    def restore(self, victim: PodInfo) -> None:
-        """A pod that is seen at the start was given notice by an earlier run of ours.
+    def restore(self, victim: PodInfo) -> bool:
+        """A pod that is seen at the start was given notice by an earlier run of ours, if it was.
 
         Its clock goes on; what the annotation says is believed only within what it can have been
         given.
         """
         condition, now = texts.notice_of(victim.pod), self._context.unix_now
-        if condition is None:
-            return
+        if condition is None or victim.pod.spec.scheduler_name not in self._schedulers:
+            return False
         since = condition.last_transition_time
         began = min(since.timestamp(), now) if since is not None else now
         asked = min(checkpoint_time(victim.pod), self.maximum)
@@ -165,6 +167,7 @@ class EvictionNotices:
             ready=checkpointed_at(victim.pod) >= math.floor(began),
         )
         self._seen = -1
+        return True
 
     def on_told(self, uid: str, unix_now: float) -> Notice | None:
         """The server has the notice: the time that was asked for begins now at the latest."""
@@ -196,15 +199,17 @@ class EvictionNotices:
         """The notice of a pod."""
         return self._notices.get(uid)
 
-    def take_settled(self) -> list[tuple[Notice, QueuedPod | None]]:
-        """Those that are over, with who takes the place; None for nobody, so that the pod stays."""
+    def take_settled(self) -> Iterator[tuple[Notice, QueuedPod | None]]:
+        """Those that are over, with who takes the place; None for nobody, so that the pod stays.
+
+        What is not asked for comes again.
+        """
         if not self._notices:
-            return []
-        now, changed = self._context.unix_now, self._seen != self._nominator.changes
-        self._seen = self._nominator.changes
-        found: list[tuple[Notice, QueuedPod | None]] = []
+            return
+        now, looked_at = self._context.unix_now, self._nominator.changes
+        changed = self._seen != looked_at
         waited_for = self._waited_for(now) if changed else set()
-        for notice in self._notices.values():
+        for notice in list(self._notices.values()):
             due = notice.told and notice.deadline <= now
             if not changed and not due:
                 continue
@@ -212,10 +217,9 @@ class EvictionNotices:
             saved = notice.ready or not notice.patient
             early = notice.told and saved and notice.gang not in waited_for
             if taker is None or due or early:
-                found.append((notice, taker))
-        for notice, _ in found:
-            del self._notices[notice.victim.uid]
-        return found
+                del self._notices[notice.victim.uid]
+                yield notice, taker
+        self._seen = looked_at
 
     def next_timer(self) -> float | None:
         """When something will be due, in the engine's clock."""

@@ -192,7 +192,11 @@ class PreemptionExecutor:
             group = notice.group
             if not group and not notice.takers and taker.entity is not None:
                 group = taker.entity.group.name if taker.entity.group is not None else ""
-            self._delete(victim, taker, notice.node, group)
+            try:
+                self._delete(victim, taker, notice.node, group)
+            except Exception:
+                self._nominator.terminating_victims.discard(victim.uid)
+                raise
 
     def next_timer(self) -> float | None:
         """When something will be due, in the engine's clock."""
@@ -233,10 +237,9 @@ class PreemptionExecutor:
 
     def restore_eviction(self, victim: PodInfo) -> None:
         """A pod that is seen at the start is being evicted, by an earlier run of ours."""
-        self._nominator.terminating_victims.add(victim.uid)
-        self._nominator.inherited_victims.add(victim.uid)
-        if victim.pod.metadata.deletion_timestamp is None:
-            self._notices.restore(victim)
+        if victim.pod.metadata.deletion_timestamp is not None or self._notices.restore(victim):
+            self._nominator.terminating_victims.add(victim.uid)
+            self._nominator.inherited_victims.add(victim.uid)
 
     def restore_nomination(self, member: QueuedPod) -> None:
         """Nominate a pod as an earlier run of ours did: its victims may be gone already."""

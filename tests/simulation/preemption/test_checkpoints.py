@@ -15,7 +15,10 @@ from arranger.api.timestamps import second_time
 from arranger.embedded.virtual_time import virtual_now
 from tests.builders import PodBuilder, a_pod
 from tests.faults.injector import DropConnection, Reply, RequestMatcher, for_resource, from_user
+from tests.queueing import gpu_node, inference, training
 from tests.simulation.harnesses.preemption import DELETES, PreemptionHarness, pod, with_priority
+from tests.simulation.harnesses.queues import CONFIG as QUEUES
+from tests.simulation.harnesses.queues import QueueHarness
 from tests.simulation.harnesses.simulation import CONFIG, VIRTUAL_TIME, Object
 
 pytestmark = VIRTUAL_TIME
@@ -358,3 +361,36 @@ async def test_a_gang_leaves_together_whoever_leads(sim: PreemptionHarness, afte
         async with sim.scheduler("b"):
             await sim.until(gone(sim, "low-0", "low-1"), within=120)
             await sim.until(lambda: sim.bound() == 2 and not sim.exists("low-0"))
+
+
+# --- queues -----------------------------------------------------------------------------------
+
+
+async def test_who_gives_way_to_another_queue_has_time_as_well() -> None:
+    sim = QueueHarness()
+    sim.queues()
+    sim.create(gpu_node("n0").offers(memory="512Gi", pods=110))
+    async with sim.scheduler(config=QUEUES), sim.kubelets():
+        sim.create(training("t", 8).annotated({ASKS: "60s"}))
+        await sim.until(lambda: sim.bound() == 1)
+        await asyncio.sleep(30)
+        sim.create(inference("i", 8))
+        await sim.until(lambda: notice(sim, "t") == "True")
+        assert 58 <= await seconds_until(sim, lambda: sim.evicted() == ["t"]) <= 63
+        await sim.until(lambda: sim.node_of("i") == "n0")
+    sim.check()
+
+
+async def test_the_notice_of_another_scheduler_is_left_alone(sim: PreemptionHarness) -> None:
+    sim.nodes(1)
+    told = {
+        "type": "arranger.io/EvictionNotice",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+    }
+    theirs = patient("low").on("n0").with_spec(schedulerName="theirs")
+    sim.create(theirs)
+    sim.patch("pod", "low", {"status": {"conditions": [told]}}, sub="/status")
+    async with sim.scheduler(), sim.kubelets():
+        await asyncio.sleep(120)
+    assert notice(sim, "low") == "True"
