@@ -8,8 +8,8 @@ from typing import Final
 #: The object has made our own code raise, or cannot be read: it is left alone until it changes. A
 #: pod that waits for us has FailedScheduling instead.
 QUARANTINED: Final = "Quarantined"
-#: The API server refuses the status that our controllers write of the object, or what they write
-#: for it; the text is the server's.
+#: The API server refuses the status that we write of the object, or what our controllers write for
+#: it; the text is the server's.
 FAILED_STATUS: Final = "FailedStatus"
 
 # --- pods -----------------------------------------------------------------------------------------

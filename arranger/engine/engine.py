@@ -176,5 +176,7 @@ class Engine:
         for part in (*parts, self._preemption, self._workload_index, self.planned_room):
             part.check_consistent()
         senders = self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects
-        self._effects.check_consistent((*senders, self._run_times, self.usage))
+        self._effects.check_consistent(
+            (*senders, self._run_times, self.usage, self.reservations.statuses)
+        )
         check_pods(self._context, self.queue, self._nominator, self._gangs.is_held)

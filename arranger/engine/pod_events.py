@@ -282,9 +282,19 @@ def invalid_queue(queue: Queue, problems: Sequence[str]) -> PublishEvent:
 
 def invalid_reservation(stated: Reservation, problem: str) -> PublishEvent:
     """A Reservation reserves nothing."""
-    meta = stated.metadata
-    about = ObjectReference("arranger.io/v1alpha1", "Reservation", "", meta.name, meta.uid)
+    about = _reservation_ref(stated)
     return _object_warning(about, event_reasons.INVALID_RESERVATION, f"Ignored: {problem}")
+
+
+def refused_reservation_status(stated: Reservation, why: str) -> PublishEvent:
+    """The server refuses the status of a Reservation."""
+    text = f"Its status cannot be written: {why[:_MAX_MESSAGE]}"
+    return _object_warning(_reservation_ref(stated), event_reasons.FAILED_STATUS, text)
+
+
+def _reservation_ref(stated: Reservation) -> ObjectReference:
+    meta = stated.metadata
+    return ObjectReference("arranger.io/v1alpha1", "Reservation", "", meta.name, meta.uid)
 
 
 def _owner_ref(owner: OwnerReference, namespace: str) -> ObjectReference:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.seeded_bugs import groups_and_books, hostile_objects, outcomes, peers
+from tests.seeded_bugs import groups_and_books, hostile_objects, outcomes, peers, plans
 from tests.seeded_bugs.bug import SeededBug
 
 ALL: Final[tuple[SeededBug, ...]] = (
@@ -12,4 +12,5 @@ ALL: Final[tuple[SeededBug, ...]] = (
     *hostile_objects.BUGS,
     *outcomes.BUGS,
     *groups_and_books.BUGS,
+    *plans.BUGS,
 )

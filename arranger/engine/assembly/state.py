@@ -116,5 +116,5 @@ def make_state(settings: EngineSettings) -> EngineState:
         gate=gate,
         usage=UsageKeeper(context, effects, usage),
         queue=queue,
-        reservations=make_book(context, queue, ledger),
+        reservations=make_book(context, queue, ledger, effects),
     )

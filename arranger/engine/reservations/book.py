@@ -27,6 +27,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import RESERVATION, QueuedPod
+from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.reservations.entry import Entry, read_entry, shown_time
@@ -66,13 +67,14 @@ class ReservationBook:
 
     Attributes:
         problems: name → why a Reservation reserves nothing.
+        statuses: writes how they stand.
     """
 
     _context: EngineContext
     _queue: SchedulingQueue
     _queues: Queues
     _limits: Limits
-    _statuses: StatusWriter
+    statuses: StatusWriter
     problems: Mapping[str, str] = field(default_factory=dict, init=False)
     _entries: Mapping[str, Entry] = field(default_factory=dict, init=False)
     #: In what state of objects and nodes the entries were made.
@@ -181,21 +183,21 @@ class ReservationBook:
             for name, window in windows.items()
             if window is not None
         }
-        due, changed = self._statuses.next_timer(), seen != self._seen
+        due, changed = self.statuses.next_timer(), seen != self._seen
         if changed or self._told_at != self._read_at or (due is not None and due <= now):
             self._told_at = self._read_at
             wanted: dict[str, ReservationStatus] = {}
             for name in (each.metadata.name for each in self._stored):
                 entry, problem = self._entries.get(name), self.problems.get(name, "")
                 wanted[name] = status_of(entry, windows.get(name), problem, unix_now)
-            self._statuses.write(self._stored, wanted, now)
+            self.statuses.write(self._stored, wanted, now)
         if changed:
             self._seen = seen
             self._queue.wake(ClusterEvent(ActionType.OTHER, resource=RESERVATION), now)
 
     def next_timer(self) -> float | None:
         """When the next window opens or ends, or a status is due, in the engine's clock."""
-        clock, due = self._context.clock, self._statuses.next_timer()
+        clock, due = self._context.clock, self.statuses.next_timer()
         times = [end if holds else start for start, end, holds in self._seen.values()]
         edges = [clock.from_unix_time(min(times), clock.now)] if times else []
         return min(edges if due is None else [*edges, due], default=None)
@@ -256,10 +258,11 @@ class ReservationBook:
 
 
 def make_book(
-    context: EngineContext, queue: SchedulingQueue, ledger: QuotaLedger
+    context: EngineContext, queue: SchedulingQueue, ledger: QuotaLedger, effects: PendingEffects
 ) -> ReservationBook:
     """The book of an engine."""
-    return ReservationBook(context, queue, ledger, RunTimeLimits(ledger), StatusWriter(context))
+    statuses = StatusWriter(effects, context)
+    return ReservationBook(context, queue, ledger, RunTimeLimits(ledger), statuses)
 
 
 def _asked_for(member: QueuedPod) -> str:

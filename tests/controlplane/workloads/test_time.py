@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
 PODS = "/api/v1/namespaces/default/pods"
 GANGS = "/apis/arranger.io/v1alpha1/namespaces/default/gangs"
 RESERVATIONS = "/apis/arranger.io/v1alpha1/reservations"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 GANG = "gang.scheduling.koordinator.sh/"
 
 
@@ -137,6 +138,45 @@ async def test_a_promised_start_is_kept_and_only_who_ends_in_time_goes_before(
     assert (datetime.now(UTC) - due).total_seconds() < 5
     for daemon in (scheduler, controllers):
         assert await daemon.stop() == 0, daemon.log_lines()
+
+
+async def test_a_victim_that_asks_for_time_has_it_and_is_told(plane: ControlPlane) -> None:
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    await plane.post(CLASSES, {**kind, "metadata": {"name": "high"}, "value": 9})
+    scheduler = await Daemon.start(plane)
+    victim, taker = a_pod("victim", cpu="3"), a_pod("taker", cpu="3")
+    victim["metadata"]["annotations"] = {"arranger.io/checkpoint-before-eviction": "6s"}
+    taker["spec"]["priorityClassName"] = "high"
+    await plane.post(PODS, victim)
+    await _until_bound(plane, "victim")
+    running = {"phase": "Running", "startTime": in_seconds(0)}
+    await plane.merge(f"{PODS}/victim/status", {"status": running})
+    await plane.post(PODS, taker)
+
+    async def seen() -> dict[str, Any]:
+        found = await plane.get(f"{PODS}/victim")
+        conditions = found["status"].get("conditions") or ()
+        told = [c for c in conditions if c["type"] == "arranger.io/EvictionNotice"]
+        notes = found["metadata"]["annotations"]
+        deadline = notes.get("arranger.io/eviction-deadline")
+        return {"told": told, "deadline": deadline} if told and deadline else {}
+
+    async def leaves() -> bool:
+        code, found = await plane.request("GET", f"{PODS}/victim")
+        return code == 404 or bool(found["metadata"].get("deletionTimestamp"))
+
+    async def told() -> bool:
+        return bool(await seen())
+
+    await until(told, what="a notice")
+    notice = await seen()
+    began = datetime.fromisoformat(notice["told"][0]["lastTransitionTime"])
+    deadline = datetime.fromisoformat(notice["deadline"])
+    assert 5 <= (deadline - began).total_seconds() <= 9
+    assert not await leaves()
+    await until(leaves, what="the eviction")
+    assert -0.5 <= (datetime.now(UTC) - deadline).total_seconds() < 5
+    assert await scheduler.stop() == 0, scheduler.log_lines()
 
 
 def _text(at: datetime) -> str:

@@ -152,7 +152,11 @@ class StartPlanner:
             namespaces = frozenset[str]().union(*(plan.namespaces for plan in idle))
             self._budget.on_ended_in_vain(namespaces, now)
         for plan in idle:
-            self._promises.withdraw(plan, self._entities.by_key(plan.key))
+            entity = self._entities.by_key(plan.key)
+            told = "" if entity is None else self.told_to(entity)
+            self._promises.withdraw(plan, entity)
+            if entity is not None:
+                self._tell_members(entity, told, now)
         self._keep(left, self._room.plans, now)
         self._plan_next(now)
 
@@ -219,13 +223,22 @@ class StartPlanner:
             told = self.told_to(entity)
             self._promises.on_planned(entity, plan, before.get(entity.key), until)
             if entity is not failed:  # whose reason is being put together
-                tell = self.told_to(entity)
-                entity.reason = entity.reason.removesuffix(told) + tell
-                if tell and not told:
-                    self._entities.notify(entity, now)
+                self._tell_members(entity, told, now)
                 self._try_if_due(entity, plan)
         self._freed, self._next = self._room.timeline.freed, now + REPLAN_INTERVAL
         self._reserved = self._search.version
+
+    def _tell_members(self, entity: QueuedEntity, told: str, now: float) -> None:
+        """What members are told of their start may not be what they were ``told`` any more.
+
+        An estimate that moves is told when they are tried the next time.
+        """
+        tell = self.told_to(entity)
+        entity.reason = entity.reason.removesuffix(told) + tell
+        starts = (gang.planned_start for gang in entity.gang_group.gangs)
+        is_promise = any(start is not None and start.known for start in starts)
+        if tell != told and (is_promise or not tell or not told):
+            self._entities.notify(entity, now)
 
     def _try_if_due(self, entity: QueuedEntity, plan: PlannedGang | None) -> None:
         """Have a group tried that can start now by the plan: no event may tell that it can."""

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 
 from arranger.api.settings.gang_settings import GangSettings, MatchPolicy, Mode, Topology
 from arranger.controllers.gang.members import GangSummary, MemberSummary, summarize
@@ -15,6 +17,7 @@ from arranger.controllers.gang.status import (
 )
 from arranger.gangs.gang_object import gang_object_spec
 from arranger.gangs.member_state import MemberState
+from tests.paths import REPO
 
 NOW = "2026-01-01T00:00:00Z"
 EARLIER = "2025-12-31T00:00:00Z"
@@ -461,3 +464,43 @@ def test_the_spec_mirrors_the_settings(settings: GangSettings, spec: dict[str, A
 def test_the_wait_time_of_the_configuration_shows_where_a_gang_asks_for_none() -> None:
     spec = gang_object_spec(GangSettings(), sources=["b", "", "a"], wait_time=90.5)
     assert (spec["waitTimeSeconds"], spec["source"]) == (91, "a")
+
+
+# --- when it starts ------------------------------------------------------------------------------
+
+STARTS = f"{WHY}. It starts by 14:20 UTC (known ends), after default/other-0."
+WITH_COLUMN = {
+    "podgroups.scheduling.sigs.k8s.io": lambda gang: community_status(
+        gang, before={}, coarse_phases=False
+    ),
+    "podgroups.scheduling.x-k8s.io": lambda gang: community_status(
+        gang, before={}, coarse_phases=True
+    ),
+    "podgroups.scheduling.volcano.sh": lambda gang: volcano_status(gang, before={}, now=NOW),
+}
+
+
+def that_waits() -> GangSummary:
+    told = MemberSummary(first_attempt_at=EARLIER, reason="Unschedulable", message=STARTS)
+    return summarize([told] * 4, minimum=4)
+
+
+@pytest.mark.parametrize(("kind", "status_of"), WITH_COLUMN.items(), ids=WITH_COLUMN.keys())
+def test_the_wide_table_of_podgroups_says_when_a_gang_starts(
+    kind: str, status_of: Callable[[GangSummary], dict[str, Any]]
+) -> None:
+    definition = yaml.safe_load((REPO / "crds" / f"{kind}.yaml").read_text())
+    (columns,) = [v["additionalPrinterColumns"] for v in definition["spec"]["versions"]]
+    (path,) = [column["jsonPath"] for column in columns if column["name"] == "Message"]
+    status = status_of(that_waits())
+    if path == ".status.message":
+        assert status["message"] == STARTS
+    else:
+        assert path == '.status.conditions[?(@.type=="Unschedulable")].message'
+        assert [c["message"] for c in status["conditions"]] == [STARTS]
+
+
+@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
+def test_the_condition_of_a_native_podgroup_says_when_a_gang_starts(version: str) -> None:
+    status = native_status(that_waits(), before={}, version=version, now=NOW)
+    assert [c["message"] for c in status["conditions"]] == [STARTS]

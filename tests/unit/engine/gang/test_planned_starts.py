@@ -182,6 +182,21 @@ def test_several_gangs_are_planned_one_behind_the_other() -> None:
     }
 
 
+def test_when_the_planned_gang_starts_the_next_one_is_planned_at_once() -> None:
+    harness = EngineHarness(default_profile(), gangs=policy())
+    harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(2)))
+    harness.observe(running("a", "n0", 4, 100), running("c", "n1", 4, 900))
+    for name, size in (("first", 3), ("second", 8)):
+        harness.observe(*gang(name, size, limit=1000))
+        harness.run()
+    waiting(harness)
+    assert starts(harness) == {"first": (100.0, "KnownEnds")}
+    harness.now = 100.0
+    harness.observe_deleted(running("a", "n0", 4, 100))
+    assert bound(harness.run()) == {"first-0", "first-1", "first-2"}
+    assert set(starts(harness)) == {"second"}
+
+
 def test_after_a_planned_gang_the_first_in_the_queue_is_planned_though_it_is_not_tried() -> None:
     harness = EngineHarness(default_profile(), gangs=policy())
     harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(2)))
@@ -223,6 +238,23 @@ def test_when_a_pod_ends_early_the_start_is_earlier() -> None:
     harness.observe_deleted(running("b", "n0", 2, 900))
     harness.run()
     assert starts(harness) == {"big": (600.0, "KnownEnds")}
+    harness.effects.clear()
+    harness.advance_to(105)
+    assert any("It starts by 00:10 UTC" in text for _, text in conditions(harness.effects))
+
+
+def test_when_nothing_is_kept_any_more_pods_are_told_of_no_start() -> None:
+    harness = busy(reservation_seconds=50.0)
+    harness.observe(*gang("big", 2))
+    waiting(harness)
+    harness.advance_to(20)
+    assert "about 00:10 UTC (estimate)" in conditions(harness.effects)[-1][1]
+    harness.effects.clear()
+    for now in (62, 70):
+        harness.advance_to(now)
+    assert starts(harness) == {}
+    (told,) = {text for _, text in conditions(harness.effects)}
+    assert "00:10" not in told
 
 
 #: What breaks a promise, and how that is counted.

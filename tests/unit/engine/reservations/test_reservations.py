@@ -9,7 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.effects import Bind, PatchObject, PatchPodStatus, PublishEvent
+from arranger.api.effects import (
+    Bind,
+    Outcome,
+    PatchObject,
+    PatchPodStatus,
+    PublishEvent,
+    Refused,
+)
 from arranger.api.types.core import Namespace
 from arranger.api.types.reservation import Reservation, ReservationStatus
 from arranger.engine.reservations.book import MAX_RESERVATIONS
@@ -363,3 +370,29 @@ def test_random_worlds_obey_a_plain_model(seed: int) -> None:
         free = set(nodes) - {node for _, node in placed.values()}
         held = {(name, node) for name in waiting for node in free if not concerned(name, node, now)}
         assert not held, (held, now)
+
+
+def test_a_status_that_the_server_refuses_is_told_once_and_tried_more_rarely() -> None:
+    world = World("n")
+    world.show(reserved("r", 500, 90_000, "n"))
+    tries: list[float] = []
+    told: list[str] = []
+
+    def play(until: float, outcome: Outcome) -> None:
+        while world.harness.now < until:
+            effects = world.harness.advance_to(world.harness.now + 10)
+            for write in of_kind(PatchObject, effects):
+                tries.append(world.harness.now)
+                effects += world.harness.settle(write, outcome)
+            told.extend(
+                e.note for e in of_kind(PublishEvent, effects) if e.reason == "FailedStatus"
+            )
+
+    play(400, Refused(403, "Forbidden", "no right"))
+    assert told == ["Its status cannot be written: no right"]
+    assert 2 <= len(tries) <= 6, "each time after twice as long"
+    play(4000, Refused(403, "Forbidden", "quite another text"))
+    assert len(told) == 2, "it says something new"
+    play(20_000, Refused(0, "DeadlineExceeded"))
+    assert len(told) == 2, "that is no refusal"
+    assert tries[-1] - tries[-2] <= 600, "and it goes on"

@@ -1,0 +1,70 @@
+"""Bugs in plans of starts: who goes before, what is kept, and what a restart brings back."""
+
+from __future__ import annotations
+
+from tests.seeded_bugs.bug import SeededBug
+
+_STARTS = "tests/unit/engine/gang/test_planned_starts.py"
+_PLANNER = "arranger/engine/gang/planning/start_planner.py"
+
+BUGS = (
+    SeededBug(
+        "backfill-delays-a-planned-start",
+        "a pod that ends late goes before a planned gang, whose room it takes",
+        "arranger/backfill/spare.py",
+        "full |= room < (0 if there else amount)",
+        "full |= room < 0",
+        (_STARTS, "tests/unit/backfill/test_planner.py"),
+    ),
+    SeededBug(
+        "whoever-is-tried-is-planned",
+        "when the planned gang starts, the one that is tried next is planned, not the first",
+        _PLANNER,
+        "others = (*known, *self._next_in_turn(now), failed)",
+        "others = (*known, failed)",
+        (_STARTS,),
+    ),
+    SeededBug(
+        "a-turn-is-left-out",
+        "when the planned gang starts nobody is planned until somebody is tried",
+        _PLANNER,
+        """before, now)
+            self._plan_next(now)
+""",
+        """before, now)
+""",
+        (_STARTS,),
+    ),
+    SeededBug(
+        "a-restart-forgets-plans",
+        "after a restart a gang with a planned start has to wait long once more",
+        _PLANNER,
+        "waited = self._promises.was_planned(entity.group)",
+        "waited = False",
+        (_STARTS,),
+    ),
+    SeededBug(
+        "a-restart-forgets-run-times",
+        "pods that ended before the scheduler started tell nothing of run times",
+        "arranger/engine/handlers/pod_handlers.py",
+        "elif earlier != meta.uid and (ended := pod.ended_at) is not None:",
+        "elif earlier == meta.uid and (ended := pod.ended_at) is not None:",
+        (_STARTS,),
+    ),
+    SeededBug(
+        "watched-rows-are-missed",
+        "of the rows that a plan is about, changes are left to a later look",
+        "arranger/backfill/timeline.py",
+        "        rows = changed & self._watched\n",
+        "        rows = set[int]()\n",
+        (_STARTS, "tests/unit/backfill/test_timeline.py"),
+    ),
+    SeededBug(
+        "what-goes-is-not-seen",
+        "a plan is not made anew when pods have ended",
+        "arranger/backfill/timeline.py",
+        "        return not slots.keys() <= self.table.pods[row].keys()\n",
+        "        return False\n",
+        (_STARTS, "tests/unit/backfill/test_timeline.py"),
+    ),
+)
