@@ -165,7 +165,7 @@ def the_guarantees_of_others_are_kept(b: Binding) -> Iterator[str]:
     own = queue_of(b.world, b.was)
     used = {key: used_by(b.world, key, b) for key in {*queues, "default"}}
     for what, n in charged(b.world, b.was, b.node).items():
-        if not any(what in each for each in guaranteed.values()):
+        if not any(each.get(what) for each in guaranteed.values()):
             continue
         used[own][what] = used[own].get(what, 0) + n
         if used[own][what] <= guaranteed.get(own, {}).get(what, 0):
