@@ -28,7 +28,7 @@ from arranger.cluster import BoolArray, Cluster, NodeTable, PodInfo
 from arranger.framework.preemption import Limit
 from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, is_card_resource
-from arranger.quota.charges import Charge, ChargedLimit, PodGroups, QuotaShortage
+from arranger.quota.charges import Charge, ChargedLimit, LiftedCharges, PodGroups, QuotaShortage
 from arranger.quota.guarantees import Guarantees
 from arranger.quota.pod_annotations import PodAnnotations, queue_named_by
 from arranger.quota.pod_owners import PodOwners
@@ -82,7 +82,7 @@ class QuotaLedger:
         #: Used where no queue of that name was created.
         self._default_queue = QueueQuota(DEFAULT_QUEUE)
         self._cluster_total: tuple[int, Amounts] = (-1, {})
-        self._charges: dict[str, Charge] = {}
+        self._charges, self._lifted = dict[str, Charge](), LiftedCharges()
         self.card_column = CardColumn(table)
         self.rights = TenantRights(
             lambda: (queue.rights for queue in self.queues.values()),
@@ -137,6 +137,7 @@ class QuotaLedger:
 
     def refresh(self, cluster: Cluster) -> None:
         """Charge every pod anew if anything has changed that charges depend on."""
+        self._lifted.clear()
         if self._stale or self._uncounted:
             stale, self._stale, self._uncounted = self._stale, False, False
             self.version += 1
@@ -350,13 +351,12 @@ class QuotaLedger:
         if not self.active:
             return
         if sign > 0:
-            charge = self._charges[pod.uid] = self.charge(pod, self.cards_on(node))
-        else:
-            known = self._charges.pop(pod.uid, None)
-            if known is None:
-                return
-            charge = known
-        self._count(charge, sign)
+            charge = self._lifted.take(pod, node) or self.charge(pod, self.cards_on(node))
+            self._count(self._charges.setdefault(pod.uid, charge), 1)
+        elif pod.uid in self._charges:
+            charge = self._charges.pop(pod.uid)
+            self._lifted.put(pod, node, charge)
+            self._count(charge, -1)
 
     def _count(self, charge: Charge, sign: int) -> None:
         for state in self.path_self_to_root(charge.queue):

@@ -131,7 +131,8 @@ class Specification:
         if step.begins_to_leave and ours:
             self._forget_evictions(step.at)
             if is_told_its_time_is_over(step.after):
-                self._ask(step, self.its_time_is_over)
+                if all_known:
+                    self._ask(step, self.its_time_is_over)
             else:
                 if all_known:
                     self._ask(step, self.it_may_be_evicted)

@@ -174,6 +174,20 @@ def test_thinking_pods_away_gives_back_what_they_use_for_as_long() -> None:
     books.ledger.check_consistent(books.cluster)
 
 
+def test_who_comes_back_is_charged_anew_if_the_node_s_cards_have_changed_meanwhile() -> None:
+    books = QuotaHarness(a_queue("team", cards={CARD: 8}))
+    books.cluster.set_node(gpu_node().build())
+    pod = in_queue("team", **{GPU: 2}).on("n").info()
+    books.cluster.observe_pod(pod)
+    assert books.used("team")[CARD] == 2
+    with books.cluster.simulate_without([pod]):
+        books.cluster.set_node(a_node("n").offers(cpu=64, **{GPU: 8}).build())
+        assert books.used("team") == {}
+    assert CARD not in books.used("team")
+    assert books.used("team")[GPU] == 2
+    books.ledger.check_consistent(books.cluster)
+
+
 def test_what_is_left_and_what_a_pod_would_give_back() -> None:
     books = QuotaHarness(
         a_queue("team", capability={"cpu": 4}),
