@@ -7,11 +7,20 @@ import random
 
 import pytest
 
+from arranger.daemon.config.schema import GangConfig
 from tests.simulation.harnesses.gangs import members
 from tests.simulation.harnesses.preemption import PreemptionHarness, with_priority
-from tests.simulation.harnesses.simulation import VIRTUAL_TIME
+from tests.simulation.harnesses.simulation import CONFIG, VIRTUAL_TIME
 
 pytestmark = VIRTUAL_TIME
+
+PLANNED = CONFIG.model_copy(
+    update={
+        "gangs": GangConfig(
+            starvation_after_seconds=5, reservation_seconds=3600, reservation_max_nodes_percent=100
+        )
+    }
+)
 
 
 def made_anew(sim: PreemptionHarness, gang: str, size: int, least: int) -> None:
@@ -60,3 +69,32 @@ async def test_through_many_tides_it_keeps_its_minimum_and_uses_what_is_idle(
                 sim.delete("pods", f"tide-{tide}-{n}")
             await sim.until(lambda: len(sim.placed("old")) == 6)
             await asyncio.sleep(1800)  # the writes of an hour are bounded, by the names of pods
+
+
+async def test_it_grows_beside_a_planned_start_and_does_not_delay_it(
+    sim: PreemptionHarness,
+) -> None:
+    sim.nodes(7)
+    async with sim.scheduler(config=PLANNED), sim.kubelets():
+        sim.create(*with_priority(1, *members("old", 7, 2)))
+        await sim.until_settled(7)
+        ends = 300
+        new = [m.with_spec(activeDeadlineSeconds=ends) for m in members("new", 4)]
+        sim.create(*with_priority(5, *new))
+        await sim.until(lambda: len(sim.placed("new")) == 4)
+        began = asyncio.get_running_loop().time()
+        assert len(sim.placed("old")) == 3, "surplus leaves, and no more of it than has to"
+        sim.delete("pod", min(sim.placed("old")))
+        sim.create(*with_priority(1, *members("next", 3)))
+        await asyncio.sleep(30)
+        made_anew(sim, "old", 7, 2)
+        await sim.until(lambda: len(sim.placed("old")) == 3)  # the node that nobody will need
+        await asyncio.sleep(began + ends - asyncio.get_running_loop().time())
+        assert len(sim.placed("old")) == 3, "the others would delay it"
+        assert "known ends" in sim.message("next-0")
+        for n in range(4):
+            sim.delete("pod", f"new-{n}")  # as their kubelet would
+        await sim.until(lambda: len(sim.placed("next")) == 3, within=5)
+        await sim.until(lambda: len(sim.placed("old")) == 4)
+        await asyncio.sleep(600)
+        assert (len(sim.placed("old")), len(sim.placed("next"))) == (4, 3)
