@@ -43,7 +43,13 @@ class Controllers:
         # Queues belong to no namespace: who does not see all pods cannot count what they use.
         queues = None if options.namespaces else QueueController(transport, options)
         admission = {} if queues is None else {"why_not_admitted": queues.admission.why_not}
-        gangs = GangController(transport, options, **admission)
+        groups_read: list[asyncio.Event] = []
+        gangs = GangController(
+            transport,
+            options,
+            pod_groups_read=lambda: all(event.is_set() for event in groups_read),
+            **admission,
+        )
         jobs, tyjobs = JobController(transport, options), TYJobController(transport, options)
         self._controllers: list[GangController | JobController | TYJobController | QueueController]
         self._controllers = [gangs, jobs, tyjobs]
@@ -67,9 +73,9 @@ class Controllers:
             handlers = [handler, jobs.pod_groups] if group == VOLCANO_GROUP else [handler]
             plural = "gangs" if group == GANG_GROUP else "podgroups"
             others = NativePodGroup.other_versions if group == NATIVE_GROUP else ()
-            self._shared.append(
-                watch(API_VERSIONS[group], plural, *handlers, other_versions=others)
-            )
+            informer = watch(API_VERSIONS[group], plural, *handlers, other_versions=others)
+            self._shared.append(informer)
+            groups_read += informer.synced if group != GANG_GROUP else ()
         # A gang whose pods have not been read yet looks like one that has lost them.
         self._read_first = [*pods.synced, *(queues.synced if queues is not None else ())]
         self.synced: list[asyncio.Event] = [

@@ -116,6 +116,8 @@ class GangCache:
         schedulers: whose pods are ours, by ``spec.schedulerName``; the first one signs Gangs.
         gang_wait_time: the scheduler's, seconds, for gangs that ask for none.
         why_not_admitted: why a PodGroup of Volcano may not have pods yet; "" if it may.
+        pod_groups_read: whether all PodGroups have been listed once: until then no Gang is deleted,
+            by which PodGroups without pods are known to be ours.
 
     Attributes:
         tombstones: Gangs and PodGroups that went since the reconcile of their gang began, which no
@@ -130,10 +132,12 @@ class GangCache:
         *,
         gang_wait_time: float = 600.0,
         why_not_admitted: Callable[[VolcanoPodGroup], str] = lambda _: "",
+        pod_groups_read: Callable[[], bool] = lambda: True,
     ) -> None:
         self._schedulers = tuple(schedulers)
         self._gang_wait_time = gang_wait_time
         self._why_not_admitted = why_not_admitted
+        self._pod_groups_read = pod_groups_read
         self.registry = GangRegistry()
         self.tombstones = Tombstones()
         #: Gang → uid → member.
@@ -287,10 +291,16 @@ class GangCache:
         if name not in self._members:
             self._without_pods.discard(name)
 
-    def waits_for_admission(self, name: str) -> bool:
-        """Whether the PodGroup of a gang is to be looked at again though nothing happens to it."""
+    def waits(self, name: str) -> bool:
+        """Whether a gang is to be looked at again though nothing happens to it."""
         observed = self._observed.get(GangObjectKey(VOLCANO_GROUP, name))
-        return observed is not None and _waits_for_admission(observed)
+        not_admitted = observed is not None and _waits_for_admission(observed)
+        return not_admitted or self._waits_for_pod_groups(name)
+
+    def _waits_for_pod_groups(self, name: str) -> bool:
+        if self._pod_groups_read() or name in self.registry.gangs:
+            return False
+        return self._is_over(self._observed.get(GangObjectKey(GANG_GROUP, name)))
 
     def _pod_group_change(
         self, key: GangObjectKey, gang: Gang | None, summary: GangSummary, now: str
@@ -336,8 +346,8 @@ class GangCache:
             # Of pods that are a gang because of their owner, which only the scheduler reads.
             return None
         if gang is None:
-            ours = observed is not None and self._is_managed_by_us(observed)
-            return ObjectChange(key, observed, delete=True) if ours else None
+            over = self._is_over(observed) and self._pod_groups_read()
+            return ObjectChange(key, observed, delete=True) if over else None
         before = observed.status if observed else {}
         status = gang_status(summary, before=before)
         spec = gang_object_spec(
@@ -349,6 +359,9 @@ class GangCache:
             spec=merge_patch(observed.spec if observed else {}, spec),
             status=self._status_patch(GANG_GROUP, status, before),
         )
+
+    def _is_over(self, gang: ObservedObject | None) -> bool:
+        return gang is not None and self._is_managed_by_us(gang)
 
     def _is_managed_by_us(self, gang: ObservedObject) -> bool:
         return gang.metadata.labels.get(MANAGED_BY) == self.managed_by

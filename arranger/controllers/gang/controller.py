@@ -40,6 +40,7 @@ class GangController:
 
     Args:
         why_not_admitted: why a PodGroup of Volcano may not have pods yet; "" if it may.
+        pod_groups_read: whether all PodGroups have been listed once.
 
     Attributes:
         cache: what is known.
@@ -54,11 +55,13 @@ class GangController:
         options: ControllerOptions,
         *,
         why_not_admitted: Callable[[VolcanoPodGroup], str] = lambda _: "",
+        pod_groups_read: Callable[[], bool] = lambda: True,
     ) -> None:
         self.cache = cache = GangCache(
             options.schedulers,
             gang_wait_time=options.gang_wait_time,
             why_not_admitted=why_not_admitted,
+            pod_groups_read=pod_groups_read,
         )
         self.work_queue = WorkQueue(options, "gang", cache.reference)
         self.pods = CacheHandler[Pod](

@@ -29,8 +29,9 @@ from arranger.kube.client.transport import TransportError
 
 log = structlog.get_logger(__name__)
 
-#: Seconds until a PodGroup that is not admitted is looked at again.
-ADMISSION_RETRY: Final = 5.0
+#: Seconds until a PodGroup that is not admitted, or a Gang that stays until all PodGroups have been
+#: listed, is looked at again.
+RETRY: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class GangReconciler:
                     self.barrier.on_refused(_reference(change, change.observed), error.message)
         if not size:  # else the last pod may have gone since, and that is not written
             self.cache.mark_written(name)
-        return ADMISSION_RETRY if self.cache.waits_for_admission(name) else Result.DONE
+        return RETRY if self.cache.waits(name) else Result.DONE
 
     async def _write(self, change: ObjectChange) -> None:
         observed = change.observed

@@ -45,7 +45,12 @@ class ReconcilerHarness:
     def restart(self) -> None:
         """The controllers start, knowing what is served and nothing else."""
         transport = InProcessTransport(self.cluster, hook=self.faults)
-        self.controller = GangController(transport, ControllerOptions(rng=random.Random(1)))
+        self.pod_groups_read = True
+        self.controller = GangController(
+            transport,
+            ControllerOptions(rng=random.Random(1)),
+            pod_groups_read=lambda: self.pod_groups_read,
+        )
         self.cache, self.work_queue = self.controller.cache, self.controller.work_queue
         self.pods: Informer[Pod] = Informer(self.controller.pods, key=uid_of)
         for definition in self._definitions:

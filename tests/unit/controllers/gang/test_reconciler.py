@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from arranger.controllers.gang.cache import GANG_GROUP
+from arranger.controllers.gang.reconciler import RETRY
 from tests.builders import a_pod
 from tests.faults.injector import WRITES, ConcurrentAction, DropConnection, Reply, for_resource
 from tests.unit.controllers.gang.harness import SIGS, ReconcilerHarness, a_pod_group, members
@@ -400,3 +401,27 @@ async def test_a_pod_group_whose_last_pod_goes_while_it_is_written_is_written_on
         harness.observe(*pods)
         await asyncio.sleep(5)
         assert harness.status()["phase"] == "Pending"
+
+
+async def test_a_gang_without_pods_stays_at_the_start_until_all_pod_groups_are_known(
+    harness: ReconcilerHarness,
+) -> None:
+    pods = members(2)
+    harness.create(a_pod_group())
+    async with harness.running():
+        harness.deliver(SIGS)
+        harness.observe(*(pod.on("n1") for pod in pods))
+        await asyncio.sleep(1)
+        assert harness.status()["phase"] != "Pending"
+        assert harness.gangs
+    harness.restart()
+    harness.pod_groups_read = False
+    async with harness.running():
+        harness.deliver(GANG_GROUP)
+        await asyncio.sleep(1)
+        assert harness.gangs, "by what is it known then whose the PodGroup is?"
+        harness.deliver(SIGS)
+        harness.pod_groups_read = True
+        await asyncio.sleep(RETRY + 1)
+        assert harness.status()["phase"] == "Pending"
+        assert not harness.gangs
