@@ -94,7 +94,8 @@ class ObjectTrials:
 
     def advance(self, now: float) -> None:
         """Clear those that have been watched for long enough, and those that have changed."""
-        for key in self._suspicions.convicted():
+        # Not everybody who is watched was convicted by suspicions: see convict.
+        for key in dict.fromkeys((*self._suspicions.convicted(), *self._watched)):
             due = self._watched.get(key, math.inf) <= now
             if due or self._notes.quarantine.get(*key) is None:
                 self._clear(key)

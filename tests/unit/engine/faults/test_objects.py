@@ -10,6 +10,7 @@ import pytest
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.engine.faults.states import stand_in
 from arranger.framework.interface import Plugin
+from arranger.framework.runtime.plugin_errors import PluginFailureError
 from tests import devices
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, event_notes, placements, small_profile
@@ -115,3 +116,29 @@ def test_the_devices_of_a_claim_that_is_set_aside_stay_taken() -> None:
     assert stand_in(claim) is None
     held = devices.a_claim().asks().given("a").build()
     assert stand_in(held).status == held.status
+
+
+def test_who_is_set_aside_without_a_pod_that_accuses_it_is_not_watched_for_ever(
+    make_harness: MakeHarness,
+) -> None:
+    harness = make_harness(small_profile())
+    harness.observe(a_node("n1"))
+    harness.run()
+    barrier, broken = harness.engine.barrier, True
+
+    def advance() -> None:
+        node = harness.engine.cluster.table.index.get("n1") if broken else None
+        if node is not None:
+            raise PluginFailureError("a plugin raised", "n1")
+
+    barrier.run(harness.now, advance)
+    assert names_in_quarantine(harness) == {"Node": 1}
+    broken = False
+    for _ in range(20):
+        due = harness.engine.next_timer()
+        if due is None:
+            break
+        assert due >= harness.now, "it is due and stays so"
+        harness.advance_to(due)
+    assert harness.engine.next_timer() is None
+    assert names_in_quarantine(harness) == {}

@@ -273,7 +273,9 @@ class Life(RuleBasedStateMachine):
         for node in self.nodes:
             self.engine.handlers.on_node_deleted(node, self.now)
         self.run_engine()
-        while (due := self.engine.next_timer()) is not None:
+        for _ in range(1000):
+            if (due := self.engine.next_timer()) is None:
+                break
             self.now = max(self.now, due)
             self.run_engine()
         assert not self.gang_server.objects
