@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -20,6 +21,11 @@ def after(moment: datetime, seconds: float) -> datetime:
         return moment + timedelta(seconds=seconds)
     except OverflowError:
         return _LAST if seconds > 0 else _FIRST
+
+
+def from_unix(seconds: float) -> datetime:
+    """The moment so many seconds since 1970, within the calendar."""
+    return after(_EPOCH, seconds)
 
 
 def micro_time(moment: datetime) -> str:

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final
 
 from arranger.api.annotations import CARD_QUOTA, QUEUE_MAX_RUN_TIME, QUEUE_STATE
+from arranger.api.parsing.duration import parse_lasting_duration
 from arranger.api.parsing.errors import shown
 from arranger.api.quantity import LARGEST, QuantityError
 from arranger.api.resource_requests import Amounts, parse_resource_list
@@ -18,7 +19,6 @@ from arranger.api.settings.queue_annotations import (
     is_closed,
     parse_cards,
 )
-from arranger.api.settings.run_time import parse_run_time
 from arranger.api.types.queue import Queue
 from arranger.quota.cards import Cards
 from arranger.quota.queue_rights import SILENT, QueueRights, read_rights
@@ -129,7 +129,7 @@ def read_queue(queue: Queue) -> QueueQuota:
             state.problems.append(f"{CARD_QUOTA}: {error}")
     if text := queue.metadata.annotations.get(QUEUE_MAX_RUN_TIME):
         try:
-            state.max_run_time = parse_run_time(text)
+            state.max_run_time = parse_lasting_duration(text)
         except ValueError as error:
             state.problems.append(f"{QUEUE_MAX_RUN_TIME}: {error}")
     try:

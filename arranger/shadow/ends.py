@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from typing import Final
 
-from arranger.api.timestamps import after
+from arranger.api.timestamps import from_unix
 from arranger.api.types.core import Pod
 from arranger.engine.engine import Engine
 from arranger.engine.run_time.limits import RunTimeLimits
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def ends_by(engine: Engine, pods: Iterable[Pod]) -> str:
@@ -23,4 +19,4 @@ def ends_by(engine: Engine, pods: Iterable[Pod]) -> str:
         if end is None:
             return ""
         last = end if last is None else max(last, end)
-    return "" if last is None else f"{after(_EPOCH, last):%Y-%m-%d %H:%M:%S} UTC"
+    return "" if last is None else f"{from_unix(last):%Y-%m-%d %H:%M:%S} UTC"

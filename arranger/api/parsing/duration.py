@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from arranger.api.parsing.errors import ParseError, shown
@@ -30,3 +31,26 @@ def parse_duration(text: str) -> float:
     if seconds > MAX_DURATION:
         raise ParseError(f"{shown(text)} is longer than 290 years")
     return seconds
+
+
+def parse_lasting_duration(text: str) -> float:
+    """Seconds of a duration of one second at least, as of ``activeDeadlineSeconds``.
+
+    Raises:
+        ParseError: it is no duration, shorter than a second, or too long for a clock.
+    """
+    seconds = parse_duration(text)
+    if seconds < 1.0:
+        raise ParseError(f"{shown(text)} is shorter than a second")
+    return seconds
+
+
+def lasting_duration_of(annotations: Mapping[str, str], key: str) -> float | None:
+    """The same of an annotation; None where it says nothing, or nothing that can be read."""
+    text = annotations.get(key)
+    if not text:
+        return None
+    try:
+        return parse_lasting_duration(text)
+    except ParseError:
+        return None

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from arranger.api.annotations import (
     CHECKPOINT_BEFORE_EVICTION,
     CHECKPOINTED_AT,
     EVICTION_DEADLINE,
 )
-from arranger.api.parsing.duration import parse_duration
-from arranger.api.parsing.errors import ParseError, shown
+from arranger.api.parsing.duration import lasting_duration_of
+from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.timestamps import parse_time
 from arranger.api.types.core import Pod
-
-#: The least that may be asked for, in seconds.
-MIN_CHECKPOINT_TIME: Final = 1.0
-
-
-def parse_checkpoint_time(text: str) -> float:
-    """Seconds of a time to save one's state, such as ``60s``.
-
-    Raises:
-        ParseError: it is no duration, shorter than a second, or too long for a clock.
-    """
-    seconds = parse_duration(text)
-    if seconds < MIN_CHECKPOINT_TIME:
-        raise ParseError(f"{shown(text)} is shorter than a second")
-    return seconds
 
 
 def checkpoint_time(pod: Pod) -> float:
@@ -35,13 +18,7 @@ def checkpoint_time(pod: Pod) -> float:
 
     0 where it says nothing, or nothing that can be read.
     """
-    text = pod.metadata.annotations.get(CHECKPOINT_BEFORE_EVICTION)
-    if not text:
-        return 0.0
-    try:
-        return parse_checkpoint_time(text)
-    except ParseError:
-        return 0.0
+    return lasting_duration_of(pod.metadata.annotations, CHECKPOINT_BEFORE_EVICTION) or 0.0
 
 
 def checkpointed_at(pod: Pod) -> float:

@@ -25,13 +25,12 @@ from arranger.api.annotations import (
     QUEUE_STATE,
     SERVICE_TYPE,
 )
+from arranger.api.parsing.duration import parse_lasting_duration
 from arranger.api.parsing.errors import ParseError, shown
 from arranger.api.parsing.json_text import parse_json
 from arranger.api.parsing.scalars import MAX_INT64, parse_int
 from arranger.api.resource_requests import Amounts
-from arranger.api.settings.checkpoints import parse_checkpoint_time
 from arranger.api.settings.gang_membership import gang_membership
-from arranger.api.settings.run_time import parse_run_time
 from arranger.api.types.core import ObjectMeta, Pod
 from arranger.api.types.queue import Queue
 from arranger.api.types.tyjob import API_VERSION, DEFAULT_PRIORITY
@@ -168,16 +167,12 @@ def invalid_values(pod: Pod, policies: Container[str], *, in_gang: bool = False)
         problems.append(f"{SERVICE_TYPE}: {shown(service)} is neither 'inference' nor 'training'")
     if annotations.get(CARD_NAME) and not requested_cards(annotations[CARD_NAME]):
         problems.append(f"{CARD_NAME}: {shown(annotations[CARD_NAME])} names no card")
-    if limit := annotations.get(MAX_RUN_TIME):
-        try:
-            parse_run_time(limit)
-        except ParseError as error:
-            problems.append(f"{MAX_RUN_TIME}: {error}")
-    if asked := annotations.get(CHECKPOINT_BEFORE_EVICTION):
-        try:
-            parse_checkpoint_time(asked)
-        except ParseError as error:
-            problems.append(f"{CHECKPOINT_BEFORE_EVICTION}: {error}")
+    for key in (MAX_RUN_TIME, CHECKPOINT_BEFORE_EVICTION):
+        if text := annotations.get(key):
+            try:
+                parse_lasting_duration(text)
+            except ParseError as error:
+                problems.append(f"{key}: {error}")
     preemptable = annotations.get(PREEMPTABLE, "")
     if preemptable and preemptable.lower() not in ("true", "1", "t", "false", "0", "f"):
         text = f"{shown(preemptable)} is neither 'true' nor 'false', and counts as no"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Final, NamedTuple, TypeVar
 
 from arranger.api.parsing.duration import parse_duration
 from arranger.api.parsing.errors import ParseError, shown
 from arranger.api.parsing.timestamps import parse_time, parse_zone
-from arranger.api.timestamps import after
+from arranger.api.timestamps import from_unix
 from arranger.api.types.reservation import Recurrence, ReservationSpec, ReservationWindow
 
 T = TypeVar("T")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: As ``datetime.weekday()`` counts them.
 WEEKDAYS: Final = (
@@ -83,7 +82,7 @@ class Windows:
             return Window(first, first + self.seconds) if now < first + self.seconds else None
         try:
             local = self.start.astimezone(days.zone)
-            seen = after(_EPOCH, max(now, first)).astimezone(days.zone)
+            seen = from_unix(max(now, first)).astimezone(days.zone)
             for back in range(-2, 9):
                 day = seen.date() + timedelta(days=back)
                 begin = datetime.combine(day, local.time(), days.zone).timestamp()

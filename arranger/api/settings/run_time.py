@@ -10,26 +10,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from arranger.api.annotations import MAX_RUN_TIME
-from arranger.api.parsing.duration import parse_duration
-from arranger.api.parsing.errors import ParseError, shown
+from arranger.api.parsing.duration import lasting_duration_of
 from arranger.api.types.core import Pod
 
-#: The least that a limit may be, in seconds, as of ``activeDeadlineSeconds``.
-MIN_RUN_TIME: Final = 1.0
 #: The most that ``activeDeadlineSeconds`` may be.
 _MAX_DEADLINE: Final = 2**31 - 1
-
-
-def parse_run_time(text: str) -> float:
-    """Seconds of a maximum run time such as ``90s`` or ``1h30m``.
-
-    Raises:
-        ParseError: it is no duration, shorter than a second, or too long for a clock.
-    """
-    seconds = parse_duration(text)
-    if seconds < MIN_RUN_TIME:
-        raise ParseError(f"{shown(text)} is shorter than a second")
-    return seconds
 
 
 def annotated_run_time(pod: Pod) -> float | None:
@@ -37,7 +22,7 @@ def annotated_run_time(pod: Pod) -> float | None:
 
     None where it says nothing, or nothing that can be read.
     """
-    return _read(pod.metadata.annotations)
+    return lasting_duration_of(pod.metadata.annotations, MAX_RUN_TIME)
 
 
 def deadline_for(annotations: Mapping[str, str], stated: int | None) -> int | None:
@@ -46,21 +31,11 @@ def deadline_for(annotations: Mapping[str, str], stated: int | None) -> int | No
     Args:
         stated: what its template says.
     """
-    seconds = _read(annotations)
+    seconds = lasting_duration_of(annotations, MAX_RUN_TIME)
     if seconds is None:
         return stated
     limit = min(math.ceil(seconds), _MAX_DEADLINE)
     return limit if stated is None else min(limit, stated)
-
-
-def _read(annotations: Mapping[str, str]) -> float | None:
-    text = annotations.get(MAX_RUN_TIME)
-    if not text:
-        return None
-    try:
-        return parse_run_time(text)
-    except ParseError:
-        return None
 
 
 def run_time_limit(pod: Pod) -> float | None:

@@ -91,12 +91,6 @@ class EvictionNotices:
     #: The nominations that were looked at last; -1: look again.
     _seen: int = field(default=-1, init=False)
 
-    def __len__(self) -> int:
-        return len(self._notices)
-
-    def __contains__(self, uid: object) -> bool:
-        return uid in self._notices
-
     def time_for(self, victims: Sequence[PodInfo]) -> Mapping[str, float]:
         """Uid → the seconds that a victim is given, of those that are given any."""
         asks = [v for v in victims if CHECKPOINT_BEFORE_EVICTION in v.pod.metadata.annotations]
@@ -194,10 +188,6 @@ class EvictionNotices:
         if notice is not None and notice.gang:
             self._seen = -1  # the others of its gang may have waited for it
         return notice
-
-    def notice_for(self, uid: str) -> Notice | None:
-        """The notice of a pod."""
-        return self._notices.get(uid)
 
     def take_settled(self) -> Iterator[tuple[Notice, QueuedPod | None]]:
         """Those that are over, with who takes the place; None for nobody, so that the pod stays.

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal
 
 from arranger.api import event_reasons
 from arranger.api.annotations import CHECKPOINTED_AT, EVICTION_DEADLINE
 from arranger.api.effects import AnnotatePod, Effect, PatchPodStatus, PodCondition, PublishEvent
-from arranger.api.timestamps import after, second_time
+from arranger.api.timestamps import from_unix, second_time
 from arranger.api.types.core import Pod, StatusCondition
 from arranger.engine.pod_events import EVICTION_NOTICE, PREEMPTION, object_ref, pod_key
 
 #: The reason of the condition once it is not true any more.
 WITHDRAWN: Final = "PlaceNotNeeded"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WITHDRAWN_TEXT: Final = "nobody needs its place any more: it stays"
 
 
@@ -58,15 +56,9 @@ def _text(node: str, deadline: float) -> str:
 
 
 def _moment(at: float) -> str:
-    return second_time(after(_EPOCH, at))
+    return second_time(from_unix(at))
 
 
-def _event(pod: Pod, reason: str, note: str, kind: str) -> PublishEvent:
-    return PublishEvent(
-        object_ref(pod),
-        reason,
-        "Evicting",
-        note,
-        "Warning" if kind == "Warning" else "Normal",
-        controller=pod.spec.scheduler_name,
-    )
+def _event(pod: Pod, reason: str, note: str, kind: Literal["Normal", "Warning"]) -> PublishEvent:
+    about, controller = object_ref(pod), pod.spec.scheduler_name
+    return PublishEvent(about, reason, "Evicting", note, kind, controller=controller)

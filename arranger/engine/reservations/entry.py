@@ -11,13 +11,12 @@ import numpy as np
 from arranger.api.parsing.errors import ParseError
 from arranger.api.selectors import Selector, is_valid_requirement, requirement_matches
 from arranger.api.settings.reservation_windows import Window, Windows, problem_of, read_windows
-from arranger.api.timestamps import after, second_time
+from arranger.api.timestamps import from_unix, second_time
 from arranger.api.types.core import LabelSelector, Requirement
 from arranger.api.types.reservation import ReservationSpec, ReservedNodes
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.nodes.node_table import NodeTable
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -73,7 +72,7 @@ def read_entry(name: str, spec: ReservationSpec, table: NodeTable) -> Entry:
 
 def shown_time(at: float) -> str:
     """A moment in messages, in UTC."""
-    return second_time(after(_EPOCH, at))
+    return second_time(from_unix(at))
 
 
 def _selected_rows(stated: ReservedNodes, table: NodeTable) -> BoolArray:
