@@ -352,11 +352,11 @@ class QuotaLedger:
             return
         if sign > 0:
             charge = self._lifted.take(pod, node) or self.charge(pod, self.cards_on(node))
-            self._count(self._charges.setdefault(pod.uid, charge), 1)
-        elif pod.uid in self._charges:
-            charge = self._charges.pop(pod.uid)
-            self._lifted.put(pod, node, charge)
-            self._count(charge, -1)
+            self._charges[pod.uid] = charge
+            self._count(charge, 1)
+        elif known := self._charges.pop(pod.uid, None):
+            self._lifted.put(pod, node, known)
+            self._count(known, -1)
 
     def _count(self, charge: Charge, sign: int) -> None:
         for state in self.path_self_to_root(charge.queue):

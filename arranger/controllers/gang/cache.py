@@ -300,7 +300,7 @@ class GangCache:
     def _waits_for_pod_groups(self, name: str) -> bool:
         if self._pod_groups_read() or name in self.registry.gangs:
             return False
-        return self._is_over(self._observed.get(GangObjectKey(GANG_GROUP, name)))
+        return self._is_managed_by_us(self._observed.get(GangObjectKey(GANG_GROUP, name)))
 
     def _pod_group_change(
         self, key: GangObjectKey, gang: Gang | None, summary: GangSummary, now: str
@@ -333,7 +333,7 @@ class GangCache:
         if key.name in self._members or key.group == NATIVE_GROUP:
             return False
         gang = self._observed.get(GangObjectKey(GANG_GROUP, key.name))
-        left = key.name in self._without_pods or (gang is not None and self._is_managed_by_us(gang))
+        left = key.name in self._without_pods or self._is_managed_by_us(gang)
         return left or not observed.status.get("phase") or _waits_for_admission(observed)
 
     def _gang_change(
@@ -346,8 +346,8 @@ class GangCache:
             # Of pods that are a gang because of their owner, which only the scheduler reads.
             return None
         if gang is None:
-            over = self._is_over(observed) and self._pod_groups_read()
-            return ObjectChange(key, observed, delete=True) if over else None
+            is_over = self._is_managed_by_us(observed) and self._pod_groups_read()
+            return ObjectChange(key, observed, delete=True) if is_over else None
         before = observed.status if observed else {}
         status = gang_status(summary, before=before)
         spec = gang_object_spec(
@@ -360,11 +360,8 @@ class GangCache:
             status=self._status_patch(GANG_GROUP, status, before),
         )
 
-    def _is_over(self, gang: ObservedObject | None) -> bool:
-        return gang is not None and self._is_managed_by_us(gang)
-
-    def _is_managed_by_us(self, gang: ObservedObject) -> bool:
-        return gang.metadata.labels.get(MANAGED_BY) == self.managed_by
+    def _is_managed_by_us(self, gang: ObservedObject | None) -> bool:
+        return gang is not None and gang.metadata.labels.get(MANAGED_BY) == self.managed_by
 
     @property
     def managed_by(self) -> str:
