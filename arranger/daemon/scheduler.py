@@ -30,6 +30,7 @@ from arranger.api.listing import first_names
 from arranger.api.quarantine import Quarantine, place_of
 from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.api.types.core import Node
+from arranger.daemon.backlog import Backlog
 from arranger.daemon.config.extenders import ordered_extenders
 from arranger.daemon.config.profiles import build_profiles
 from arranger.daemon.config.schema import Config
@@ -47,10 +48,11 @@ from arranger.kube.client.transport import RequestTransport, Transport
 from arranger.kube.extenders.caller import ExtenderTransport
 from arranger.kube.extenders.client import ExtenderClient
 from arranger.kube.extenders.http import HttpExtenderTransport
+from arranger.kube.timed_wait import wait_until
 from arranger.kube.watch.raw_objects import RawObjectDecoder, RawObjectStore
 from arranger.kube.watch.reflector import Reflector
 from arranger.kube.writes.call import ATTEMPT_TIMEOUT, OutcomeCallback
-from arranger.kube.writes.dispatcher import TICK, ApiDispatcher
+from arranger.kube.writes.dispatcher import ApiDispatcher
 
 log = structlog.get_logger(__name__)
 
@@ -177,6 +179,7 @@ class Scheduler:
             rng=self._rng,
             metrics=self.metrics,
         )
+        self._backlog = Backlog((self._dispatcher, self._extender_client))
 
     def _calendar(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
@@ -306,15 +309,6 @@ class Scheduler:
             path, decoder = COLLECTION_PATHS[Node], RawObjectDecoder()
             yield Reflector(self._transport, path, decoder, self._raw_nodes, **options)
 
-    @property
-    def _backlog(self) -> int:
-        return self._dispatcher.pressure + self._extender_client.pressure
-
-    def _next_slow(self) -> float | None:
-        """When the backlog counts less, if nothing is answered."""
-        times = self._dispatcher.next_slow(), self._extender_client.next_slow()
-        return min(filter(None, times), default=None)
-
     async def _scheduling_loop(self) -> None:
         """Run the engine whenever an event, an outcome or a timer gives it something to do."""
         began, told = loop_time(), False
@@ -341,7 +335,7 @@ class Scheduler:
         While we do not lead (the loop had stalled) events are still taken in, until the lease is
         renewed or lost.
         """
-        return self.may_write() and self._backlog < MAX_BACKLOG
+        return self.may_write() and self._backlog.pressure < MAX_BACKLOG
 
     def _run_engine(self) -> None:
         effects = self.engine.run(loop_time(), limit=ENTITIES_PER_STEP, seconds=SECONDS_PER_STEP)
@@ -382,17 +376,11 @@ class Scheduler:
         self._wake.set()
 
     async def _wait_for_work(self) -> None:
-        timer, handle = None, None
+        timer = None
         # While the engine may not run, a timer that is due would wake us without end.
         if not self._wake.is_set() and self.synced and self.may_write():
-            timer = self.engine.next_timer() if self._may_schedule() else self._next_slow()
-        if timer is not None:
-            handle = asyncio.get_running_loop().call_at(timer + TICK, self._wake.set)
-        try:
-            await self._wake.wait()
-        finally:
-            if handle is not None:
-                handle.cancel()
+            timer = self.engine.next_timer() if self._may_schedule() else self._backlog.next_slow()
+        await wait_until(self._wake, timer)
         self._wake.clear()
 
     # --- leadership ------------------------------------------------------------------------

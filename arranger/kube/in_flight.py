@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 #: Seconds after which a request counts as slow: a webhook holds it, say, and not the server.
 SLOW_AFTER: Final = 1.0
-#: Seconds that timers are late: a loop may fire early by its clock's resolution.
-_TICK: Final = 1e-6
 #: A namespace may have so many times as many requests under way as may be begun yet: alone three
 #: quarters of the limit; two, three sevenths each. Dynamic thresholds, as in switches that share
 #: their buffers (Choudhury and Hahne, 1998).
 SHARE_OF_FREE: Final = 3
 #: Requests of one namespace, that failed and wait or that are slow, that keep others from being
 #: decided: what cannot be written for one tenant may not be written for as long as that lasts.
-COUNTED: Final = 32
+_COUNTED: Final = 32
 
 
 @dataclass(slots=True, eq=False)
@@ -77,7 +75,7 @@ class InFlight:
         """Count as slow what has been under way for :data:`SLOW_AFTER`."""
         while self._begun:
             number, (since, namespace) = next(iter(self._begun.items()))
-            if now - since < SLOW_AFTER:
+            if now < since + SLOW_AFTER:
                 return
             del self._begun[number]
             self._slow[number] = namespace
@@ -86,7 +84,12 @@ class InFlight:
     def next_slow(self) -> float | None:
         """When the next one will count as slow."""
         first = next(iter(self._begun.values()), None)
-        return None if first is None else first[0] + SLOW_AFTER + _TICK
+        return None if first is None else first[0] + SLOW_AFTER
+
+
+def beyond_counted(of_namespaces: Iterable[int]) -> int:
+    """Of so many requests of namespaces that are held up, how many do not count."""
+    return sum(max(0, count - _COUNTED) for count in of_namespaces)
 
 
 def _subtract(counter: Counter[str], key: str) -> None:

@@ -22,6 +22,7 @@ from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.transport import TransportError
 from arranger.kube.fair_queue import FairQueue, anyone
 from arranger.kube.in_flight import InFlight
+from arranger.kube.timed_wait import wait_until
 
 log = structlog.get_logger(__name__)
 
@@ -117,7 +118,8 @@ class WorkQueue:
                         number = self._in_flight.begin(_namespace_of(key), _now())
                         self._processing.add(key)
                         group.create_task(self._process(key, number, reconcile))
-                    await self._wait_for_change()
+                    slow = self._in_flight.next_slow() if len(self._ready) else None
+                    await wait_until(self._changed, slow)
         finally:
             for _, timer in self._timers.values():
                 timer.cancel()
@@ -159,16 +161,6 @@ class WorkQueue:
 
     def _may_begin(self, namespace: str) -> bool:
         return self._in_flight.may_begin(namespace, _CONCURRENT, _MOST)
-
-    async def _wait_for_change(self) -> None:
-        handle, due = None, self._in_flight.next_slow()
-        if due is not None and len(self._ready):
-            handle = asyncio.get_running_loop().call_at(due, self._changed.set)
-        try:
-            await self._changed.wait()
-        finally:
-            if handle is not None:
-                handle.cancel()
 
     async def _process(self, key: str, number: int, reconcile: Reconcile) -> None:
         """Reconcile a key, which is number so many of those under way."""

@@ -44,7 +44,7 @@ from arranger.kube.extenders.wire import (
     encode_extender_args,
     encode_preemption_args,
 )
-from arranger.kube.in_flight import COUNTED, InFlight
+from arranger.kube.in_flight import InFlight, beyond_counted
 from arranger.kube.watch.raw_objects import RawObjectStore
 from arranger.kube.writes.call import OutcomeCallback
 
@@ -85,8 +85,7 @@ class ExtenderClient:
         """Bindings whose outcome is not known; of a namespace that has slow ones a few count."""
         bindings = self._bindings
         bindings.note_slow(asyncio.get_running_loop().time())
-        counts = map(bindings.of, bindings.slow_namespaces)
-        return len(bindings) - sum(max(0, count - COUNTED) for count in counts)
+        return len(bindings) - beyond_counted(map(bindings.of, bindings.slow_namespaces))
 
     def next_slow(self) -> float | None:
         """When the next Binding will count as slow, if it is not answered before."""
@@ -99,7 +98,10 @@ class ExtenderClient:
         """
         match effect:
             case Bind():
-                self._start(self._binding_tasks, self._bind(effect, on_outcome))
+                now = asyncio.get_running_loop().time()
+                number = self._bindings.begin(effect.pod.namespace, now)
+                task = self._start(self._binding_tasks, self._binder.bind(effect, on_outcome))
+                task.add_done_callback(lambda _: self._bindings.end(number))
             case QueryExtenders() | QueryExtenderPreemption():
                 self._start(self._query_tasks, self._run_query(effect, on_outcome))
 
@@ -118,17 +120,13 @@ class ExtenderClient:
             await asyncio.wait(tasks)
         await self._caller.close()
 
-    def _start(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+    def _start(
+        self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]
+    ) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name="extender")
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-
-    async def _bind(self, bind: Bind, on_outcome: OutcomeCallback) -> None:
-        number = self._bindings.begin(bind.pod.namespace, asyncio.get_running_loop().time())
-        try:
-            await self._binder.bind(bind, on_outcome)
-        finally:
-            self._bindings.end(number)
+        return task
 
     async def _run_query(self, query: ExtenderQuery, on_outcome: OutcomeCallback) -> None:
         try:

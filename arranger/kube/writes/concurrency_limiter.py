@@ -49,7 +49,7 @@ class AimdLimiter:
         return allowed
 
     def on_success(self) -> None:
-        """An answer came. When the limit is reached, it grows by one for as many answers."""
+        """An answer came. While something has to wait, the limit grows by one for as many."""
         if self._is_reached:
             self._value = min(MAX_LIMIT, self._value + 1.0 / self._value)
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import Final, assert_never
+from typing import assert_never
 
 import structlog
 
@@ -23,7 +23,8 @@ from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.transport import RequestTransport, TransportError
 from arranger.kube.events import EventRecorder, EventWrite
-from arranger.kube.in_flight import COUNTED
+from arranger.kube.in_flight import beyond_counted
+from arranger.kube.timed_wait import TICK
 from arranger.kube.writes.binding import BindCall
 from arranger.kube.writes.call import (
     ApiCall,
@@ -40,9 +41,6 @@ from arranger.kube.writes.resource_claims import ResourceClaimCall
 
 log = structlog.get_logger(__name__)
 
-#: Seconds that timers are late: a loop may fire early by its clock's resolution, and nothing would
-#: be due yet.
-TICK: Final = 1e-6
 
 _ByPath = effects.PatchObject | effects.CreateObject | effects.DeleteObject
 _OfPod = effects.Bind | effects.PatchPodStatus | effects.DeletePod | effects.AnnotatePod
@@ -157,13 +155,13 @@ class ApiDispatcher:
 
     @property
     def pressure(self) -> int:
-        """The same, but of a namespace whose calls fail or are slow :data:`COUNTED` at most."""
+        """The same, but of a namespace whose calls fail or are slow only a few count."""
         in_flight = self._limiter.in_flight
         in_flight.note_slow(self._now())
         held_up = self._failing.copy()
         for namespace in in_flight.slow_namespaces:
             held_up[namespace] += in_flight.of(namespace) + self._queue.waiting_of(namespace)
-        return self.backlog - sum(max(0, n - COUNTED) for n in held_up.values())
+        return self.backlog - beyond_counted(held_up.values())
 
     def next_slow(self) -> float | None:
         """When the next write in flight will count as slow, if it is not answered before."""
@@ -299,7 +297,7 @@ class ApiDispatcher:
         due = self._limiter.in_flight.next_slow()
         if self._slow_timer is None and due is not None and (len(self._queue) or self._recorder):
             loop = asyncio.get_running_loop()
-            self._slow_timer = loop.call_at(due, self._on_slow_timer)
+            self._slow_timer = loop.call_at(due + TICK, self._on_slow_timer)
 
     def _on_slow_timer(self) -> None:
         self._slow_timer = None
