@@ -63,6 +63,13 @@ async def run(sim: PreemptionHarness, *victims: PodBuilder) -> None:
     await asyncio.sleep(30)
 
 
+async def give_notice(sim: PreemptionHarness) -> None:
+    """``low`` runs, asks for a minute, and is given it for ``high``."""
+    await run(sim, patient("low"))
+    sim.create(pod("high", 9))
+    await sim.until(lambda: notice(sim, "low") == "True")
+
+
 def gone(sim: PreemptionHarness, *names: str) -> Callable[[], bool]:
     return lambda: set(names) <= set(sim.evicted())
 
@@ -70,9 +77,7 @@ def gone(sim: PreemptionHarness, *names: str) -> Callable[[], bool]:
 async def test_a_victim_gets_the_time_that_it_asks_for_and_is_told(sim: PreemptionHarness) -> None:
     sim.nodes(1)
     async with sim.scheduler(), sim.kubelets():
-        await run(sim, patient("low"))
-        sim.create(pod("high", 9))
-        await sim.until(lambda: notice(sim, "low") == "True")
+        await give_notice(sim)
         await sim.until(lambda: DEADLINE in notes(sim, "low"))
         assert "EvictionNotice" in reasons(sim, "low")
         assert sim.nominated("high") == "n0"
@@ -86,9 +91,7 @@ async def test_a_victim_gets_the_time_that_it_asks_for_and_is_told(sim: Preempti
 async def test_who_has_saved_its_state_is_deleted_at_once(sim: PreemptionHarness) -> None:
     sim.nodes(1)
     async with sim.scheduler(), sim.kubelets():
-        await run(sim, patient("low"))
-        sim.create(pod("high", 9))
-        await sim.until(lambda: notice(sim, "low") == "True")
+        await give_notice(sim)
         await asyncio.sleep(10)
         told = {SAVED: second_time(virtual_now())}
         sim.patch("pod", "low", {"metadata": {"annotations": told}})
@@ -104,9 +107,7 @@ async def test_an_old_or_unreadable_checkpoint_says_nothing(
 ) -> None:
     sim.nodes(1)
     async with sim.scheduler(), sim.kubelets():
-        await run(sim, patient("low"))
-        sim.create(pod("high", 9))
-        await sim.until(lambda: notice(sim, "low") == "True")
+        await give_notice(sim)
         sim.patch("pod", "low", {"metadata": {"annotations": {SAVED: said}}})
         assert 55 <= await seconds_until(sim, gone(sim, "low")) <= 63
 
@@ -150,9 +151,7 @@ async def test_the_maximum_is_configured_and_nothing_gives_nobody_time(
 async def test_nobody_needs_the_place_any_more(sim: PreemptionHarness) -> None:
     sim.nodes(1)
     async with sim.scheduler(), sim.kubelets():
-        await run(sim, patient("low"))
-        sim.create(pod("high", 9))
-        await sim.until(lambda: notice(sim, "low") == "True")
+        await give_notice(sim)
         await asyncio.sleep(20)
         sim.delete("pod", "high")
         await sim.until(lambda: notice(sim, "low") == "False", within=5)
@@ -169,9 +168,7 @@ async def test_nobody_needs_the_place_any_more(sim: PreemptionHarness) -> None:
 async def test_the_taker_finds_another_place(sim: PreemptionHarness) -> None:
     sim.nodes(1)
     async with sim.scheduler(), sim.kubelets():
-        await run(sim, patient("low"))
-        sim.create(pod("high", 9))
-        await sim.until(lambda: notice(sim, "low") == "True")
+        await give_notice(sim)
         sim.nodes_named("n1", 1)
         await sim.until_bound("high", "n1")
         await sim.until(lambda: notice(sim, "low") == "False", within=5)
@@ -194,9 +191,7 @@ async def test_another_taker_does_not_begin_the_time_anew(sim: PreemptionHarness
 async def test_a_victim_that_ends_by_itself_is_not_deleted(sim: PreemptionHarness) -> None:
     sim.nodes(1)
     async with sim.scheduler(), sim.kubelets():
-        await run(sim, patient("low"))
-        sim.create(pod("high", 9))
-        await sim.until(lambda: notice(sim, "low") == "True")
+        await give_notice(sim)
         sim.delete("pod", "low")
         await sim.until_bound("high", "n0", within=10)
         await asyncio.sleep(120)
@@ -210,9 +205,7 @@ async def test_whoever_leads_next_goes_on_with_the_clock(
     sim.nodes(1)
     async with sim.kubelets():
         async with sim.scheduler("a"):
-            await run(sim, patient("low"))
-            sim.create(pod("high", 9))
-            await sim.until(lambda: notice(sim, "low") == "True")
+            await give_notice(sim)
             began = asyncio.get_running_loop().time()
             await asyncio.sleep(min(after, 50))
             sim.kill("a")
@@ -228,9 +221,7 @@ async def test_after_a_restart_it_stays_if_nobody_needs_the_place(sim: Preemptio
     sim.nodes(1)
     async with sim.kubelets():
         async with sim.scheduler("a"):
-            await run(sim, patient("low"))
-            sim.create(pod("high", 9))
-            await sim.until(lambda: notice(sim, "low") == "True")
+            await give_notice(sim)
             sim.kill("a")
         sim.delete("pod", "high")
         async with sim.scheduler("b"):

@@ -60,6 +60,21 @@ def busy(**more: float) -> EngineHarness:
     return harness
 
 
+def first_of(*gangs: list[PodBuilder]) -> EngineHarness:
+    """Two full nodes and gangs that wait, of which ``first`` is planned; now is its start."""
+    harness = EngineHarness(default_profile(), gangs=policy())
+    harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(2)))
+    harness.observe(running("a", "n0", 4, 100), running("c", "n1", 4, 900))
+    for pods in gangs:
+        harness.observe(*pods)
+        harness.run()
+    waiting(harness)
+    assert starts(harness) == {"first": (100.0, "KnownEnds")}
+    harness.now = 100.0
+    harness.observe_deleted(running("a", "n0", 4, 100))
+    return harness
+
+
 def test_a_start_from_known_ends_is_promised_in_the_gang_and_told_to_its_pods() -> None:
     harness = busy()
     harness.gang_server.create("default/big")
@@ -183,31 +198,13 @@ def test_several_gangs_are_planned_one_behind_the_other() -> None:
 
 
 def test_when_the_planned_gang_starts_the_next_one_is_planned_at_once() -> None:
-    harness = EngineHarness(default_profile(), gangs=policy())
-    harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(2)))
-    harness.observe(running("a", "n0", 4, 100), running("c", "n1", 4, 900))
-    for name, size in (("first", 3), ("second", 8)):
-        harness.observe(*gang(name, size, limit=1000))
-        harness.run()
-    waiting(harness)
-    assert starts(harness) == {"first": (100.0, "KnownEnds")}
-    harness.now = 100.0
-    harness.observe_deleted(running("a", "n0", 4, 100))
+    harness = first_of(gang("first", 3, limit=1000), gang("second", 8, limit=1000))
     assert bound(harness.run()) == {"first-0", "first-1", "first-2"}
     assert set(starts(harness)) == {"second"}
 
 
 def test_after_a_planned_gang_the_first_in_the_queue_is_planned_though_it_is_not_tried() -> None:
-    harness = EngineHarness(default_profile(), gangs=policy())
-    harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(2)))
-    harness.observe(running("a", "n0", 4, 100), running("c", "n1", 4, 900))
-    for name, size, limit in (("first", 3, 1000), ("second", 8, None), ("third", 2, None)):
-        harness.observe(*gang(name, size, limit=limit))
-        harness.run()
-    waiting(harness)
-    assert starts(harness) == {"first": (100.0, "KnownEnds")}
-    harness.now = 100.0
-    harness.observe_deleted(running("a", "n0", 4, 100))
+    harness = first_of(gang("first", 3, limit=1000), gang("second", 8), gang("third", 2))
     # One CPU is left: too little for the second, which is not tried, and for the third, which is.
     assert bound(harness.run()) == {"first-0", "first-1", "first-2"}
     assert set(starts(harness)) == {"second"}
