@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, PodStatus
 from arranger.api.types.workloads import Owner, Workload
 from arranger.cluster.cluster import Cluster
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.faults.barrier import Barrier
 from arranger.engine.handlers.event_handlers import EventHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind

@@ -17,8 +17,8 @@ from arranger.engine.assembly.inputs import make_inputs
 from arranger.engine.assembly.pods import make_pod_parts
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.assembly.state import make_state
-from arranger.engine.context import Stats
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.engine_context import Stats
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.faults.invariants import check_pods, summarize
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 

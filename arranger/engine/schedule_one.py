@@ -11,13 +11,13 @@ from arranger.api.effects import Refused
 from arranger.api.tracing import AttemptAttributes
 from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedEntity, QueueState
+from arranger.engine.context.phases import Phase
 from arranger.engine.extenders.coordinator import ExtenderCall, ExtenderCoordinator
 from arranger.engine.extenders.preemption import select_candidate, without_victims
 from arranger.engine.gang.scheduler import GangScheduler
-from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import SILENT_REFUSALS, BindingCycle
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.satisfiability import Satisfiability

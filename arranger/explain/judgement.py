@@ -16,7 +16,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.excess_amounts import MAX_SUM
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.explain.lack import Lack
 from arranger.framework.diagnosis import Diagnosis, PluginRejection

@@ -15,9 +15,9 @@ from arranger.api.effects import DeletePod, Effect, Eviction
 from arranger.api.timestamps import after
 from arranger.api.types.core import Pod
 from arranger.daemon.config.schema import Config
+from arranger.engine.context.entity import QueuedPod, QueueState
+from arranger.engine.context.phases import Phase
 from arranger.engine.engine import Engine
-from arranger.engine.entity import QueuedPod, QueueState
-from arranger.engine.phases import Phase
 from arranger.engine.run_time.enforcer import RAN_TOO_LONG
 from arranger.shadow.changes import ClusterChange
 from arranger.shadow.event_feed import EventFeed, build_engine

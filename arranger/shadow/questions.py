@@ -11,7 +11,7 @@ import msgspec
 
 from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.types.core import Pod
-from arranger.engine.entity import QueuedEntity
+from arranger.engine.context.entity import QueuedEntity
 from arranger.shadow.forecast import Driver
 from arranger.shadow.objects import ClusterObjects
 from arranger.shadow.suggestions import QUICK_SECONDS, THOROUGH_SECONDS, Suggester

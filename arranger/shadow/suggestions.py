@@ -17,7 +17,7 @@ from arranger.api.resource_requests import format_resource_list
 from arranger.api.types.core import Pod
 from arranger.api.types.queue import QUEUE_API_VERSION
 from arranger.cluster.nodes.node_sizes import why_too_large
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.reservations.entry import shown_time
 from arranger.explain.judgement import Judgement
 from arranger.explain.lack import Lack, format_amount

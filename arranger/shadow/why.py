@@ -15,8 +15,8 @@ import msgspec
 from arranger.api.types.core import Pod
 from arranger.cluster.nodes.node_sizes import why_too_large
 from arranger.cluster.pod_info import PodInfo
+from arranger.engine.context.entity import RESERVATION, QueuedEntity, QueuedPod, QueueState
 from arranger.engine.engine import Engine
-from arranger.engine.entity import RESERVATION, QueuedEntity, QueuedPod, QueueState
 from arranger.engine.pod.satisfiability import Satisfiability
 from arranger.explain.judgement import Judgement
 from arranger.framework.cluster_event import ActionType

@@ -20,7 +20,7 @@ import msgspec
 from arranger.api.effects import AnnotatePod, Bind, DeletePod, PatchPodStatus
 from arranger.cluster.nodes.node_view import NodeInfo, NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.state.holds import GangHold
 from arranger.gangs.gang import Gang
 from arranger.quota.queue_spec import QueueQuota

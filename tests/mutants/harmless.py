@@ -45,31 +45,31 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         'raise ParseError("TOO LONG")',
     ): _SAID_ANEW,
     (
-        "arranger.engine.entity.QueuedEntity.add_member",
+        "arranger.engine.context.entity.QueuedEntity.add_member",
         "self.revision += 2",
     ): _ONLY_COMPARED,
     (
-        "arranger.engine.entity.QueuedEntity.remove_member",
+        "arranger.engine.context.entity.QueuedEntity.remove_member",
         "self.revision += 2",
     ): _ONLY_COMPARED,
     (
-        "arranger.engine.entity.QueuedEntity.recheck_member",
+        "arranger.engine.context.entity.QueuedEntity.recheck_member",
         "self.revision += 2",
     ): _ONLY_COMPARED,
     (
-        "arranger.engine.entity.QueuedEntity.add_member",
+        "arranger.engine.context.entity.QueuedEntity.add_member",
         "if len(self._seniors) >= 2 * len(self.members) + _SENIORS_SLACK:",
     ): _ONLY_ROOM,
     (
-        "arranger.engine.entity.QueuedEntity.add_member",
+        "arranger.engine.context.entity.QueuedEntity.add_member",
         "if len(self._seniors) > 2 * len(self.members) - _SENIORS_SLACK:",
     ): _ONLY_ROOM,
     (
-        "arranger.engine.entity.QueuedEntity.add_member",
+        "arranger.engine.context.entity.QueuedEntity.add_member",
         "if len(self._seniors) > 2 / len(self.members) + _SENIORS_SLACK:",
     ): _ONLY_ROOM,
     (
-        "arranger.engine.entity.QueuedEntity.add_member",
+        "arranger.engine.context.entity.QueuedEntity.add_member",
         "if len(self._seniors) > 3 * len(self.members) + _SENIORS_SLACK:",
     ): _ONLY_ROOM,
     (

@@ -42,7 +42,7 @@ PACKAGES: Final[dict[str, Package]] = {
         ),
     ),
     "phases": Package(
-        ("arranger/engine/phases.py", "arranger/engine/entity.py"),
+        ("arranger/engine/context/phases.py", "arranger/engine/context/entity.py"),
         (
             "tests/unit/engine/pod",
             "tests/unit/engine/queue",

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from arranger.daemon.scheduler import Scheduler
-from arranger.engine.entity import QueuedPod
-from arranger.engine.phases import TRANSITIONS, Phase
+from arranger.engine.context.entity import QueuedPod
+from arranger.engine.context.phases import TRANSITIONS, Phase
 
 Pair = tuple[str, str]
 

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from arranger.engine.context.entity import QueueState
 from arranger.engine.engine import Engine
-from arranger.engine.entity import QueueState
 
 #: kube-scheduler's names for the parts of the queue.
 _QUEUE_LABELS: Final = {

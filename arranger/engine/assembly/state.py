@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.engine.assembly.settings import EngineSettings
-from arranger.engine.context import EngineClock, EngineContext
+from arranger.engine.context.engine_context import EngineClock, EngineContext
+from arranger.engine.context.pending_effects import PendingEffects
 from arranger.engine.gang.gate import GangGate
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.state.gang_objects import GangObjects
 from arranger.engine.gang.state.holds import GangHolds
-from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.pod.planned_room import PlannedRoom
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.order.job_shares import JobShares

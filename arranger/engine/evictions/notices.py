@@ -19,8 +19,8 @@ from arranger.api.settings.checkpoints import (
     eviction_deadline,
 )
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.evictions import texts
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy

@@ -9,7 +9,7 @@ from arranger.api.annotations import CHECKPOINTED_AT, EVICTION_DEADLINE
 from arranger.api.effects import AnnotatePod, Effect, PatchPodStatus, PodCondition, PublishEvent
 from arranger.api.timestamps import from_unix, second_time
 from arranger.api.types.core import Pod, StatusCondition
-from arranger.engine.pod_events import EVICTION_NOTICE, PREEMPTION, object_ref, pod_key
+from arranger.engine.context.pod_events import EVICTION_NOTICE, PREEMPTION, object_ref, pod_key
 
 #: The reason of the condition once it is not true any more.
 WITHDRAWN: Final = "PlaceNotNeeded"

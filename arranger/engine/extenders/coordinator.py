@@ -26,10 +26,10 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.api.extenders import Extender
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
-from arranger.engine.pending_effects import PendingEffects
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.pending_effects import PendingEffects
 from arranger.engine.pod.extender_result import ExtenderResult, empty_extender_result
 from arranger.engine.pod.schedule_result import Unschedulable
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle

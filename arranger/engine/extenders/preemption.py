@@ -7,7 +7,7 @@ from dataclasses import replace
 from arranger.api.effects import ExtenderPreemptionDecision, NodeVictims
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.pod.schedule_result import Unschedulable
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.framework.preemption import EvictionPolicy

@@ -9,7 +9,7 @@ from typing import Any
 from arranger.api.quarantine import frames_of
 from arranger.api.types.core import Pod
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.extenders.coordinator import ExtenderCall
 from arranger.engine.gang.state.holds import GangHold
 from arranger.gangs.gang import Gang

@@ -24,8 +24,9 @@ from typing import Any, Final, TypeVar
 from arranger.api.effects import Applied, Bind, Effect, Outcome
 from arranger.api.quarantine import LAST_RETRY, Quarantine, QuarantineKey, quarantined_event
 from arranger.api.types.core import Pod
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.context.phases import Phase
 from arranger.engine.faults.accused import accused_pods, pods_of_named_queue
 from arranger.engine.faults.books_check import BooksCheck
 from arranger.engine.faults.fault_notes import FaultNotes
@@ -34,7 +35,6 @@ from arranger.engine.faults.rollback import Rollback
 from arranger.engine.faults.states import LeftOutError, bare_pod, content_of, on_node, succeeds
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
-from arranger.engine.phases import Phase
 from arranger.engine.queue.nominator import Nominator
 from arranger.quota.ledger import QuotaLedger
 

@@ -15,8 +15,8 @@ from arranger.api.quarantine import (
     quarantined_event,
 )
 from arranger.api.types.core import Pod
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.faults.states import content_of
 from arranger.engine.handlers.watched_kinds import WatchedKind
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sized
 
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedPod, QueueState
-from arranger.engine.phases import HOLDS_NODE, Phase
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedPod, QueueState
+from arranger.engine.context.phases import HOLDS_NODE, Phase
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 

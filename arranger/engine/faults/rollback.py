@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from arranger.api.quarantine import QuarantineKey
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.phases import Phase
 from arranger.engine.gang.manager import GangManager
-from arranger.engine.phases import Phase
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from arranger.engine.deadlines import DeadlineSet
-from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.deadlines import DeadlineSet
+from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.phases import Phase
 from arranger.engine.gang.state.holds import GangHolds
-from arranger.engine.phases import Phase
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.gangs.registry import GangRegistry
 

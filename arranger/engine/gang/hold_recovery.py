@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.phases import Phase
 from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.placement.boards import Placements
 from arranger.engine.gang.placement.topology import OUTSIDE_DOMAIN, age, allowed_domain
 from arranger.engine.gang.state.gang_objects import GangObjects
 from arranger.engine.gang.state.holds import GangHolds
-from arranger.engine.phases import Phase
 from arranger.engine.pod.schedule_result import RowMask, Scheduled
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.gangs import messages

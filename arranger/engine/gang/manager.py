@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT
 from arranger.api.effects import AnnotatePod, DeletePod, Eviction
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import GANG, QueuedEntity, QueuedPod
+from arranger.engine.context.phases import Phase
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.placement.boards import Placements
 from arranger.engine.gang.state.gang_objects import GangObjects
 from arranger.engine.gang.state.holds import GangHold, GangHolds
 from arranger.engine.gang.state.policy import GangPolicy
-from arranger.engine.phases import Phase
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.quota.gate import QuotaGate
 from arranger.gangs.group import GangGroup

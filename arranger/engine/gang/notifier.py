@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedEntity, QueueState
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gate import GangGate
 from arranger.engine.gang.state.holds import GangHolds

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from arranger.api.types.pod_groups import AnyPodGroup, NativePodGroup
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context import EngineContext
+from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.queue.nominator import Nominator
 from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger

@@ -7,9 +7,10 @@ from functools import partial
 from typing import Final
 
 from arranger.api.unsatisfiable import unsatisfiable_message
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.phases import Phase
 from arranger.engine.gang.attempt.attempts import GangAttempts
 from arranger.engine.gang.attempt.group_attempt import GangScheduleResult
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
@@ -22,7 +23,6 @@ from arranger.engine.gang.preemption.planner import PreemptionPlan
 from arranger.engine.gang.preemption.plans import PlanState, SuspendedPlan
 from arranger.engine.gang.state.gang_objects import GangObjects
 from arranger.engine.gang.state.holds import GangHolds
-from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.possible_room import PossibleRoom
 from arranger.engine.pod.satisfiability import Satisfiability

@@ -15,8 +15,8 @@ from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import POD_GROUPS, AnyPodGroup, GangObject
 from arranger.api.types.queue import Queue
 from arranger.cluster.object_store import STORED_KINDS, StoredObject, equal_but_version
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.state.gang_objects import GangObjects
 from arranger.engine.handlers.gang_handlers import GangHandlers

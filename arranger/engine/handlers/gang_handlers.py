@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from arranger.api.settings.gang_settings import pod_group_settings
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup, WorkloadGroup
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.gang.priority import EffectivePriorities
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.state.gang_objects import GangObjects

@@ -12,9 +12,10 @@ from arranger.api.settings.queue_annotations import invalid_values
 from arranger.api.types.core import Pod
 from arranger.backfill.history import RunTimeHistory
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedPod
+from arranger.engine.context.phases import Phase
 from arranger.engine.gang.hold_recovery import HoldRecovery
 from arranger.engine.gang.priority import EffectivePriorities
 from arranger.engine.gang.state.gang_objects import GangObjects
@@ -22,7 +23,6 @@ from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.engine.handlers.tenant_handlers import TenantHandlers
 from arranger.engine.handlers.workload_gangs import WorkloadGangs
-from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.preemption_executor import PreemptionExecutor

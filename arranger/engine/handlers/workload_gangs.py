@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from arranger.api.settings.gang_membership import GangMembership, gang_membership
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import WorkloadGroup
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.gangs.registry import GangRegistry
 from arranger.gangs.workloads.index import WorkloadIndex

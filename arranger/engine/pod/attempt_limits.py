@@ -6,7 +6,7 @@ from typing import Final
 
 from arranger.cluster.affinity_terms import NO_TERMS
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 
 #: Units of one step: some 20 milliseconds.
 MAX_WORK: Final = 20_000

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from arranger.api.effects import Ambiguous, Applied, Bind, Effect, Outcome, Refused
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedPod
-from arranger.engine.pending_effects import PendingEffects
-from arranger.engine.phases import Phase
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedPod
+from arranger.engine.context.pending_effects import PendingEffects
+from arranger.engine.context.phases import Phase
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.schedule_result import single_node_fit_error

@@ -10,7 +10,7 @@ import numpy as np
 from arranger.api.effects import ExtenderDecision
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.nodes.node_table import NodeTable
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.framework.diagnosis import Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection

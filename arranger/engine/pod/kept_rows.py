@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from arranger.cluster.nodes.node_table import NodeTable
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.pod.planned_room import PlannedRoom
 from arranger.engine.pod.schedule_result import RowMask
 

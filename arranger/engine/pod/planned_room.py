@@ -23,7 +23,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import RESERVATION, QueuedPod
+from arranger.engine.context.entity import RESERVATION, QueuedPod
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection

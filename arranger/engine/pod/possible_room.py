@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Final
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedEntity, QueueState
 from arranger.engine.queue.collaborators import Nominations
 from arranger.framework.preemption import EvictionPolicy, Limit, QuotaLimits
 

@@ -17,13 +17,13 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedPod, QueueState
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedPod, QueueState
+from arranger.engine.context.pending_effects import PendingEffects
+from arranger.engine.context.phases import Phase
 from arranger.engine.evictions import texts
 from arranger.engine.evictions.notices import EvictionNotices, Notice
-from arranger.engine.pending_effects import PendingEffects
-from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.requeue import PodRequeuer

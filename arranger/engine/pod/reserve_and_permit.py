@@ -8,7 +8,7 @@ from typing import Final
 
 from arranger.api.tracing import Tracer
 from arranger.cluster.cluster import Cluster
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.pod.schedule_result import PermitWait
 from arranger.framework.interface import Wait
 from arranger.framework.runtime.plugin_errors import plugin_errors

@@ -20,7 +20,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, IntArray, exact_sum
 from arranger.cluster.nodes.node_sizes import amounts_text, why_too_large
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.quota.cards import is_card_resource
 from arranger.quota.ledger import QuotaLedger
 

@@ -14,9 +14,9 @@ import numpy as np
 from arranger.cluster.attempt_work import UnfinishedError
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedPod
-from arranger.engine.phases import Phase
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedPod
+from arranger.engine.context.phases import Phase
 from arranger.engine.pod.attempt_limits import looks_at_pods, most_work
 from arranger.engine.pod.extender_result import ExtenderResult, rows_to_clear
 from arranger.engine.pod.kept_rows import KeptRows

@@ -10,7 +10,7 @@ import numpy as np
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection

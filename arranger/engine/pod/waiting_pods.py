@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.reserve_and_permit import run_permit
 from arranger.engine.pod.schedule_result import PermitWait

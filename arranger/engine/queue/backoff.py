@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from arranger.engine.entity import QueuedEntity
+from arranger.engine.context.entity import QueuedEntity
 
 #: A gang that is bound in part is tried so often without a back-off.
 _URGENT_ATTEMPTS: Final = 4

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import GANG, RESERVATION, QueuedEntity
+from arranger.engine.context.entity import GANG, RESERVATION, QueuedEntity
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 
 

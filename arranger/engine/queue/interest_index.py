@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from arranger.engine.entity import QueuedEntity
+from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.queue.hints import HelpQuestion, rejected_alike
 
 

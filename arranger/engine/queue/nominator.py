@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.framework.preemption import EvictionPolicy
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.queue.collaborators import Gate
 from arranger.framework.runtime.plugin_errors import PluginFailureError, plugin_errors
 from arranger.framework.status import Status

@@ -21,7 +21,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Final
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.queue.active_entities import ActiveEntities
 from arranger.engine.queue.attempt_start import AttemptStart
 from arranger.engine.queue.backoff import SchedulingQueueConfig

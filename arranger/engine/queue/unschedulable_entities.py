@@ -15,7 +15,7 @@ from typing import Any
 from arranger.api.annotations import MAX_RUN_TIME
 from arranger.api.annotations import RESERVATION as RESERVATION_KEY
 from arranger.api.settings.queue_annotations import queue_of
-from arranger.engine.entity import RESERVATION, QueuedEntity, QueueState
+from arranger.engine.context.entity import RESERVATION, QueuedEntity, QueueState
 from arranger.engine.queue.hints import HelpQuestion
 from arranger.engine.queue.interest_index import InterestIndex
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
 from arranger.gangs.group import GangGroup
 from arranger.quota.admission import Admission
 from arranger.quota.min_resources_admission import MinResourcesAdmission, Refusal

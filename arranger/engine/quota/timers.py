@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from arranger.api.resource_requests import Amounts
-from arranger.engine.context import EngineContext
+from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota.gate import QuotaGate

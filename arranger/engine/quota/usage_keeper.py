@@ -22,8 +22,8 @@ from arranger.api.effects import (
 )
 from arranger.api.parsing.errors import ParseError
 from arranger.api.settings.usage_record import USAGE_KEY, UsageRecord, format_usage, parse_usage
-from arranger.engine.context import EngineContext
-from arranger.engine.pending_effects import PendingEffects
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.pending_effects import PendingEffects
 from arranger.quota.decayed_usage import DecayedUsage
 
 #: Seconds between two writes.

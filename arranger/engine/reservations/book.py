@@ -24,10 +24,10 @@ from arranger.api.types.reservation import Reservation, ReservationStatus
 from arranger.backfill.planner import ClosedRows
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import RESERVATION, QueuedPod
-from arranger.engine.pending_effects import PendingEffects
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import RESERVATION, QueuedPod
+from arranger.engine.context.pending_effects import PendingEffects
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.reservations.entry import Entry, read_entry, shown_time

@@ -13,9 +13,9 @@ from typing import Final
 from arranger.api.effects import Effect, Outcome, PatchObject, Refused
 from arranger.api.settings.reservation_windows import Window
 from arranger.api.types.reservation import Reservation, ReservationStatus
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
-from arranger.engine.pending_effects import PendingEffects
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.pending_effects import PendingEffects
 from arranger.engine.reservations.entry import Entry, shown_time
 
 #: Seconds until a status is written again that the watch does not show.

@@ -13,10 +13,10 @@ from typing import Final, Protocol
 
 from arranger.api.effects import Ambiguous, Applied, DeletePod, Effect, Eviction, Outcome
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
-from arranger.engine.deadlines import DeadlineSet
-from arranger.engine.pending_effects import PendingEffects
+from arranger.engine.context import pod_events
+from arranger.engine.context.deadlines import DeadlineSet
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.pending_effects import PendingEffects
 from arranger.engine.run_time.limits import RunTimeLimit, RunTimeLimits
 
 #: Seconds until a pod is ended again that could not be ended.

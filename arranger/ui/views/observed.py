@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Final
 
 from arranger.api.types.core import Pod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.engine import Engine
-from arranger.engine.entity import QueuedPod
 from arranger.shadow.objects import ClusterObjects
 from arranger.ui.scope import EVERYTHING, Scope
 

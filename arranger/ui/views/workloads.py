@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from arranger.api.types.core import Pod
-from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueueState
 from arranger.gangs.gang import Gang
 from arranger.gangs.member_state import MemberState
 from arranger.gangs.messages import arrival_summary

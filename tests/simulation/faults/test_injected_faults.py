@@ -177,7 +177,11 @@ class FaultyWorld:
 #: Faults that hurt others once.
 FOUND: list[tuple[str, Callee, bool, int | None]] = [
     *(
-        ("a lone pod", Callee("arranger.engine.pending_effects", "PendingEffects", "awaits"), *when)
+        (
+            "a lone pod",
+            Callee("arranger.engine.context.pending_effects", "PendingEffects", "awaits"),
+            *when,
+        )
         for when in ((False, None), (True, 1))
     ),
     # The last member of a gang bound in part was refused its Binding, and tried again without end.
@@ -199,14 +203,19 @@ FOUND: list[tuple[str, Callee, bool, int | None]] = [
     *(
         (
             "a pod that evicts another",
-            Callee("arranger.engine.pending_effects", "PendingEffects", "send"),
+            Callee("arranger.engine.context.pending_effects", "PendingEffects", "send"),
             False,
             times,
         )
         for times in (None, 1)
     ),
     *(
-        ("a pod that evicts another", Callee("arranger.engine.pod_events", "", name), False, None)
+        (
+            "a pod that evicts another",
+            Callee("arranger.engine.context.pod_events", "", name),
+            False,
+            None,
+        )
         for name in ("object_ref", "pod_key")
     ),
 ]

@@ -15,8 +15,8 @@ from typing import Any
 
 from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
 from arranger.api.effects import DeletePod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.engine import Engine
-from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.pod.schedule_result import Scheduled, Unschedulable
 from arranger.engine.queue.order.job_shares import JobShares

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from arranger.api.types.pod_groups import GangObject
+from arranger.engine.context.phases import Phase
 from arranger.engine.engine import Engine
-from arranger.engine.phases import Phase
 from tests.builders import a_node
 from tests.queueing import CARD, GPU
 from tests.simulation.warm_cold.engines import Shown, an_engine, decide, state_of, tell, typed

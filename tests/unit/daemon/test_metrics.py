@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from arranger.daemon.telemetry.metrics import Metrics
 from arranger.engine.assembly.settings import EngineSettings
-from arranger.engine.context import Stats
+from arranger.engine.context.engine_context import Stats
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod

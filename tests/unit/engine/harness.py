@@ -23,10 +23,10 @@ from arranger.api.types.queue import Queue
 from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.assembly.settings import EngineSettings
+from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.phases import Phase
 from arranger.engine.engine import Engine
-from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.gang.state.policy import GangPolicy
-from arranger.engine.phases import Phase
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import DependsOn, Plugin, QueueSortInput, SpecOnlyPlugin

@@ -9,8 +9,8 @@ import pytest
 
 from arranger.cluster.cluster import Cluster
 from arranger.engine.assembly.settings import EngineSettings
+from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.engine import Engine
-from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.queue.nominator import Nominator

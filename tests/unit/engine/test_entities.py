@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from arranger.engine.entity import GANG, QueuedEntity, QueuedPod, gang_rejection
-from arranger.engine.phases import TRANSITIONS, InvalidTransitionError, Phase
+from arranger.engine.context.entity import GANG, QueuedEntity, QueuedPod, gang_rejection
+from arranger.engine.context.phases import TRANSITIONS, InvalidTransitionError, Phase
 from arranger.framework.status import Code
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from arranger.api.effects import Ambiguous, Applied, DeletePod, Effect, ObjectKey, Outcome, Refused
 from arranger.cluster.cluster import Cluster
-from arranger.engine.context import EngineClock, EngineContext
-from arranger.engine.pending_effects import PendingEffects
+from arranger.engine.context.engine_context import EngineClock, EngineContext
+from arranger.engine.context.pending_effects import PendingEffects
 
 GONE = Refused(404, "NotFound", "gone")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness

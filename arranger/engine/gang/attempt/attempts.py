@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from arranger.cluster.cluster import Cluster
-from arranger.engine.entity import QueuedEntity
+from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.gang.attempt.basis import AttemptBasis
 from arranger.engine.gang.attempt.group_attempt import GangScheduleResult
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle, NominatedMembers

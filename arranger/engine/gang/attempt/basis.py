@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from arranger.cluster.cluster import Cluster
-from arranger.engine.entity import QueuedEntity
+from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.pod.planned_room import PlannedRoom
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from arranger.cluster.attempt_work import UnfinishedError
 from arranger.cluster.cluster import Cluster
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.attempt.group_attempt import GangScheduleResult, GroupAttempt
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.placement.search import PlacementSearcher

@@ -11,7 +11,7 @@ import numpy as np
 from arranger.cluster.affinity_terms import NO_TERMS
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.placement.topology import OUTSIDE_DOMAIN
 from arranger.engine.pod.attempt_limits import looks_at_pods
 from arranger.engine.pod.reserve_and_permit import reserve_more

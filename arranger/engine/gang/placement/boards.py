@@ -12,7 +12,7 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.placement.topology import OUTSIDE_DOMAIN
 from arranger.engine.pod.schedule_result import PermitWait, RowMask, Scheduled
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from arranger.cluster.cluster import Cluster
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.placement.boards import (
     MAX_COUNTED_ROWS,
     Board,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arranger.engine.context import EngineContext
+from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.planning.promises import Promises
 from arranger.engine.gang.planning.reservation_budget import ReservationBudget

@@ -15,8 +15,8 @@ import numpy as np
 from arranger.backfill.run_times import Basis
 from arranger.backfill.timeline import Timeline
 from arranger.cluster.columns import IntArray
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.gang.state.gang_objects import GangObjects
 from arranger.engine.pod.planned_room import PlannedGang
 from arranger.gangs.group import GangGroup

@@ -15,8 +15,8 @@ from typing import Final
 
 from arranger.backfill.planner import Claim, Planner
 from arranger.backfill.run_times import Basis
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import RESERVATION, QueuedEntity, QueueState
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import RESERVATION, QueuedEntity, QueueState
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.planning.promises import Promises
 from arranger.engine.gang.planning.reservation_budget import ReservationBudget

@@ -12,7 +12,7 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.attempt.group_attempt import GangScheduleResult
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension

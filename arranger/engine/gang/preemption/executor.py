@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import pod_events
-from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.context import pod_events
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.preemption.planner import PreemptionPlan
 from arranger.engine.gang.preemption.plans import GangPlans, PlanState
 from arranger.engine.pod.preemption_executor import PreemptionExecutor

@@ -14,7 +14,7 @@ from typing import Final
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.placement.topology import age
 from arranger.engine.gang.preemption.candidates import PreemptionCandidates

@@ -13,7 +13,7 @@ from itertools import chain
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.gang.links import GangLinks

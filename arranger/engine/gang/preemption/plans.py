@@ -14,7 +14,7 @@ from typing import Final
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedEntity
+from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.gang.attempt.basis import AttemptBasis
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle, NominatedMembers
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension

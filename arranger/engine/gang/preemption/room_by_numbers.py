@@ -16,7 +16,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.excess_amounts import LARGE
 from arranger.cluster.pod_info import PodInfo, SumsKey
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.placement.boards import count_alike, has_room_for_each
 from arranger.engine.pod.reserve_and_permit import reserve_more
 from arranger.engine.pod.schedule_result import RowMask

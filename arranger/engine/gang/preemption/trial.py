@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.pod.schedule_result import PermitWait
 

@@ -34,12 +34,12 @@ from arranger.api.effects import (
 from arranger.api.timestamps import second_time
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import GangObject
-from arranger.engine.context import EngineContext
-from arranger.engine.deadlines import DeadlineSet
+from arranger.engine.context.deadlines import DeadlineSet
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.pending_effects import PendingEffects
 from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.gang.state.observed_gang import ObservedGang, shown_start
 from arranger.engine.gang.state.policy import GangPolicy
-from arranger.engine.pending_effects import PendingEffects
 from arranger.gangs.gang import Gang
 from arranger.gangs.gang_object import (
     MANAGED_BY,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from arranger.api.settings.gang_settings import Topology
-from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
+from arranger.engine.context.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.gangs import messages
 from arranger.gangs.group import BundleCounts, GangGroup

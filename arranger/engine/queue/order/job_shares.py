@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from arranger.api.resource_requests import Amounts
 from arranger.cluster.cluster import Cluster
-from arranger.engine.entity import QueuedEntity
+from arranger.engine.context.entity import QueuedEntity
 
 
 @dataclass(slots=True, eq=False)

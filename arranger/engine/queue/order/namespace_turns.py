@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueueState
 
 #: So many pods of one namespace are tried before it is the turn of those of others that have the
 #: same priority and wait.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from arranger.engine.entity import QueuedEntity
+from arranger.engine.context.entity import QueuedEntity
 from arranger.framework.runtime.plugin_errors import error_text
 
 

@@ -15,7 +15,7 @@ from arranger.api.effects import (
     QueryExtenders,
 )
 from arranger.api.extenders import Extender
-from arranger.engine.refused_nominations import FIRST_WAIT, MAX_WAIT
+from arranger.engine.context.refused_nominations import FIRST_WAIT, MAX_WAIT
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness

@@ -12,8 +12,8 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
+from arranger.engine.context.phases import Phase
 from arranger.engine.gang.state.policy import GangPolicy
-from arranger.engine.phases import Phase
 from arranger.framework.interface import Plugin, Wait
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod, a_pod_group

@@ -14,8 +14,8 @@ from arranger.api.effects import (
     PatchPodStatus,
     PublishEvent,
 )
+from arranger.engine.context.phases import Phase
 from arranger.engine.gang.state.policy import GangPolicy
-from arranger.engine.phases import Phase
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
 from tests.unit.engine.harness import (

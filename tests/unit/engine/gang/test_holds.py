@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from arranger.api.effects import AnnotatePod, Bind
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueueState
+from arranger.engine.context.entity import QueueState
+from arranger.engine.context.phases import Phase
 from arranger.engine.gang.state.policy import GangPolicy
-from arranger.engine.phases import Phase
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import Plugin, Wait
 from arranger.framework.status import CycleState, Status

@@ -8,8 +8,8 @@ import pytest
 
 from arranger.api.effects import AnnotatePod
 from arranger.api.extenders import Extender
+from arranger.engine.context.phases import Phase
 from arranger.engine.gang.state.holds import RESTART_GRACE
-from arranger.engine.phases import Phase
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.unit.engine.gang.test_holds import bound, gang, nodes

@@ -10,7 +10,7 @@ from arranger.api.effects import DeletePod, Effect
 from arranger.api.types.pod_groups import NativePodGroup
 from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.phases import Phase
+from arranger.engine.context.phases import Phase
 from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import CycleState, Status
 from arranger.plugins import default_profile

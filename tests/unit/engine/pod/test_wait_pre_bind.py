@@ -8,7 +8,7 @@ import pytest
 
 from arranger.api.effects import Effect, PatchObject
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.phases import Phase
+from arranger.engine.context.phases import Phase
 from arranger.framework.interface import SpecOnlyPlugin, Wait
 from arranger.framework.status import SKIP, CycleState, Status
 from tests.builders import a_node, a_pod

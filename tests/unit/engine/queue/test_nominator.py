@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arranger.cluster.cluster import Cluster
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import PriorityPolicy
 from arranger.plugins import default_profile

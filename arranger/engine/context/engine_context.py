@@ -12,8 +12,8 @@ from arranger.api.extenders import Extender
 from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.api.types.core import Pod
 from arranger.cluster.cluster import Cluster
-from arranger.engine.entity import QueuedPod
-from arranger.engine.phases import Phase
+from arranger.engine.context.entity import QueuedPod
+from arranger.engine.context.phases import Phase
 
 #: Failures of plugins that are kept until they are looked into.
 MAX_FAILURES: Final = 64

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from arranger.api.effects import Bind, Effect
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.phases import TRANSITIONS, InvalidTransitionError, Phase
-from arranger.engine.refused_nominations import RefusedNominations
+from arranger.engine.context.phases import TRANSITIONS, InvalidTransitionError, Phase
+from arranger.engine.context.refused_nominations import RefusedNominations
 from arranger.framework.interface import QueueSortInput
 from arranger.framework.preemption import Limit
 from arranger.framework.runtime.profile import Profile
@@ -62,7 +62,7 @@ class QueuedPod:
         entity: what it is placed with; None when it is placed or gone.
         signature: key of its equivalence class, None when it must be evaluated alone.
         in_domain: whether it is placed by itself and its gang leaves it only one topology domain.
-        phase: see :class:`~arranger.engine.phases.Phase`.
+        phase: see :class:`~arranger.engine.context.phases.Phase`.
         node: the node reserved for it, "" for none.
         cycle_state: the plugins' notes of the attempt that placed it.
         pending_writes: effects that must be applied before the Binding.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from arranger.api.effects import Ambiguous, Effect, Outcome
-from arranger.engine.context import EngineContext
+from arranger.engine.context.engine_context import EngineContext
 
 S = TypeVar("S", contravariant=True)
 

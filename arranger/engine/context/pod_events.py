@@ -20,7 +20,7 @@ from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup, Workload
 from arranger.api.types.queue import Queue
 from arranger.api.types.reservation import Reservation
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.gangs.gang import Gang
 
 UNSCHEDULABLE = "Unschedulable"
