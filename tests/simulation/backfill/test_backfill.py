@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from tests.paths import TRACES
 from tests.simulation.backfill.judge import Verdict, largest_of, wait_of_largest
 from tests.simulation.backfill.reference import easy_starts, first_fit_starts
-from tests.simulation.backfill.traces import random_trace
+from tests.simulation.backfill.traces import Job, random_trace
 from tests.simulation.backfill.virtual import PLANNED, UNPLANNED, Machine
 
 #: The first has a gang that is not tried when the planned one starts, and is planned nonetheless.
 SEEDS = (0, 6, 8)
+OPENB_SEEDS = (0, 1)
 
 
 def test_promises_are_kept_and_jobs_start_as_by_easy_backfill() -> None:
@@ -25,6 +27,29 @@ def test_promises_are_kept_and_jobs_start_as_by_easy_backfill() -> None:
     assert verdict.unlike == []
     assert verdict.utilisation >= verdict.reference_utilisation - 1e-9
     assert verdict.errors, "some starts are estimated"
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=f"no traces at {TRACES}: set ARRANGER_SHARED")
+def test_the_same_with_run_times_of_the_openb_trace() -> None:
+    verdict = Verdict()
+    for seed in OPENB_SEEDS:
+        verdict.add(seed, 40, openb=True)
+    assert verdict.promises > 50
+    assert verdict.late == []
+    assert verdict.counted == 0
+    assert verdict.utilisation >= verdict.reference_utilisation - 1e-9
+
+
+def test_a_gang_whose_planned_start_comes_while_it_backs_off_starts_nonetheless() -> None:
+    rows = (  # arrives, size, lasts, limit
+        *((0, 4, 34562, 34562), (0, 4, 17159, 17159), (100, 1, 7024, 7024)),
+        *((250, 4, 2364, 2364), (250, 4, 2020, 2020), (260, 16, 10, 7728)),
+        *((300, 4, 10, 3519), (900, 8, 20, 20), (910, 1, 10, 2903)),
+    )
+    trace = [Job(f"job-{n}", *row) for n, row in enumerate(rows)]
+    played = Machine(replace(PLANNED, planned_gangs=4)).play(trace, checked=True)
+    assert played.promises
+    assert played.late() == []
 
 
 def test_without_a_plan_whatever_fits_goes() -> None:
