@@ -40,16 +40,35 @@ def test_the_same_with_run_times_of_the_openb_trace() -> None:
     assert verdict.utilisation >= verdict.reference_utilisation - 1e-9
 
 
-def test_a_gang_whose_planned_start_comes_while_it_backs_off_starts_nonetheless() -> None:
-    rows = (  # arrives, size, lasts, limit
-        *((0, 4, 34562, 34562), (0, 4, 17159, 17159), (100, 1, 7024, 7024)),
-        *((250, 4, 2364, 2364), (250, 4, 2020, 2020), (260, 16, 10, 7728)),
-        *((300, 4, 10, 3519), (900, 8, 20, 20), (910, 1, 10, 2903)),
-    )
+#: Gangs planned at a time, and jobs: arrives, size, lasts, limit.
+KEPT: dict[str, tuple[int, list[tuple[int, int, int, int]]]] = {
+    "the start of a planned gang comes while it backs off": (
+        4,
+        [
+            *((0, 4, 34562, 34562), (0, 4, 17159, 17159), (100, 1, 7024, 7024)),
+            *((250, 4, 2364, 2364), (250, 4, 2020, 2020), (260, 16, 10, 7728)),
+            *((300, 4, 10, 3519), (900, 8, 20, 20), (910, 1, 10, 2903)),
+        ],
+    ),
+    "a pod takes what is spare, and more than a second later another comes": (
+        1,
+        [
+            *((2, 3, 773, 773), (32, 5, 306, 306), (37, 2, 85457, 85457), (39, 8, 10506, 10506)),
+            *((54, 1, 1171, 1171), (59, 3, 2079, 2079), (134, 4, 316, 759), (288, 16, 10, 10)),
+            *((365, 1, 100, 709), (366, 1, 100, 5497), (377, 1, 100, 1719)),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_what_was_promised_is_kept_when(what: str) -> None:
+    planned, rows = KEPT[what]
     trace = [Job(f"job-{n}", *row) for n, row in enumerate(rows)]
-    played = Machine(replace(PLANNED, planned_gangs=4)).play(trace, checked=True)
+    played = Machine(replace(PLANNED, planned_gangs=planned)).play(trace)
     assert played.promises
     assert played.late() == []
+    assert played.broken == 0
 
 
 def test_without_a_plan_whatever_fits_goes() -> None:
