@@ -148,9 +148,8 @@ class PreemptionExecutor:
             try:
                 if seconds := time.get(victim.uid):
                     notice = self._notices.give(victim, seconds, member, node, group)
-                    self._effects.send(
-                        texts.condition(victim.pod, node, notice.deadline), self, member
-                    )
+                    said = texts.for_taker(node, notice.deadline)
+                    self._effects.send(texts.condition(victim.pod, said), self, member)
                 else:
                     self._delete(victim, member, node, group)
             except Exception:
@@ -225,7 +224,8 @@ class PreemptionExecutor:
         uid = effect.pod.uid
         if isinstance(outcome, Applied):
             if (notice := self._notices.on_told(uid, self._context.unix_now)) is not None:
-                said = texts.told(notice.victim.pod, notice.node, notice.deadline)
+                pod, until = notice.victim.pod, notice.deadline
+                said = texts.told(pod, texts.for_taker(notice.node, until), until)
                 self._context.outbox.extend(said)
         elif isinstance(outcome, Refused) and (notice := self._notices.forget(uid)) is not None:
             if not outcome.status or outcome.status >= 500:  # it may have been written
