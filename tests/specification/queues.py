@@ -197,7 +197,11 @@ def _edited(b: Binding, group: Object) -> float:
 
 
 def used_by(world: World, queue: str, b: Binding) -> Amounts:
-    """What the pods of a queue and its parts are charged, as far as they must be known."""
+    """What the pods of a queue and its parts are charged, as far as they must be known.
+
+    Pods with cards may be free of limits on CPU and memory: those that came a moment ago may have
+    been let in when this one had its place already, and its Binding was still on its way.
+    """
     total: Amounts = {}
     below: dict[str, bool] = {}
     for pod in world.placed():
@@ -207,8 +211,13 @@ def used_by(world: World, queue: str, b: Binding) -> Amounts:
         if own not in below:
             below[own] = queue in map(name, path(world, own))
         if below[own]:
-            for what, n in charged(world, pod, world.get(NODES, node_of(pod))).items():
-                total[what] = total.get(what, 0) + n
+            node = world.get(NODES, node_of(pod))
+            amounts = charged(world, pod, node)
+            since = world.changed.get((PODS, name_of(pod)), (float("-inf"), None))[0]
+            late = b.premises.exempt_card_pods and b.at - since < b.premises.notice
+            free = ("cpu", "memory") if late and {*cards_of(node).values()} & {*amounts} else ()
+            for what, n in amounts.items():
+                total[what] = total.get(what, 0) + n * (what not in free)
     return total
 
 

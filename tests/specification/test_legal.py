@@ -8,11 +8,11 @@ import pytest
 
 from tests.paths import REPO
 from tests.specification import bindings, queues, reservations
-from tests.specification.cases import AT_REST, CASES, one_node
+from tests.specification.cases import AT_REST, CARD, CASES, GPU, one_node
 from tests.specification.legal import Specification
 from tests.specification.manifests import quantity
 from tests.specification.premises import Premises
-from tests.specification.traces import Trace, a_pod
+from tests.specification.traces import Trace, a_pod, a_queue, in_queue
 
 
 def judge(trace: Trace) -> Specification:
@@ -67,6 +67,25 @@ def test_a_premise_that_does_not_hold_switches_its_rule_off() -> None:
         for step in steps:
             spec.take(step)
         assert not spec.violations
+
+
+@pytest.mark.parametrize(("ago", "wrong"), [(60, {"its_queue_may_use_it"}), (1, set[str]())])
+def test_a_pod_with_cards_may_be_let_in_while_a_binding_is_on_its_way(
+    ago: int, wrong: set[str]
+) -> None:
+    """Where such pods are free of limits on CPU, none of it is left for others."""
+    queue, note = a_queue("q", capability={"cpu": "3"}), in_queue("q")
+    pods = (
+        a_pod("card", cpu=3, asks={GPU: "1"}, annotations=note),
+        a_pod("p", cpu=1, annotations=note),
+    )
+    node = {"cpu": 64, "offers": {GPU: "8"}, "labels": {f"{GPU}.product": CARD}}
+    trace = one_node(queue, *pods, **node).passes(60).binds("card", "n1").passes(ago)
+    trace.binds("p", "n1")
+    spec = Specification(Premises(schedulers={"one"}, exempt_card_pods=True))
+    for step in trace.steps:
+        spec.take(step)
+    assert {each.rule for each in spec.violations} == wrong
 
 
 @pytest.mark.parametrize(
