@@ -22,6 +22,7 @@ from arranger.api.effects import (
     DeletePod,
     Effect,
     Outcome,
+    PatchPodStatus,
     QueryExtenderPreemption,
     QueryExtenders,
     Refused,
@@ -332,8 +333,8 @@ class Scheduler:
     def _may_schedule(self) -> bool:
         """Whether to run the engine; a renewed lease or an outcome wakes us when this changes.
 
-        While we do not lead (the loop had stalled) events are still taken in, until the lease is
-        renewed or lost.
+        While we do not lead (the loop had stalled) events are taken in, until the lease is renewed
+        or lost.
         """
         return self.may_write() and self._backlog.pressure < MAX_BACKLOG
 
@@ -359,10 +360,13 @@ class Scheduler:
                 self._dispatcher.submit(effect, on_outcome)
 
     def _outcome_callback(self, effect: Effect) -> Callable[[Outcome], None]:
-        if self.engine.awaits(effect) or isinstance(effect, DeletePod):
-            return partial(self._report_outcome, effect)
-        # The engine does not wait for it, but the backlog may have kept us from going on.
-        return lambda _: self._wake.set()
+        awaited = self.engine.awaits(effect) or isinstance(effect, DeletePod)
+        return partial(self._report_outcome if awaited else self._report_refusal, effect)
+
+    def _report_refusal(self, effect: Effect, outcome: Outcome) -> None:
+        if isinstance(effect, PatchPodStatus) and isinstance(outcome, Refused):
+            self._report_outcome(effect, outcome)
+        self._wake.set()  # the backlog may have kept us from going on
 
     def _report_outcome(self, effect: Effect, outcome: Outcome) -> None:
         now = loop_time()

@@ -10,7 +10,14 @@ import math
 from collections.abc import Sized
 from functools import partial
 
-from arranger.api.effects import Effect, Outcome, ReleaseClaim, ReserveClaim
+from arranger.api.effects import (
+    Effect,
+    Outcome,
+    PatchPodStatus,
+    Refused,
+    ReleaseClaim,
+    ReserveClaim,
+)
 from arranger.engine.assembly.drivers import make_drivers
 from arranger.engine.assembly.gangs import make_gang_scheduler
 from arranger.engine.assembly.inputs import make_inputs
@@ -147,6 +154,10 @@ class Engine:
             if claims.on_outcome(effect, outcome):
                 self.queue.wake(ClusterEvent(ActionType.OTHER, resource="ResourceClaim"), now)
             self._context.outbox.extend(claims.take_effects())
+        if isinstance(effect, PatchPodStatus) and isinstance(outcome, Refused):
+            member = self._context.pods.get(effect.pod.uid)
+            if member is not None:
+                member.status_refused = True  # it is written again when the pod is tried again
         self._effects.on_outcome(effect, outcome, now)
 
     def awaits(self, effect: Effect) -> bool:

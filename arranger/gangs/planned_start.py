@@ -9,6 +9,8 @@ from typing import Final
 
 #: Times beyond this are not shown as a time of day, but with their date.
 _DAY: Final = 86_400.0
+#: What a start follows from that is a promise.
+KNOWN_ENDS: Final = "KnownEnds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,13 @@ class PlannedStart:
     @property
     def basis(self) -> str:
         """``KnownEnds`` or ``Estimate``."""
-        return "KnownEnds" if self.known else "Estimate"
+        return KNOWN_ENDS if self.known else "Estimate"
 
     def text(self, now: float) -> str:
         """Such as ``starts by 14:20 UTC (known ends)``, to the next full minute."""
         minute = datetime.fromtimestamp(math.ceil(self.at / 60) * 60, UTC)
         shown = minute.strftime("%H:%M UTC" if self.at - now < _DAY else "%Y-%m-%d %H:%M UTC")
-        when = f"starts by {shown} (known ends)" if self.known else f"about {shown} (estimate)"
-        return f"{when}, after {self.waits_for}" if self.waits_for else when
+        when = (
+            f"starts by {shown} (known ends)" if self.known else f"starts about {shown} (estimate)"
+        )
+        return f"starts {when}, after {self.waits_for}" if self.waits_for else f"starts {when}"

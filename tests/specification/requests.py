@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from tests.specification.manifests import Object, node_of
+from tests.specification.manifests import Object, name_of, node_of
 from tests.specification.premises import Premises
 from tests.specification.trace import PODS, Step
 
@@ -81,12 +81,16 @@ class RequestBook:
 
     premises: Premises
     violations: list[tuple[str, str]] = field(default_factory=list)
-    #: uid → its node, and since when.
-    _bound: dict[str, tuple[str, float]] = field(default_factory=dict)
+    #: uid → which pod that is, its node, and since when.
+    _bound: dict[str, tuple[str, str, float]] = field(default_factory=dict)
     #: (process, uid) → the node for which the server has done what the process asked.
     _done: dict[tuple[str, str], str] = field(default_factory=dict)
     #: (process, uid, verb) of requests that were answered with success.
     _told: set[tuple[str, str, str]] = field(default_factory=set)
+    #: (process, pod) → when it began to read the pod.
+    _reading: dict[tuple[str, str], float] = field(default_factory=dict)
+    #: (process, uid) of pods that a process has read, on their nodes.
+    _read: set[tuple[str, str]] = field(default_factory=set)
     #: (process, pod) → a Binding that it cannot know the end of.
     _doubts: dict[tuple[str, str], _Doubt] = field(default_factory=dict)
 
@@ -98,7 +102,7 @@ class RequestBook:
         if step.kind == "DELETED":
             self._bound.pop(uid, None)
         elif step.is_bind or (step.before is None and node_of(step.after)):
-            self._bound[uid] = node_of(step.after), step.at
+            self._bound[uid] = name_of(step.after), node_of(step.after), step.at
 
     def sent(self, asked: Asked, now: float) -> None:
         """A process asks; its request may be refused, late or lost."""
@@ -110,6 +114,7 @@ class RequestBook:
         if asked.verb == "read" and doubt is not None and doubt.why == "conflict":
             self._doubts[asked.by, asked.pod] = replace(doubt, why="read")
         if asked.verb in ("list", "read"):
+            self._reading[asked.by, asked.pod] = now
             return
         for rule in (
             self.a_pod_is_meant_by_its_uid,
@@ -128,6 +133,10 @@ class RequestBook:
         """The process hears what has become of it; 0 where it hears nothing any more."""
         key, doubt = (asked.by, asked.pod), self._doubts.get((asked.by, asked.pod))
         if asked.verb == "read":
+            since = self._reading.pop(key, float("-inf"))
+            for uid, (pod, _, bound_at) in self._bound.items() if status == 200 else ():
+                if pod == asked.pod and bound_at < since:
+                    self._read.add((asked.by, uid))
             if status in (200, 404) and doubt is not None and doubt.why == "read":
                 del self._doubts[key]
             return
@@ -152,9 +161,11 @@ class RequestBook:
             yield f"{about}, which it has been told is done"
         elif asked.verb == "bind":
             done = self._done.get((asked.by, asked.uid), asked.node)
-            node, since = self._bound.get(asked.uid, ("", now))
+            _, node, since = self._bound.get(asked.uid, ("", "", now))
             if done != asked.node:
                 yield f"{about} to {asked.node}, and has bound it to {done}"
+            elif node and (asked.by, asked.uid) in self._read:
+                yield f"{about} to {asked.node}, and has read that it is on {node}"
             elif node and now - since >= self.premises.notice:
                 yield f"{about} to {asked.node}, which is on {node} for {now - since:g} s"
 

@@ -16,6 +16,7 @@ A, B = (
     Asked("one", "bind", "default/p", "Pod-p", "n1"),
     Asked("one", "bind", "default/p", "Pod-p", "n2"),
 )
+BY_TWO = Asked("two", "bind", "default/p", "Pod-p", "n2")
 GONE = Asked("one", "evict", "default/p", "Pod-p")
 READ, LIST = Asked("one", "read", "default/p", ""), Asked("one", "list", "", "")
 
@@ -55,6 +56,14 @@ CASES: dict[str, tuple[Sequence[tuple[str, Asked | float]], str]] = {
     "the same is asked again where the answer is lost": ((*SENT_AND_DONE, ("sends", A)), ""),
     "the same is asked again after its answer": (
         (*SENT_AND_DONE, ("hears", A), ("sends", A)),
+        "a_pod_is_asked_for_once",
+    ),
+    "a pod is asked for that somebody else has bound a moment ago": (
+        (("does", BY_TWO), ("passes", 1.0), ("sends", A)),
+        "",
+    ),
+    "a pod is asked for that was read, bound by somebody else": (
+        (("does", BY_TWO), ("passes", 1.0), ("sends", READ), ("hears", READ), ("sends", A)),
         "a_pod_is_asked_for_once",
     ),
     "another node is asked where the answer is lost": (

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from arranger.embedded.kubelet import EXIT_CODE, RUN_SECONDS, TERMINATION_SECONDS
-from tests import storage
+from tests import devices, storage
 from tests.builders import Manifest, PodBuilder
 from tests.hostile.attack import CULPRIT
 from tests.queueing import GPU
@@ -83,8 +83,11 @@ class Arrivals(WorldBuilder):
         return [self._plain(manifest) for manifest in self._world.late]
 
     def _with_objects(self, pod: PodBuilder, name: str) -> PodBuilder:
-        """Some have two volumes, so that several writes come before their Binding."""
+        """Some have two volumes or devices, so that several writes come before their Binding."""
         pod = super()._with_objects(pod, name)
+        if self._has_devices and self._rng.random() < 0.2:
+            self._late(devices.a_claim(f"{name}-spare").asks().manifest())
+            pod = devices.claiming(pod, f"{name}-spare")
         if self._has_storage and self._rng.random() < 0.2:
             self._late(storage.a_claim(f"{name}-more").manifest())
             pod = pod.with_claim(f"{name}-more")

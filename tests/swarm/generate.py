@@ -61,13 +61,17 @@ FEATURES: Final[Mapping[str, float]] = {
     "halts": 0.2,
     "skews": 0.15,
     "restores": 0.1,
+    "nodes-go": 0.2,
     # who else is there
     "tenants": 0.3,
-    "others": 0.15,
+    "others": 0.2,
     "commands": 0.3,
     "hostile": 0.15,
-    "extenders": 0.15,
+    "extenders": 0.2,
+    "permits": 0.1,
 }
+#: Where the plugin is that makes pods wait.
+PERMITS: Final = "tests/swarm/permits.py"
 _ELECTION: Final = {"resourceNamespace": "kube-system"}
 #: Leases that cost little over days; a new leader comes after a minute.
 _SLOW_LEASE: Final = {"leaseDuration": 60.0, "renewDeadline": 40.0, "retryPeriod": 15.0}
@@ -167,5 +171,8 @@ def _config(rng: random.Random, features: Collection[str]) -> dict[str, Any]:
         queues["cardUnlimitedCpuMemory"] = rng.random() < 0.5
     config = {"leaderElection": dict(_ELECTION), "gangs": gangs, "queues": queues}
     if "extenders" in features:
-        config["extenders"] = [an_extender(ignorable=rng.random() < 0.3)]
+        config["extenders"] = [an_extender(ignorable=rng.random() < 0.5, binds=rng.random() < 0.6)]
+    if "permits" in features:
+        config["profiles"] = [{"plugins": {"enabled": [{"name": "SlowPermit"}]}}]
+        config["pluginFiles"] = [PERMITS]
     return config

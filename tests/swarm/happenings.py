@@ -60,8 +60,8 @@ class Happenings:
         for manifest in manifests:
             self._add(at, "create", manifest)
             self._remember(manifest)
-            if manifest["kind"] == "Pod" and "others" in self._on and self._rng.random() < 0.1:
-                self._bind_pod(at + self._rng.choice([0.0, 0.01, 0.05, 1.0]))
+            if manifest["kind"] == "Pod":
+                self._meddle(at, manifest)
             at += self._rng.choice([0.0, 0.0, 0.0, 0.01, 0.5, 5.0])
 
     def happen(self, at: float) -> None:
@@ -85,6 +85,16 @@ class Happenings:
         if chosen:
             weights, does = zip(*chosen, strict=True)
             self._rng.choices(does, weights)[0](at)
+
+    def _meddle(self, at: float, pod: Manifest) -> None:
+        """A pod that has just come is placed by somebody else, or edited before it is placed."""
+        rng = self._rng
+        if "others" in self._on and rng.random() < 0.2 and (node := self._one_of("Node")):
+            later = at + rng.choice([0.0, 0.0, 0.01, 0.05, 1.0])
+            self._add(later, "bind", pod, node=node["metadata"]["name"])
+        if "edits" in self._on and rng.random() < 0.2:
+            note = {"metadata": {"annotations": {"edited": "soon"}}}
+            self._add(at + rng.choice([0.0, 0.01, 0.3, 2.0]), "patch", pod, change=note)
 
     # --- pods --------------------------------------------------------------------------------
 

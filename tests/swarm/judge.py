@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 #: Seconds, and how often at most anything about one object is written in them at rest: a gang that
 #: waits is tried every ten seconds or so, and says that it holds nodes and does not.
 _FIGHT: Final = (60.0, 40)
+#: What a refused status leaves wrong until the pod is tried the next time, and when that is.
+_TRIED_AGAIN: Final = "who_is_nominated_waits_for_somebody"
+_FLUSH: Final = 330.0
 #: Seconds within which what is so must be said, at the latest.
 _WRITTEN_WITHIN = 3.0
 
@@ -36,8 +39,14 @@ async def judge(player: Player) -> None:
     if not await player.rest():
         found.append(Violation("rest", "something is written for ever"))
     else:
-        now = asyncio.get_running_loop().time()
-        found += map(_of_rest, specification.at_rest(now))
+        loop = asyncio.get_running_loop()
+        wrong = [_of_rest(text) for text in specification.at_rest(loop.time())]
+        if any(each.rule == _TRIED_AGAIN for each in wrong) and "refusals" in player.world.features:
+            await asyncio.sleep(_FLUSH)
+            later = [_of_rest(text) for text in specification.at_rest(loop.time())]
+            wrong = [each for each in wrong if each.rule != _TRIED_AGAIN]
+            wrong += [each for each in later if each.rule == _TRIED_AGAIN]
+        found += wrong
     specification.settle(specification.world.now)
     for spec in player.sim.trace.specifications:
         found += (Violation(each.rule, str(each)) for each in spec.violations)

@@ -18,6 +18,7 @@ import msgspec
 import structlog
 
 from arranger.daemon.config.schema import Config
+from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.errors import ApiError
 from arranger.embedded.kubelet import HollowKubelets
@@ -53,6 +54,8 @@ _CHATTER = frozenset(
 _SAID = _CHATTER - {"coordination.k8s.io/leases", "events.k8s.io/events"}
 #: Seconds after which everybody has heard that the server was restored, at the latest.
 _HEARD_WITHIN = 200.0
+#: Seconds between two looks at the books.
+BOOKS_EVERY = 0.5
 #: Seconds without a change that are rest, and after which a world has to have found it.
 REST, REST_WITHIN = 90.0, 1800.0
 
@@ -111,7 +114,7 @@ class Player:
         self.sim = SimulationHarness(world.seed)
         self._coverage = coverage
         self._config = config = Config.model_validate(world.config)
-        self.extender = SwarmExtender(random.Random(world.seed))
+        self.extender = SwarmExtender(random.Random(world.seed), self._bind_pod)
         self.processes = Processes(self.sim, config, port=self.extender)
         premises, queues = self.sim.trace.premises, config.queues
         self.sim.trace.expect_faults()
@@ -142,6 +145,7 @@ class Player:
             stack.push_async_callback(self._stop_others)
             await self._start_others(self._others)
             self.processes.start()
+            books = clock.start("", self._check_books()) if judged else None
             try:
                 await self._let_happen(trouble)
                 self.extender.fails = False
@@ -149,6 +153,8 @@ class Player:
                 if judged:
                     await judge(self)
             finally:
+                if books is not None:
+                    books.cancel()
                 trouble.end()
                 await self.processes.stop()
         self.outcome.seconds = asyncio.get_running_loop().time()
@@ -226,6 +232,20 @@ class Player:
             gone = Event(at=0.0, does="delete", object=pod)
             asyncio.get_running_loop().call_later(60.0, self._ask, "DELETE", gone, {})
 
+    async def _check_books(self) -> None:
+        """The books of the leader are right at any time."""
+        seen: dict[Scheduler, set[str]] = {}
+        while True:
+            await asyncio.sleep(BOOKS_EVERY)
+            if (leader := self.processes.leader()) is not None:
+                try:
+                    leader.engine.check_consistent()
+                    _check_nominations(leader, seen.setdefault(leader, set()))
+                except AssertionError as error:
+                    text = f"at {_now():g} s: {error}"
+                    self.outcome.violations.append(Violation("books", text))
+                    return
+
     # --- what happens ------------------------------------------------------------------------
 
     async def _let_happen(self, trouble: Trouble) -> None:
@@ -292,11 +312,17 @@ class Player:
 
     def _bind(self, event: Event) -> None:
         """Somebody else places a pod, if the server takes it."""
-        meta, node = event.object["metadata"], event.node
-        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": meta["name"]}}
+        meta = event.object["metadata"]
+        self._bind_pod(meta["namespace"], meta["name"], "", event.node)
+
+    def _bind_pod(self, namespace: str, name: str, uid: str, node: str) -> bool:
+        """Bind a pod, of this uid if one is given; whether the server takes it."""
+        meta = {"name": name, **({"uid": uid} if uid else {})}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": meta}
         body = msgspec.json.encode({**binding, "target": {"kind": "Node", "name": node}})
-        path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/binding"
-        self.sim.cluster.handle(Request("POST", path, body=body, content_type="application/json"))
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+        request = Request("POST", path, body=body, content_type="application/json")
+        return self.sim.cluster.handle(request).status < 300
 
     def _translated(self, owner: Any) -> Any:
         """A reference to an object of the world, by the uid that the server gave that."""
@@ -316,6 +342,17 @@ class Player:
         media = MERGE_PATCH if method == "PATCH" else "application/json"
         body = msgspec.json.encode(body)
         self.sim.cluster.handle(Request(method, path, body=body, content_type=media))
+
+
+def _check_nominations(scheduler: Scheduler, seen: set[str]) -> None:
+    """Nobody is nominated for a node that it has ``seen`` and that is gone; adds those there are.
+
+    One that it has not seen may come yet.
+    """
+    nodes, nominated = scheduler.engine.cluster.table.index, scheduler.engine._nominator._nodes
+    for uid, node in nominated.items():
+        assert node in nodes or node not in seen, f"{uid} is nominated for {node}, which is gone"
+    seen |= {*nominated.values()} & {*nodes}
 
 
 def _is_upheaval(change: Change) -> bool:

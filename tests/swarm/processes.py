@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from arranger.controllers.assembly import Controllers
@@ -12,9 +14,11 @@ from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.worker_thread import at_once
 from arranger.daemon.config.schema import Config
 from arranger.daemon.scheduler import LeadershipLostError, Scheduler
+from arranger.embedded.errors import ApiError
 from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
+from arranger.kube.client.transport import Request
 from arranger.kube.extenders.caller import ExtenderTransport
 from tests.faults.injector import (
     DropConnection,
@@ -26,7 +30,7 @@ from tests.faults.injector import (
 from tests.simulation.harnesses.simulation import SimulationHarness
 from tests.swarm.backup import Backup
 from tests.swarm.clock import VirtualLoop, start
-from tests.swarm.world import Fault
+from tests.swarm.world import Fault, Object
 
 SCHEDULERS: Final = ("one", "two")
 CONTROLLERS: Final = "controllers"
@@ -117,6 +121,24 @@ class Processes:
     def back_up(self, fault: Fault) -> None:
         """Make the backup that a fault is to restore."""
         self._backups[id(fault)] = Backup.of(self._sim.cluster.store)
+
+    def lose_node(self, away: float) -> bool:
+        """Delete a node that a waiting pod is nominated to; it comes again after so long."""
+        cluster = self._sim.cluster
+        nodes = {node["metadata"]["name"]: node for node in cluster.objects("nodes")}
+        for pod in cluster.objects("pods"):
+            name = pod["status"].get("nominatedNodeName", "")
+            if name in nodes and "nodeName" not in pod["spec"]:
+                cluster.handle(Request("DELETE", f"/api/v1/nodes/{name}"))
+                again = partial(self._create_again, nodes[name])
+                asyncio.get_running_loop().call_later(away, again)
+                return True
+        return False
+
+    def _create_again(self, node: Object) -> None:
+        kept = {key: each for key, each in node["metadata"].items() if key in ("name", "labels")}
+        with suppress(ApiError):
+            self._sim.cluster.create({**node, "metadata": kept})
 
     async def _close_watches(self) -> None:
         for transport in (*self._sim._transports.values(), *self._transports):

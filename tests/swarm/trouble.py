@@ -69,6 +69,10 @@ class Processes(Protocol):
         """The server goes back to a backup."""
         ...
 
+    def lose_node(self, away: float) -> bool:
+        """Delete a node that a pod is nominated to, for so long; whether there was any."""
+        ...
+
 
 class Trouble:
     """Lets faults strike, and ends them.
@@ -101,6 +105,8 @@ class Trouble:
                 self._processes.compact()
             case "restore":
                 self._processes.restore(fault)
+            case "lose-node":
+                self._lose_a_node(fault)
             case "halt":
                 self._inject(fault, Delay(fault.lasts))
                 self._inject(fault, WatchDelay(fault.lasts))
@@ -118,6 +124,17 @@ class Trouble:
         """At the last moment the server acts, and nobody hears of it."""
         kill = ConcurrentAction(lambda: self._processes.kill(fault.whom, fault.lasts), after=True)
         self._injectors[fault.whom].inject(_matcher(fault) & WRITES, kill, times=1, skip=fault.skip)
+
+    def _lose_a_node(self, fault: Fault) -> None:
+        """A node goes as soon as a pod has been told that it is to have room there."""
+
+        def act() -> None:
+            nonlocal gone
+            gone = gone or self._processes.lose_node(fault.lasts)
+
+        gone, then = False, ConcurrentAction(act, after=True)
+        rule = self._injectors["one"].inject(STATUSES, then, times=50, skip=fault.skip)
+        self._ends.add(rule.stop)
 
     def _inject(self, fault: Fault, effect: Any) -> None:
         injectors = (self._injectors[fault.whom],) if fault.whom else self._injectors.values()

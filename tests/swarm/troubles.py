@@ -28,6 +28,7 @@ def random_faults(
         "halts": _halt,
         "skews": _skew,
         "restores": _restore,
+        "nodes-go": _lose_node,
     }
     chosen = [make for feature, make in kinds.items() if feature in features]
     every = rng.choice([5.0, 15.0, 40.0])
@@ -121,6 +122,11 @@ def _skew(rng: random.Random, at: float) -> Fault:
 def _restore(rng: random.Random, at: float) -> Fault:
     age = rng.choice([0.5, 3.0, 10.0, 60.0])
     return Fault(at=at, does="restore", seconds=min(age, at), bump=rng.random() < 0.3)
+
+
+def _lose_node(rng: random.Random, at: float) -> Fault:
+    away = rng.choice([1.0, 20.0, 400.0])
+    return Fault(at=at, does="lose-node", what="statuses", skip=rng.randint(0, 4), lasts=away)
 
 
 def _whom(rng: random.Random) -> str:

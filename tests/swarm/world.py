@@ -26,7 +26,7 @@ RequestTrouble = Literal[
 WatchTrouble = Literal["cut", "reset", "expire", "stall", "lag", "repeat", "retell"]
 #: What can happen to a process, to the server, and to a clock.
 ProcessTrouble = Literal["kill", "pause", "skew"]
-ServerTrouble = Literal["compact", "halt", "restore"]
+ServerTrouble = Literal["compact", "halt", "restore", "lose-node"]
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -62,7 +62,7 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         chance: that a request, or a line of a watch, is struck.
         times: how many are struck at most; 0 for any number.
         skip: how many are left alone first; of a kill, the writes of the process from then on.
-        lasts: seconds; of a kill, until it is started again.
+        lasts: seconds; of a kill, until it is started again; of a node, until it is back.
         seconds: how long a delay is, by how much a clock is wrong, or how old a backup is.
         bump: of a restored server, whether its versions go on far beyond those that were given.
         status: of a reply.

@@ -72,6 +72,7 @@ class QueuedPod:
         attempts: how often it has been tried.
         last_condition: the condition text we last wrote.
         shown_node: the node that its status shows as nominated, or will after our last write.
+        status_refused: whether the server has refused a write of its status since.
         nodes_written: all nodes that we have ever written there, "" for none among them.
         pending_update: what the pod was edited to while a decision about it was being carried out.
         told: what its queue does not believe of it, as it was told last.
@@ -95,6 +96,7 @@ class QueuedPod:
     attempts: int = 0
     last_condition: tuple[str, str] | None = None
     shown_node: str = field(init=False)
+    status_refused: bool = False
     nodes_written: set[str] = field(default_factory=set)
     pending_update: PodInfo | None = None
     told: str = ""

@@ -58,12 +58,16 @@ def scheduling_failed(
 ) -> list[Effect]:
     """The pod could not be placed: an event, and the condition where it says something new.
 
-    ``reason`` is :data:`UNSCHEDULABLE` or :data:`SCHEDULER_ERROR`.
+    What the server has refused to write of the status is written again, too. ``reason`` is
+    :data:`UNSCHEDULABLE` or :data:`SCHEDULER_ERROR`.
     """
     pod = member.pod.pod
     effects: list[Effect] = []
     if len(message) > _MAX_MESSAGE:
         message = message[:_MAX_MESSAGE] + " ..."
+    if member.status_refused:
+        member.status_refused = False
+        nominated = member.shown_node if nominated is None else nominated
     if member.last_condition is None:
         member.last_condition = _current_condition(pod)
     if member.last_condition != (reason, message) or nominated is not None:

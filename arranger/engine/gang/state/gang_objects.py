@@ -130,9 +130,8 @@ class GangObjects:
 
     def names_other_bundles(self, saved: GangObject) -> bool:
         """Whether somebody has edited the bundles of a Gang object that is known."""
-        known = self._observed.get(saved.key)
-        same = known is not None and known.uid == saved.metadata.uid
-        return same and known is not None and known.minimums != saved.recorded_minimums
+        known = self._observed.get(saved.key) or ObservedGang("")
+        return known.uid == saved.metadata.uid and known.minimums != saved.recorded_minimums
 
     def on_deleted(self, name: str) -> None:
         """A Gang object was deleted."""
@@ -295,7 +294,8 @@ class GangObjects:
                 observed.satisfied = True
             observed.scheduling_cycle = status.get("schedulingCycle", observed.scheduling_cycle)
             observed.waiting_since = self._waiting_since(gang)
-            observed.planned_start = shown_start(gang.planned_start)
+            if "plannedStart" in status:
+                observed.planned_start = shown_start(gang.planned_start)
             observed.written_at, observed.unknown = now, False
             change = {"metadata": {"uid": observed.uid}, "status": status}
             self._send(PatchObject(f"{path}/status", change), gang.name, status)
@@ -353,7 +353,7 @@ class GangObjects:
             moment = None if since is None else datetime.fromtimestamp(since, UTC)
             status["waitingSince"] = moment and second_time(moment)
         planned = shown_start(gang.planned_start)
-        if observed.unknown or planned != observed.planned_start:
+        if observed.unknown or planned.outdates(observed.planned_start, self._context.unix_now):
             status |= {"plannedStart": planned.at, "startBasis": planned.basis}
         return status
 

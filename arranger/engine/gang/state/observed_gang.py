@@ -6,21 +6,43 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 from arranger.api.timestamps import second_time
 from arranger.api.types.pod_groups import GangStatus
-from arranger.gangs.planned_start import PlannedStart
+from arranger.gangs.planned_start import KNOWN_ENDS, PlannedStart
+
+#: An estimate that is shown may be wrong by so many seconds, or by this share of the time until it.
+_LEEWAY: Final = 30.0
+_SHARE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class ShownStart:
     """``status.plannedStart`` and ``status.startBasis``; None where nothing is planned."""
 
-    at: str | None = None
+    moment: datetime | None = None
     basis: str | None = None
 
     def __bool__(self) -> bool:
-        return self.at is not None
+        return self.moment is not None
+
+    @property
+    def at(self) -> str | None:
+        """As the status has it."""
+        return None if self.moment is None else second_time(self.moment)
+
+    def outdates(self, shown: ShownStart, now: float) -> bool:
+        """Whether it must be written where another is ``shown``; ``now`` in seconds since 1970.
+
+        An estimate from guessed ends moves all the time, and none of its seconds is meant.
+        """
+        if self.moment is None or shown.moment is None or self.basis != shown.basis:
+            return (self.moment, self.basis) != (shown.moment, shown.basis)
+        if self.basis == KNOWN_ENDS:
+            return self.moment != shown.moment
+        leeway = max(_LEEWAY, _SHARE * (self.moment.timestamp() - now))
+        return abs((self.moment - shown.moment).total_seconds()) > leeway
 
 
 def shown_start(source: PlannedStart | GangStatus | None) -> ShownStart:
@@ -29,10 +51,10 @@ def shown_start(source: PlannedStart | GangStatus | None) -> ShownStart:
         return ShownStart()
     if isinstance(source, PlannedStart):
         moment = datetime.fromtimestamp(math.ceil(source.at), UTC)
-        return ShownStart(second_time(moment), source.basis)
+        return ShownStart(moment, source.basis)
     if source.planned_start is None:
         return ShownStart()
-    return ShownStart(second_time(source.planned_start), source.start_basis)
+    return ShownStart(source.planned_start, source.start_basis)
 
 
 @dataclass(slots=True)

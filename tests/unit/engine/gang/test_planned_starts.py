@@ -10,7 +10,9 @@ import pytest
 from arranger.api.annotations import MAX_RUN_TIME
 from arranger.api.effects import DeletePod, Effect
 from arranger.engine.gang.planning import start_planner
+from arranger.engine.gang.state.observed_gang import ShownStart, shown_start
 from arranger.engine.gang.state.policy import GangPolicy
+from arranger.gangs.planned_start import PlannedStart
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.unit.engine.harness import EngineHarness, conditions, of_kind, placements
@@ -117,7 +119,22 @@ def test_a_start_from_what_others_have_run_is_an_estimate() -> None:
     harness.observe(running("train-1", "n0", 4, None, start=300.0), *gang("big", 2))
     waiting(harness)
     assert starts(harness) == {"big": (600.0, "Estimate")}
-    assert "about 00:10 UTC (estimate)" in harness.entity("big-0").reason
+    assert "It starts about 00:10 UTC (estimate)" in harness.entity("big-0").reason
+
+
+def test_an_estimate_that_moves_a_little_is_not_written_again_and_a_promise_is() -> None:
+    def shown(start: float, *, known: bool) -> ShownStart:
+        return shown_start(PlannedStart(start, known))
+
+    assert not shown(1030, known=False).outdates(shown(1000, known=False), now=900)
+    assert shown(1031, known=False).outdates(shown(1000, known=False), now=900)
+    assert not shown(1090, known=False).outdates(shown(1000, known=False), now=0)
+    assert shown(1111, known=False).outdates(shown(1000, known=False), now=100)
+    assert shown(1001, known=True).outdates(shown(1000, known=True), now=0)
+    assert shown(1000, known=True).outdates(shown(1000, known=False), now=0)
+    assert shown(1000, known=False).outdates(ShownStart(), now=0)
+    assert ShownStart().outdates(shown(1000, known=False), now=0)
+    assert not ShownStart().outdates(ShownStart(), now=0)
 
 
 def test_after_a_restart_estimates_follow_from_the_pods_that_ended_before() -> None:
@@ -245,7 +262,7 @@ def test_when_nothing_is_kept_any_more_pods_are_told_of_no_start() -> None:
     harness.observe(*gang("big", 2))
     waiting(harness)
     harness.advance_to(20)
-    assert "about 00:10 UTC (estimate)" in conditions(harness.effects)[-1][1]
+    assert "It starts about 00:10 UTC (estimate)" in conditions(harness.effects)[-1][1]
     harness.effects.clear()
     for now in (62, 70):
         harness.advance_to(now)

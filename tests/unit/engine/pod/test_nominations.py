@@ -171,6 +171,22 @@ def test_the_echo_of_our_own_nomination_changes_nothing(harness: EngineHarness) 
     assert harness.engine._nominator.node_of("uid-default-taker") == other
 
 
+def test_a_status_that_the_server_refuses_is_written_again_with_the_next_attempt(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(NODE, LOW, TAKER)
+    harness.run()
+    harness.observe(a_node("n").offers(cpu=2))
+    harness.advance_to(60)
+    cleared = [p for p in of_kind(PatchPodStatus, harness.effects) if p.nominated_node == ""]
+    harness.effects.clear()
+    harness.settle(cleared[-1], Refused(410, "Expired"))
+    for now in (400, 800):
+        harness.advance_to(now)
+    again = [p for p in of_kind(PatchPodStatus, harness.effects) if p.nominated_node is not None]
+    assert [(each.pod.name, each.nominated_node) for each in again] == [("taker", "")], "once"
+
+
 def test_a_taker_whose_node_shrinks_evicts_elsewhere_at_once(harness: EngineHarness) -> None:
     harness.observe(NODE, LOW, a_node("m").offers(cpu=4), a_pod("low-m").needs(cpu=4).on("m"))
     harness.start()
