@@ -333,8 +333,7 @@ class Scheduler:
     def _may_schedule(self) -> bool:
         """Whether to run the engine; a renewed lease or an outcome wakes us when this changes.
 
-        While we do not lead (the loop had stalled) events are taken in, until the lease is renewed
-        or lost.
+        While we do not lead (the loop had stalled) events are taken in, whatever becomes of that.
         """
         return self.may_write() and self._backlog.pressure < MAX_BACKLOG
 
