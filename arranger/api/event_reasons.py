@@ -30,6 +30,9 @@ PREEMPTING: Final = "Preempting"
 #: ``arranger.io/max-run-time``, or that of its queue. Also the reason in its condition
 #: DisruptionTarget.
 MAX_RUN_TIME: Final = "MaximumExecutionTimeExceeded"
+#: A Reservation that says so has pods of others leave its nodes when its window opens: the pod is
+#: deleted. Also the reason in its condition DisruptionTarget, and of the notice before.
+NODE_RESERVED: Final = "NodeReserved"
 #: The pod's gang held nodes for longer than its wait time; they are given back.
 GANG_TIMED_OUT: Final = "GangTimedOut"
 #: A placement policy, service type, job priority, order of jobs, maximum run time or time to save

@@ -58,7 +58,9 @@ class Timeline:
         #: Rows that are still to be followed, and those whose pods are to be looked at anew.
         self._pending: set[int] = set()
         self._anew: set[int] = set()
+        #: Rows that :meth:`refresh_watched` follows, and those of them that are still to be.
         self._watched: frozenset[int] = frozenset()
+        self._watched_pending: set[int] = set()
 
     def __len__(self) -> int:
         return self._size - len(self._free_slots)
@@ -71,7 +73,7 @@ class Timeline:
     def watch(self, rows: Set[int], now: float) -> None:
         """From now on :meth:`refresh_watched` follows these rows; all are brought up to date."""
         self.refresh(now)
-        self._watched = frozenset(rows)
+        self._watched, self._watched_pending = frozenset(rows), set()
 
     def refresh(self, now: float, most: float = math.inf) -> set[int]:
         """Follow what has changed, up to about so many pods; returns the rows."""
@@ -84,12 +86,14 @@ class Timeline:
 
     def refresh_watched(self, now: float) -> set[int]:
         """The same of the watched rows; others are left to a later call."""
-        changed = self.note_changes()
-        # What has been pending for longer is not watched: it would not have been left.
-        rows = changed & self._watched
+        self.note_changes()
+        rows = self._watched_pending
         if self._anew:
-            rows |= self._anew & self._watched
-        return self._follow_rows(rows, now) if rows else rows
+            rows = rows | self._anew & self._watched
+        if not rows:
+            return rows
+        self._watched_pending = set()
+        return self._follow_rows(rows, now)
 
     def note_changes(self) -> set[int]:
         """See which rows have changed, without following them; returns those since the last time.
@@ -115,6 +119,7 @@ class Timeline:
         for each in kinds:
             self._anew |= self._unknown.pop(each, set())
         self._pending |= rows
+        self._watched_pending |= rows & self._watched
         return rows
 
     def _has_lost_pods(self, row: int) -> bool:

@@ -52,7 +52,7 @@ class Engine:
         self._binding_cycle, self._preemption = pods.binding_cycle, pods.preemption
         self._extender_calls, self._gang_scheduler = pods.extender_calls, gangs
         self._scheduler, self._waiting_pods = drivers.scheduler, drivers.waiting_pods
-        self._run_times = drivers.run_times
+        self._run_times, self._evictions = drivers.run_times, drivers.evictions
         #: What waits for a time or an event, in the order in which it is looked at.
         self._timed_parts = (
             state.queue,
@@ -63,6 +63,7 @@ class Engine:
             drivers.waiting_pods,
             pods.preemption,
             drivers.run_times,
+            drivers.evictions,
             state.usage,
         )
         # What takes in events.
@@ -177,6 +178,9 @@ class Engine:
             part.check_consistent()
         senders = self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects
         self._effects.check_consistent(
-            (*senders, self._run_times, self.usage, self.reservations.statuses)
+            (
+                *(*senders, self._run_times, self._evictions),
+                *(self.usage, self.reservations.statuses),
+            )
         )
         check_pods(self._context, self.queue, self._nominator, self._gangs.is_held)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from arranger.cluster import IdArray, NodeTable, RowChange
-from arranger.cluster.columns import Interner, exact_sum
+from arranger.cluster.columns import IntArray, Interner, exact_sum
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 
 
@@ -67,6 +67,18 @@ class CardColumn:
         """(resource, card) of all cards of which any node has one to give."""
         self.card_set_ids()
         return self._present
+
+    def amounts(self, card: str) -> IntArray:
+        """Row → how many of a card its node offers."""
+        self.card_set_ids()
+        table = self._table
+        found = np.zeros(table.size, dtype=np.int64)
+        for kind in self._kinds:
+            for resource, each in self.card_set(kind).items():
+                if each == card:
+                    column = table.allocatable[table.resource_column(resource), : table.size]
+                    found += np.where(self._column == kind, column, 0)
+        return found
 
     def totals(self) -> dict[str, int]:
         """Card → how many all nodes have together."""

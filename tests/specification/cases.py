@@ -166,6 +166,19 @@ def reserved(at: int = 100, note: str = "", limit: str = "", **spec: Any) -> Tra
     return trace.passes(6).binds("p", "n1")
 
 
+def emptied(at: int = 150, **spec: Any) -> Trace:
+    """A pod leaves a node that is kept for others from the 90th second on."""
+    users = {"users": {"namespaceSelector": {"matchLabels": {"team": "a"}}}}
+    kept = a_reservation(**{"start": 90, "lasts": "50m", **users, **spec})
+    return one_node(kept, a_pod("p")).binds("p", "n1").passes(at).empties("p")
+
+
+def stays_on_reserved(**spec: Any) -> Trace:
+    """A pod of others is on a node when its window has opened."""
+    kept = a_reservation(maintenance=True, start=90, **spec)
+    return one_node(kept, a_pod("p")).binds("p", "n1").passes(200)
+
+
 OURS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}}
 
 
@@ -492,6 +505,31 @@ CASES: dict[str, tuple[str, Trace, Trace]] = {
         ending(3000, limit="a day"),
         ending(3000, limit="50m"),
     ),
+    "a pod leaves for a Reservation that evicts nobody": (
+        "its_node_is_reserved",
+        emptied(),
+        emptied(evict=True),
+    ),
+    "a pod leaves before the window opens": (
+        "its_node_is_reserved",
+        emptied(85, evict=True),
+        emptied(95, evict=True),
+    ),
+    "a pod leaves after the window": (
+        "its_node_is_reserved",
+        emptied(evict=True, lasts="20s"),
+        emptied(evict=True, lasts="2m"),
+    ),
+    "a pod leaves another node": (
+        "its_node_is_reserved",
+        emptied(evict=True, nodes={"names": ["n2"]}),
+        emptied(evict=True, nodes={"selector": {}}),
+    ),
+    "a user leaves": (
+        "its_node_is_reserved",
+        emptied(evict=True, users=OURS),
+        emptied(evict=True, maintenance=True, users={}),
+    ),
     "an Event names a taker that may not have the place": (
         "the_event_is_true",
         evicting(a_pod("taker", priority=4)).has(a_pod("low"), preempted("victim", "low")),
@@ -545,6 +583,11 @@ AT_REST: dict[str, tuple[str, Trace, Trace]] = {
         "who_fits_is_placed",
         one_node(a_pod("p", cpu=4)),
         one_node(a_pod("p", cpu=5)),
+    ),
+    "a pod stays on a node that is reserved for others": (
+        "nobody_stays_on_reserved_nodes",
+        stays_on_reserved(evict=True),
+        stays_on_reserved(),
     ),
     "a pod is promised room on a node that has gone": (
         "nobody_waits_for_what_has_gone",

@@ -23,6 +23,7 @@ from tests.specification.gangs import GangBook
 from tests.specification.liveness import wrong_at_rest
 from tests.specification.manifests import (
     Object,
+    is_told_its_node_is_reserved,
     is_told_its_time_is_over,
     is_told_to_make_room,
     name_of,
@@ -33,7 +34,7 @@ from tests.specification.manifests import (
 from tests.specification.notices import NoticeBook
 from tests.specification.premises import Premises
 from tests.specification.queues import IN_QUEUES, may_evict, run_time_limit
-from tests.specification.reservations import BY_RESERVATIONS
+from tests.specification.reservations import BY_RESERVATIONS, may_be_reserved
 from tests.specification.trace import LEASES, NODES, PODS, SOMEBODY, Step, World
 
 EVENTS = "events.k8s.io/events"
@@ -133,6 +134,9 @@ class Specification:
             if is_told_its_time_is_over(step.after):
                 if all_known:
                     self._ask(step, self.its_time_is_over)
+            elif is_told_its_node_is_reserved(step.after):
+                if all_known:
+                    self._ask(step, self.its_node_is_reserved)
             else:
                 if all_known:
                     self._ask(step, self.it_may_be_evicted)
@@ -239,6 +243,12 @@ class Specification:
             yield f"{name_of(pod)} was ended for its run time, and has no limit or has not started"
         elif ran < limit - 1:  # times of the API are whole seconds
             yield f"{name_of(pod)} was ended after {ran:g} s, and has {limit:g} s"
+
+    def its_node_is_reserved(self, step: Step) -> Iterator[str]:
+        """Who leaves for a Reservation is no user of it, and on its nodes while it holds."""
+        victim = step.before if step.before is not None else step.after
+        if not may_be_reserved(self.world, self.premises, victim, step.at):
+            yield f"{name_of(victim)} left for a Reservation, and none has it leave its node"
 
     def the_event_is_true(self, step: Step) -> Iterator[str]:
         """Whom an Event names as the reason of an eviction may have the victim's place."""

@@ -21,7 +21,7 @@ from tests.specification.manifests import (
 )
 from tests.specification.premises import Premises
 from tests.specification.queues import IN_QUEUES, job_of, path, queue_of
-from tests.specification.reservations import BY_RESERVATIONS
+from tests.specification.reservations import BY_RESERVATIONS, nobody_stays_on_reserved_nodes
 from tests.specification.trace import NODES, QUEUES, World
 
 GANGS = "arranger.io/gangs"
@@ -37,6 +37,8 @@ def wrong_at_rest(world: World, gangs: GangBook, premises: Premises) -> Iterator
         yield "nobody_waits_for_what_has_gone", text
     for text in who_is_nominated_waits_for_somebody(world, premises):
         yield "who_is_nominated_waits_for_somebody", text
+    for text in nobody_stays_on_reserved_nodes(world, premises):
+        yield "nobody_stays_on_reserved_nodes", text
     for text in who_fits_is_placed(world, premises):
         yield "who_fits_is_placed", text
 

@@ -142,6 +142,11 @@ def is_told_its_time_is_over(pod: Object) -> bool:
     return _is_told(pod, "MaximumExecutionTimeExceeded")
 
 
+def is_told_its_node_is_reserved(pod: Object) -> bool:
+    """Whether its conditions say that it leaves for a Reservation."""
+    return _is_told(pod, "NodeReserved")
+
+
 def is_given_notice(pod: Object) -> bool:
     """Whether its conditions say that it will be evicted, not yet."""
     return any(

@@ -1,6 +1,6 @@
 """Reservations: for whom nodes are kept, and when.
 
-Nothing is said of windows that come again, nor of a number of a selector's nodes.
+Nothing is said of windows that come again, nor of some of a selector's nodes.
 """
 
 from __future__ import annotations
@@ -10,9 +10,19 @@ from datetime import UTC, datetime
 
 from tests.specification.bindings import Binding
 from tests.specification.gangs import gang_of
-from tests.specification.manifests import Object, labels_of, notes_of, seconds_in, selects
+from tests.specification.manifests import (
+    Object,
+    is_leaving,
+    labels_of,
+    name_of,
+    node_of,
+    notes_of,
+    seconds_in,
+    selects,
+)
+from tests.specification.premises import Premises
 from tests.specification.queues import all_known, job_of, queue_of, run_time_limit
-from tests.specification.trace import NODES, World
+from tests.specification.trace import NAMESPACES, NODES, QUEUES, World
 
 RESERVATIONS = "arranger.io/reservations"
 _ASKED = "arranger.io/reservation"
@@ -58,11 +68,49 @@ def it_has_the_reservation_that_it_asks_for(b: Binding) -> Iterator[str]:
 BY_RESERVATIONS = (its_node_is_not_reserved_for_others, it_has_the_reservation_that_it_asks_for)
 
 
+def may_be_reserved(world: World, premises: Premises, pod: Object, at: float) -> bool:
+    """Whether a Reservation has a pod leave its node, or did lately, as far as can be told."""
+    lately, node = at - premises.notice, world.get(NODES, node_of(pod))
+    if premises.calendar is None or node is None:
+        return True
+    kinds = (RESERVATIONS, NODES, QUEUES, NAMESPACES)
+    if world.was_gone_since(lately, *kinds):
+        return True
+    if any(when >= lately for (kind, _), (when, _) in world.changed.items() if kind in kinds):
+        return True
+    windows = map(window_of, _evicting(world, node, pod))
+    now, ended = premises.calendar + at + 1, premises.calendar + lately  # clocks of whole seconds
+    return any(each is None or (each[0] <= now and ended < each[1]) for each in windows)
+
+
+def nobody_stays_on_reserved_nodes(world: World, premises: Premises) -> Iterator[str]:
+    """While a Reservation that evicts holds, nobody is on its nodes who may not be there."""
+    if premises.calendar is None:
+        return
+    now = premises.calendar + world.now
+    for node in world.of(NODES).values():
+        for pod in world.pods_on.get(node["metadata"]["name"], {}).values():
+            if pod["spec"].get("schedulerName") not in premises.scheduler_names or is_leaving(pod):
+                continue
+            for each in _evicting(world, node, pod):
+                window = window_of(each)
+                if window is not None and window[0] + premises.notice <= now < window[1]:
+                    yield f"{name_of(pod)} stays on {node['metadata']['name']}, which is reserved"
+
+
+def _evicting(world: World, node: Object, pod: Object) -> Iterator[Object]:
+    """The Reservations of a node that evict, and of which a pod is no user."""
+    for each in world.of(RESERVATIONS).values():
+        if each["spec"].get("evict") and _reserves(each, node) and not _is_user(world, each, pod):
+            yield each
+
+
 def window_of(reservation: Object) -> tuple[float, float] | None:
     """From when to when its nodes are kept, in seconds since 1970; None where that is not said."""
     spec = reservation["spec"]
     users, window = spec.get("users") or {}, spec["window"]
-    if window.get("recurrence") or spec["nodes"].get("count"):
+    chosen = any(spec["nodes"].get(each) for each in ("count", "resources", "cards"))
+    if window.get("recurrence") or chosen:
         return None
     if any(users.values()) == bool(spec.get("maintenance")):
         return None  # it is for nobody, and not for nobody either

@@ -29,6 +29,7 @@ RESOURCES = {
 _EVERYWHERE = ("Node", "Queue", "Namespace", "PersistentVolume", "Reservation")
 EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
 TIME_IS_OVER = {**EVICTED, "reason": "MaximumExecutionTimeExceeded"}
+NODE_IS_RESERVED = {**EVICTED, "reason": "NodeReserved"}
 
 
 @dataclass
@@ -64,6 +65,13 @@ class Trace:
         self.edits("Pod", name, {"status": told}, by=by)
         gone = f"1970-01-01T00:{ran // 60:02}:{ran % 60:02}Z"
         return self.edits("Pod", name, {"metadata": {"deletionTimestamp": gone}}, by=by)
+
+    def empties(self, *names: str, by: str | None = "one") -> Trace:
+        """Pods are told that their node is reserved, and their deletion begins."""
+        for name in names:
+            self.edits("Pod", name, {"status": {"conditions": [NODE_IS_RESERVED]}}, by=by)
+            self.edits("Pod", name, {"metadata": {"deletionTimestamp": "now"}}, by=by)
+        return self
 
     def evicts(self, *names: str, by: str | None = "one", told: bool = True) -> Trace:
         """Pods are told to make room, and their deletion begins."""

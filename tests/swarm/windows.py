@@ -33,6 +33,8 @@ def _reservation(rng: random.Random, name: str, nodes: list[str], queues: list[s
         zone = {"topology.kubernetes.io/zone": rng.choice("ab")}
         spec["nodes"] = {"selector": {"matchLabels": zone}}
     spec |= {"maintenance": True} if rng.random() < 0.2 else {"users": rng.choice(users)}
+    if rng.random() < 0.4:
+        spec["evict"] = True
     if rng.random() < 0.7:
         spec["drainBefore"] = rng.choice(["1s", "20s", "2m"])
     return {**_HEAD, "metadata": {"name": name}, "spec": spec}
@@ -52,6 +54,7 @@ def a_change(rng: random.Random) -> Object:
             {"spec": {"window": a_window(rng)}},
             {"spec": {"users": _namespaced(rng.choice(["default", SECOND]))}},
             {"spec": {"nodes": {"names": [f"n{rng.randint(0, 3)}"]}}},
+            {"spec": {"evict": rng.random() < 0.5}},
         ]
     )
 

@@ -31,6 +31,8 @@ DEFAULT_DRAIN_BEFORE: Final = 3600.0
 MAX_RECURRING: Final = 86400.0
 #: The most nodes, queues or gangs that are read of one Reservation.
 MAX_NAMES: Final = 5000
+#: The most resources and cards of one Reservation.
+MAX_AMOUNTS: Final = 16
 
 
 class Window(NamedTuple):
@@ -133,10 +135,15 @@ def read_windows(spec: ReservationSpec) -> Windows:
 def problem_of(spec: ReservationSpec) -> str:
     """What is wrong with what a Reservation reserves, and for whom; "" if nothing is."""
     nodes, users = spec.nodes, spec.users
-    if not nodes.names and nodes.selector is None:
-        return "nodes: neither names nor a selector"
+    amounts = len(nodes.resources) + len(nodes.cards)
+    if not nodes.names and nodes.selector is None and not amounts:
+        return "nodes: neither names nor a selector, resources or cards"
     if nodes.count is not None and (nodes.count < 1 or nodes.selector is None):
         return "nodes.count: must be 1 or more, of the nodes of a selector"
+    if nodes.count is not None and amounts:
+        return "nodes: count, or resources and cards, not both"
+    if amounts > MAX_AMOUNTS:
+        return f"nodes: more than {MAX_AMOUNTS} resources and cards"
     if max(len(nodes.names), len(users.queues), len(users.gangs)) > MAX_NAMES:
         return f"more than {MAX_NAMES} names"
     named = bool(users.queues or users.gangs or users.namespace_selector is not None)

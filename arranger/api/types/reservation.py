@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import msgspec
 
-from arranger.api.types.core import LabelSelector, ObjectMeta, Struct
+from arranger.api.types.core import LabelSelector, ObjectMeta, ResourceList, Struct
 
 
 class ReservedNodes(Struct):
-    """``spec.nodes``: those that are named, and those that the selector matches."""
+    """``spec.nodes``: those that are named, and those that the selector matches.
+
+    Of the latter so many, or so many as offer these resources and cards.
+    """
 
     names: list[str] = msgspec.field(default_factory=list)
     selector: LabelSelector | None = None
     count: int | None = None
+    resources: ResourceList = msgspec.field(default_factory=dict)
+    cards: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class Recurrence(Struct):
@@ -50,6 +55,7 @@ class ReservationSpec(Struct):
     window: ReservationWindow = msgspec.field(default_factory=ReservationWindow)
     users: ReservationUsers = msgspec.field(default_factory=ReservationUsers)
     maintenance: bool = False
+    evict: bool = False
     drain_before: str = ""
 
 

@@ -10,6 +10,7 @@ from arranger.engine.assembly.state import EngineState
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.pod.waiting_pods import WaitingPods
 from arranger.engine.quota.timers import QuotaTimers
+from arranger.engine.reservations.evictions import ReservationEvictions
 from arranger.engine.run_time.enforcer import RunTimeEnforcer
 from arranger.engine.schedule_one import EntityScheduler
 from arranger.quota.preemption.reclaim import DeservedReclaim
@@ -23,6 +24,7 @@ class Drivers:
     waiting_pods: WaitingPods
     quota_timers: QuotaTimers
     run_times: RunTimeEnforcer
+    evictions: ReservationEvictions
 
 
 def make_drivers(
@@ -30,6 +32,7 @@ def make_drivers(
 ) -> Drivers:
     """Those of an engine."""
     context, queue = state.context, state.queue
+    ours, leaving = frozenset(settings.scheduler_names), state.nominator.terminating_victims
     return Drivers(
         scheduler=EntityScheduler(
             context,
@@ -55,12 +58,15 @@ def make_drivers(
             pods.release,
             DeservedReclaim(state.ledger),
         ),
-        run_times=RunTimeEnforcer(
+        run_times=RunTimeEnforcer(context, ours, state.limits, state.effects, leaving, pods.gangs),
+        evictions=ReservationEvictions(
             context,
-            frozenset(settings.scheduler_names),
-            state.limits,
+            ours,
+            state.reservations,
             state.effects,
-            state.nominator.terminating_victims,
+            leaving,
+            state.registry,
             pods.gangs,
+            settings.max_checkpoint_time,
         ),
     )

@@ -75,7 +75,7 @@ def make_inputs(
         priorities,
         tenants,
         state.planned_room.timeline.run_times.history,
-        drivers.run_times,
+        (drivers.run_times, drivers.evictions),
     )
     rollback = Rollback(
         context, queue, pods.cycle, pods.release, nominator, pods.requeuer, pods.gangs

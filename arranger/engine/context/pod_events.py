@@ -188,6 +188,27 @@ def ran_too_long(pod: Pod, seconds: float, queue: str) -> PublishEvent:
     )
 
 
+def reserved_condition(pod: Pod, text: str) -> PodCondition:
+    """What is written to a pod before it is deleted since its node is reserved for others.
+
+    ``text``: for how long, and by which Reservation.
+    """
+    said = f"{pod.spec.scheduler_name}: its node is {text}"
+    return PodCondition("DisruptionTarget", "True", event_reasons.NODE_RESERVED, said)
+
+
+def node_reserved(pod: Pod, text: str) -> PublishEvent:
+    """A pod is deleted since its node is reserved for others."""
+    return PublishEvent(
+        regarding=object_ref(pod),
+        reason=event_reasons.NODE_RESERVED,
+        action="Deleting",
+        note=f"It has to leave: its node is {text}",
+        type="Warning",
+        controller=pod.spec.scheduler_name,
+    )
+
+
 def _ran(seconds: float, queue: str) -> str:
     whose = f"of queue {queue}" if queue else "of its annotation"
     return f"has run for the maximum of {seconds:g}s {whose}"

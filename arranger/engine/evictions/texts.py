@@ -16,43 +16,51 @@ WITHDRAWN: Final = "PlaceNotNeeded"
 _WITHDRAWN_TEXT: Final = "nobody needs its place any more: it stays"
 
 
-def notice_of(pod: Pod) -> StatusCondition | None:
-    """The condition of a pod that has been given notice; None if it has not."""
-    for condition in pod.status.conditions:
-        if (condition.type, condition.status) == (EVICTION_NOTICE, "True"):
-            return condition
+def notice_of(pod: Pod, reason: str = PREEMPTION) -> StatusCondition | None:
+    """The condition of a pod that has been given notice for this reason; None if it has not."""
+    for each in pod.status.conditions:
+        if (each.type, each.status, each.reason) == (EVICTION_NOTICE, "True", reason):
+            return each
     return None
 
 
-def condition(pod: Pod, node: str, deadline: float) -> PatchPodStatus:
-    """The pod is to leave its node, not before the deadline (whole seconds since 1970)."""
-    text = f"{pod.spec.scheduler_name}: {_text(node, deadline)}"
-    return PatchPodStatus(pod_key(pod), PodCondition(EVICTION_NOTICE, "True", PREEMPTION, text))
-
-
-def told(pod: Pod, node: str, deadline: float) -> list[Effect]:
-    """The deadline for the pod's own containers, and the Event for its owner."""
-    annotation = AnnotatePod(pod_key(pod), {EVICTION_DEADLINE: _moment(deadline)})
-    note = f"It {_text(node, deadline)}"
-    return [annotation, _event(pod, event_reasons.EVICTION_NOTICE, note, "Warning")]
-
-
-def withdrawn(pod: Pod) -> list[Effect]:
-    """The pod stays."""
-    text = f"{pod.spec.scheduler_name}: {_WITHDRAWN_TEXT}"
-    condition = PodCondition(EVICTION_NOTICE, "False", WITHDRAWN, text)
-    return [
-        PatchPodStatus(pod_key(pod), condition),
-        AnnotatePod(pod_key(pod), {EVICTION_DEADLINE: None}),
-        _event(pod, event_reasons.EVICTION_WITHDRAWN, _WITHDRAWN_TEXT.capitalize(), "Normal"),
-    ]
-
-
-def _text(node: str, deadline: float) -> str:
+def for_taker(node: str, deadline: float) -> str:
+    """A pod is to leave its node for another, not before the deadline (seconds since 1970)."""
     return (
         f"has to leave node {node} for a pod that may take its place; it is deleted at "
         f"{_moment(deadline)}, or once {CHECKPOINTED_AT} says that it has saved its state"
     )
+
+
+def for_reservation(node: str, name: str, deadline: float) -> str:
+    """A pod is to leave its node when the window of a Reservation opens."""
+    return (
+        f"has to leave node {node}, which Reservation {name} keeps for others; it is deleted at "
+        f"{_moment(deadline)}"
+    )
+
+
+def condition(pod: Pod, text: str, reason: str = PREEMPTION) -> PatchPodStatus:
+    """The notice of one of these texts."""
+    said = f"{pod.spec.scheduler_name}: {text}"
+    return PatchPodStatus(pod_key(pod), PodCondition(EVICTION_NOTICE, "True", reason, said))
+
+
+def told(pod: Pod, text: str, deadline: float) -> list[Effect]:
+    """The deadline for the pod's own containers, and the Event for its owner."""
+    annotation = AnnotatePod(pod_key(pod), {EVICTION_DEADLINE: _moment(deadline)})
+    return [annotation, _event(pod, event_reasons.EVICTION_NOTICE, f"It {text}", "Warning")]
+
+
+def withdrawn(pod: Pod, why: str = _WITHDRAWN_TEXT) -> list[Effect]:
+    """The pod stays."""
+    text = f"{pod.spec.scheduler_name}: {why}"
+    condition = PodCondition(EVICTION_NOTICE, "False", WITHDRAWN, text)
+    return [
+        PatchPodStatus(pod_key(pod), condition),
+        AnnotatePod(pod_key(pod), {EVICTION_DEADLINE: None}),
+        _event(pod, event_reasons.EVICTION_WITHDRAWN, why[0].upper() + why[1:], "Normal"),
+    ]
 
 
 def _moment(at: float) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from arranger.api.quantity import QuantityError
 from arranger.api.quarantine import UnreadableError
@@ -35,10 +36,19 @@ from arranger.engine.queue.cluster_events import (
 )
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
-from arranger.engine.run_time.enforcer import RunTimeEnforcer
 from arranger.framework.runtime.profile import Profile
 from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger
+
+
+class PlacedPodFollower(Protocol):
+    """Follows pods from the time they are on nodes."""
+
+    def observe(self, pod: PodInfo) -> None:
+        """A pod is on a node, or was edited there."""
+
+    def forget(self, uid: str) -> None:
+        """A pod has ended, or is gone."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +78,7 @@ class PodHandlers:
     _priorities: EffectivePriorities
     _tenants: TenantHandlers
     _history: RunTimeHistory
-    _run_times: RunTimeEnforcer
+    _followers: Sequence[PlacedPodFollower]
     uids: dict[str, str] = field(default_factory=dict, init=False)
     #: Pods of the initial lists, until all objects of these are known.
     _unqueued: list[QueuedPod] = field(default_factory=list, init=False)
@@ -182,7 +192,8 @@ class PodHandlers:
         if new_rules:
             self._ledger.mark_stale()
         cluster.observe_pod(info)
-        self._run_times.observe(info)
+        for follower in self._followers:
+            follower.observe(info)
         self._preemption.observe(info)
         if new_rules:
             self._queue.wake(quota_change("Pod"), now)
@@ -285,7 +296,8 @@ class PodHandlers:
         cluster = self._context.cluster
         freed, node = cluster.pod(uid), cluster.node_of(uid)  # on it, or nominated for it
         self._preemption.forget_pod(uid)
-        self._run_times.forget(uid)
+        for follower in self._followers:
+            follower.forget(uid)
         if (member := self._context.pods.get(uid)) is not None:
             self._stop_tracking(member, now)
         cluster.remove_pod(uid)

@@ -108,6 +108,11 @@ class PreemptionExecutor:
             self._release.notify_pod_removed(member.pod, node, now)
         return bool(node)
 
+    def release_lost(self, member: QueuedPod, node: str, now: float) -> None:
+        """A pod without a node has lost its nomination, in the books: in its status as well."""
+        self._release.notify_pod_removed(member.pod, node, now)
+        self._context.outbox.append(pod_events.nominated(member, ""))
+
     def release_unused(self, member: QueuedPod, nominated: str, now: float) -> None:
         """A pod has got a node: the one that it was nominated for is free, if that is another."""
         if nominated and nominated != member.node:
@@ -143,9 +148,8 @@ class PreemptionExecutor:
             try:
                 if seconds := time.get(victim.uid):
                     notice = self._notices.give(victim, seconds, member, node, group)
-                    self._effects.send(
-                        texts.condition(victim.pod, node, notice.deadline), self, member
-                    )
+                    said = texts.for_taker(node, notice.deadline)
+                    self._effects.send(texts.condition(victim.pod, said), self, member)
                 else:
                     self._delete(victim, member, node, group)
             except Exception:
@@ -220,7 +224,8 @@ class PreemptionExecutor:
         uid = effect.pod.uid
         if isinstance(outcome, Applied):
             if (notice := self._notices.on_told(uid, self._context.unix_now)) is not None:
-                said = texts.told(notice.victim.pod, notice.node, notice.deadline)
+                pod, until = notice.victim.pod, notice.deadline
+                said = texts.told(pod, texts.for_taker(notice.node, until), until)
                 self._context.outbox.extend(said)
         elif isinstance(outcome, Refused) and (notice := self._notices.forget(uid)) is not None:
             if not outcome.status or outcome.status >= 500:  # it may have been written

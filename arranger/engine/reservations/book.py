@@ -6,7 +6,7 @@ and with how long each pod may run. So it is asked at every attempt, as rows tha
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,6 +31,7 @@ from arranger.engine.context.pending_effects import PendingEffects
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.reservations.entry import Entry, read_entry, shown_time
+from arranger.engine.reservations.reserved_rows import NodeCards, ReservedRows
 from arranger.engine.reservations.status import StatusWriter, status_of
 from arranger.engine.run_time.limits import RunTimeLimits
 from arranger.framework.cluster_event import ActionType, ClusterEvent
@@ -74,9 +75,11 @@ class ReservationBook:
     _queue: SchedulingQueue
     _queues: Queues
     _limits: Limits
+    _cards: NodeCards
     statuses: StatusWriter
     problems: Mapping[str, str] = field(default_factory=dict, init=False)
     _entries: Mapping[str, Entry] = field(default_factory=dict, init=False)
+    _evicting: Sequence[Entry] = field(default=(), init=False)
     #: In what state of objects and nodes the entries were made.
     _read_at: Hashable = field(default=None, init=False)
     _stored: Sequence[Reservation] = field(default=(), init=False)
@@ -109,6 +112,18 @@ class ReservationBook:
     def version(self) -> int:
         """Another number whenever Reservations have changed."""
         return self._context.cluster.objects.reservation_version
+
+    @property
+    def evicting(self) -> Sequence[Entry]:
+        """The Reservations whose nodes others have to leave when their windows open."""
+        self._refresh()
+        return self._evicting
+
+    @property
+    def state(self) -> Hashable:
+        """Another value whenever Reservations or nodes have changed."""
+        self._refresh()
+        return self._read_at
 
     def kind_of(self, member: QueuedPod) -> Hashable:
         """The same is kept from members of one group that are of one kind."""
@@ -210,6 +225,7 @@ class ReservationBook:
             return
         self._read_at = state
         entries: dict[str, Entry] = {}
+        reserved = ReservedRows(table, self._cards)
         problems: dict[str, str] = {}
         stored = sorted(objects.in_namespace(Reservation, ""), key=_age_of)
         for each in stored:
@@ -217,26 +233,31 @@ class ReservationBook:
             try:
                 if len(entries) >= MAX_RESERVATIONS:
                     raise ParseError(f"there are {MAX_RESERVATIONS} older ones already")
-                entries[name] = read_entry(name, each.spec, table)
+                entries[name] = read_entry(name, each.spec, reserved)
             except ParseError as error:
                 problems[name] = str(error)
                 if self.problems.get(name) != problems[name]:
                     told = pod_events.invalid_reservation(each, problems[name])
                     self._context.outbox.append(told)
         self._entries, self.problems, self._stored = entries, problems, stored
+        self._evicting = [entry for entry in entries.values() if entry.spec.evict]
 
-    def _is_user(self, entry: Entry, member: QueuedPod) -> bool:
+    def is_user(self, entry: Entry, pod: PodInfo, gangs: Iterable[str]) -> bool:
+        """Whether a pod, with the names of its gangs, may use the nodes of a Reservation."""
         users = entry.spec.users
-        if users.queues and self._queues.queue_name(member.pod) in users.queues:
+        if users.queues and self._queues.queue_name(pod) in users.queues:
             return True
-        group = None if member.entity is None else member.entity.group
-        gangs = () if group is None else group.gangs
-        if users.gangs and any(gang.name in users.gangs for gang in gangs):
+        if users.gangs and any(gang in users.gangs for gang in gangs):
             return True
         if users.namespace_selector is None:
             return False
-        labels = self._context.cluster.objects.namespace_labels(member.pod.namespace)
+        labels = self._context.cluster.objects.namespace_labels(pod.namespace)
         return entry.namespaces.matches(labels)
+
+    def _is_user(self, entry: Entry, member: QueuedPod) -> bool:
+        group = None if member.entity is None else member.entity.group
+        gangs = () if group is None else group.gangs
+        return self.is_user(entry, member.pod, (gang.name for gang in gangs))
 
     def _only_in(self, wanted: str, member: QueuedPod, now: float) -> RowMask:
         """The nodes of the Reservation that a pod asks for, in its window."""
@@ -262,7 +283,8 @@ def make_book(
 ) -> ReservationBook:
     """The book of an engine."""
     statuses = StatusWriter(effects, context)
-    return ReservationBook(context, queue, ledger, RunTimeLimits(ledger), statuses)
+    limits, cards = RunTimeLimits(ledger), ledger.card_column
+    return ReservationBook(context, queue, ledger, limits, cards, statuses)
 
 
 def _asked_for(member: QueuedPod) -> str:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Final
-
-import numpy as np
 
 from arranger.api.parsing.errors import ParseError
-from arranger.api.selectors import Selector, is_valid_requirement, requirement_matches
+from arranger.api.selectors import Selector
 from arranger.api.settings.reservation_windows import Window, Windows, problem_of, read_windows
 from arranger.api.timestamps import from_unix, second_time
-from arranger.api.types.core import LabelSelector, Requirement
-from arranger.api.types.reservation import ReservationSpec, ReservedNodes
+from arranger.api.types.reservation import ReservationSpec
 from arranger.cluster.columns import BoolArray
-from arranger.cluster.nodes.node_table import NodeTable
-
-_NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
+from arranger.engine.reservations.reserved_rows import ReservedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +22,7 @@ class Entry:
         spec: what it says.
         windows: when it holds.
         rows: row → whether its node is reserved in a window.
+        missing: what it is to have, and its nodes do not offer; "" for nothing.
         namespaces: whose labels make pods its users.
     """
 
@@ -36,6 +30,7 @@ class Entry:
     spec: ReservationSpec
     windows: Windows
     rows: BoolArray
+    missing: str
     namespaces: Selector
 
     def window_for(self, now: float, lasts: float | None) -> Window | None:
@@ -58,7 +53,7 @@ class Entry:
         return f"node(s) reserved by Reservation {self.name} from {shown_time(window.start)}"
 
 
-def read_entry(name: str, spec: ReservationSpec, table: NodeTable) -> Entry:
+def read_entry(name: str, spec: ReservationSpec, reserved: ReservedRows) -> Entry:
     """A Reservation with its nodes as they are now.
 
     Raises:
@@ -66,44 +61,11 @@ def read_entry(name: str, spec: ReservationSpec, table: NodeTable) -> Entry:
     """
     if problem := problem_of(spec):
         raise ParseError(problem)
-    rows = _selected_rows(spec.nodes, table)
-    return Entry(name, spec, read_windows(spec), rows, Selector(spec.users.namespace_selector))
+    rows, missing = reserved.of(spec.nodes)
+    namespaces = Selector(spec.users.namespace_selector)
+    return Entry(name, spec, read_windows(spec), rows, missing, namespaces)
 
 
 def shown_time(at: float) -> str:
     """A moment in messages, in UTC."""
     return second_time(from_unix(at))
-
-
-def _selected_rows(stated: ReservedNodes, table: NodeTable) -> BoolArray:
-    """Of the nodes of a selector the oldest, so that new nodes take no other's place."""
-    chosen = np.zeros(table.size, dtype=np.bool_)
-    if stated.selector is not None:
-        chosen = _matching_rows(stated.selector, table)
-        if stated.count is not None and int(chosen.sum()) > stated.count:
-            found = np.flatnonzero(chosen).tolist()
-            found.sort(key=lambda row: _age_of(table, row))
-            chosen[found[stated.count :]] = False
-    chosen[table.rows(stated.names)] = True
-    return chosen
-
-
-def _age_of(table: NodeTable, row: int) -> tuple[datetime, str]:
-    meta = table.node(row).metadata
-    return meta.creation_timestamp or _NO_TIME, meta.name
-
-
-def _matching_rows(selector: LabelSelector, table: NodeTable) -> BoolArray:
-    """Row → whether a label selector matches its node; each value is looked at once."""
-    rows = table.alive[: table.size].copy()
-    equal = [Requirement(key, "In", [value]) for key, value in selector.match_labels.items()]
-    for requirement in (*equal, *selector.match_expressions):
-        if not is_valid_requirement(requirement):
-            return np.zeros(table.size, dtype=np.bool_)
-        ids = table.label_column(requirement.key)[: table.size]
-        values = table.label_values(requirement.key).values
-        accepted = [requirement_matches(requirement, value) for value in values]
-        # An absent label has a negative number: the last entry.
-        accepted.append(requirement_matches(requirement, None))
-        rows &= np.array(accepted, dtype=np.bool_)[np.where(ids < 0, len(values), ids)]
-    return rows

@@ -43,10 +43,10 @@ def status_of(
         return ReservationStatus(phase="Invalid", message=problem)
     nodes = int(entry.rows.sum())
     if window is None:
-        return ReservationStatus(phase="Ended", nodes=nodes)
+        return ReservationStatus(phase="Ended", message=entry.missing, nodes=nodes)
     phase = "Active" if now >= window.start else "Pending"
     start, end = shown_time(window.start), shown_time(window.end)
-    return ReservationStatus(phase=phase, nodes=nodes, start=start, end=end)
+    return ReservationStatus(phase, entry.missing, nodes, start, end)
 
 
 @dataclass(slots=True)

@@ -41,6 +41,19 @@ REFUSED: Final[dict[str, Refusal]] = {
     "users of a maintenance": Refusal(_RESERVED, {"maintenance": True}, (_VALUE, "spec")),
     "no nodes": Refusal(_RESERVED, {"nodes": {}}, (_VALUE, "spec.nodes")),
     "no nodes of a selector": Refusal(_RESERVED, {"nodes.count": 0}, (_VALUE, "spec.nodes.count")),
+    "a count and cards": Refusal(
+        _RESERVED, {"nodes.cards": {"A100": 8}}, (_VALUE, "spec.nodes.count")
+    ),
+    "no cards": Refusal(
+        _RESERVED,
+        {"nodes.count": ..., "nodes.cards": {"A100": 0}},
+        (_VALUE, "spec.nodes.cards.A100"),
+    ),
+    "an amount that is none": Refusal(
+        _RESERVED,
+        {"nodes.count": ..., "nodes.resources": {"cpu": "much"}},
+        (_VALUE, "spec.nodes.resources.cpu"),
+    ),
     "two lengths": Refusal(
         _RESERVED, {"window.end": "2999-01-01T00:00:00Z"}, (_VALUE, "spec.window")
     ),

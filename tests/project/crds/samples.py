@@ -116,9 +116,26 @@ SAMPLES: Final[dict[str, Sample]] = {
             },
             "users": {"queues": ["research"]},
         },
-        added={"maintenance": False, "drainBefore": "1h", "window.recurrence.timeZone": "UTC"},
+        added={
+            "maintenance": False,
+            "evict": False,
+            "drainBefore": "1h",
+            "window.recurrence.timeZone": "UTC",
+        },
         status={"phase": "Active", "nodes": 3, "start": STAMP, "end": STAMP, "message": "none"},
         cells=["Active", 3, STAMP, STAMP, False, "none"],
+    ),
+    "a reservation of cards": Sample(
+        "reservations.arranger.io",
+        spec={
+            "nodes": {"cards": {"A100": 16}, "resources": {"cpu": "500m", "memory": 7}},
+            "window": {"start": STAMP, "duration": "2h"},
+            "maintenance": True,
+            "evict": True,
+        },
+        added={"drainBefore": "1h"},
+        status={"phase": "Pending", "message": "its nodes offer 8 of 16 A100"},
+        cells=["Pending", None, None, None, True, "its nodes offer 8 of 16 A100"],
     ),
     "a gang with bundles": Sample(
         "gangs.arranger.io",

@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from tests.paths import TRACES
 from tests.simulation.backfill.judge import Verdict, largest_of, wait_of_largest
 from tests.simulation.backfill.reference import easy_starts, first_fit_starts
-from tests.simulation.backfill.traces import random_trace
+from tests.simulation.backfill.traces import Job, random_trace
 from tests.simulation.backfill.virtual import PLANNED, UNPLANNED, Machine
 
 #: The first has a gang that is not tried when the planned one starts, and is planned nonetheless.
 SEEDS = (0, 6, 8)
+OPENB_SEEDS = (0, 1)
 
 
 def test_promises_are_kept_and_jobs_start_as_by_easy_backfill() -> None:
@@ -25,6 +27,48 @@ def test_promises_are_kept_and_jobs_start_as_by_easy_backfill() -> None:
     assert verdict.unlike == []
     assert verdict.utilisation >= verdict.reference_utilisation - 1e-9
     assert verdict.errors, "some starts are estimated"
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=f"no traces at {TRACES}: set ARRANGER_SHARED")
+def test_the_same_with_run_times_of_the_openb_trace() -> None:
+    verdict = Verdict()
+    for seed in OPENB_SEEDS:
+        verdict.add(seed, 40, openb=True)
+    assert verdict.promises > 50
+    assert verdict.late == []
+    assert verdict.counted == 0
+    assert verdict.utilisation >= verdict.reference_utilisation - 1e-9
+
+
+#: Gangs planned at a time, and jobs: arrives, size, lasts, limit.
+KEPT: dict[str, tuple[int, list[tuple[int, int, int, int]]]] = {
+    "the start of a planned gang comes while it backs off": (
+        4,
+        [
+            *((0, 4, 34562, 34562), (0, 4, 17159, 17159), (100, 1, 7024, 7024)),
+            *((250, 4, 2364, 2364), (250, 4, 2020, 2020), (260, 16, 10, 7728)),
+            *((300, 4, 10, 3519), (900, 8, 20, 20), (910, 1, 10, 2903)),
+        ],
+    ),
+    "a pod takes what is spare, and more than a second later another comes": (
+        1,
+        [
+            *((2, 3, 773, 773), (32, 5, 306, 306), (37, 2, 85457, 85457), (39, 8, 10506, 10506)),
+            *((54, 1, 1171, 1171), (59, 3, 2079, 2079), (134, 4, 316, 759), (288, 16, 10, 10)),
+            *((365, 1, 100, 709), (366, 1, 100, 5497), (377, 1, 100, 1719)),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_what_was_promised_is_kept_when(what: str) -> None:
+    planned, rows = KEPT[what]
+    trace = [Job(f"job-{n}", *row) for n, row in enumerate(rows)]
+    played = Machine(replace(PLANNED, planned_gangs=planned)).play(trace)
+    assert played.promises
+    assert played.late() == []
+    assert played.broken == 0
 
 
 def test_without_a_plan_whatever_fits_goes() -> None:

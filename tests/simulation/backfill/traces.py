@@ -104,7 +104,8 @@ def _openb_times() -> Sequence[int]:
         rows = list(csv.DictReader(file))
     pairs = ((row["scheduled_time"], row["deletion_time"]) for row in rows)
     times = (int(float(end)) - int(float(start)) for start, end in pairs if start and end)
-    return [max(1, time) for time in times]
+    # What runs for longer than any job of the model is a service.
+    return [max(1, time) for time in times if time < math.exp(_LONGEST_RUN)]
 
 
 def _openb_time(rng: random.Random) -> int:

@@ -110,3 +110,18 @@ def test_room_may_have_become_free_only_if_pods_went_or_a_node_changed() -> None
     assert not freed(), "a pod was taken away for the length of a question"
     table.set_node(a_node("n0").offers(cpu=9).build())
     assert freed(), "a node has changed"
+
+
+def test_a_watched_row_is_told_of_though_others_have_noted_or_followed_it() -> None:
+    both = random_worlds(0)
+    table, timeline = both.table, both.timeline
+    timeline.watch({0}, NOW)
+    table.add_pod(running("noted", 1, NOW, 9), 0)
+    table.add_pod(running("elsewhere", 1, NOW, 9), 1)
+    timeline.note_changes()
+    assert timeline.refresh_watched(NOW) == {0}
+    assert timeline.refresh_watched(NOW) == set()
+    table.add_pod(running("followed", 1, NOW, 9), 0)
+    assert timeline.refresh(NOW) == {0, 1}
+    assert timeline.refresh_watched(NOW) == {0}
+    timeline.check_consistent()

@@ -83,6 +83,7 @@ class EngineHarness:
         parallel: int = 1,
         workloads: Sequence[WorkloadKind] = (),
         queue_config: SchedulingQueueConfig | None = None,
+        max_checkpoint_time: float = 0.0,
     ) -> None:
         self.engine = Engine(
             EngineSettings(
@@ -93,6 +94,7 @@ class EngineHarness:
                 workload_kinds=workloads,
                 extenders=extenders,
                 parallel_extender_calls=parallel,
+                max_checkpoint_time=max_checkpoint_time,
             )
         )
         self.now = 0.0

@@ -32,6 +32,8 @@ RETRY_INTERVAL: Final = 60.0
 MAX_PODS: Final = 2000
 #: Where groups are that wait for room.
 _WAITS: Final = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
+#: Where they are that are not tried next.
+_RESTS: Final = (QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 #: Seconds between two plans for what has become free.
 REPLAN_INTERVAL: Final = 1.0
 
@@ -58,6 +60,8 @@ class StartPlanner:
     _next: float = field(default=-math.inf, init=False)
     #: When a plan was put off that is still to be made.
     _put_off: float | None = field(default=None, init=False)
+    #: Planned group → when it was tried because it could start by the plan.
+    _tried: dict[str, float] = field(default_factory=dict, init=False)
 
     def follow(self, now: float) -> None:
         """Plan anew when pods have ended, or Reservations have changed.
@@ -224,7 +228,8 @@ class StartPlanner:
             self._promises.on_planned(entity, plan, before.get(entity.key), until)
             if entity is not failed:  # whose reason is being put together
                 self._tell_members(entity, told, now)
-                self._try_if_due(entity, plan)
+                self._try_if_due(entity, plan, now)
+        self._tried = {key: tried for key, tried in self._tried.items() if key in plans}
         self._freed, self._next = self._room.timeline.freed, now + REPLAN_INTERVAL
         self._reserved = self._search.version
 
@@ -240,11 +245,16 @@ class StartPlanner:
         if tell != told and (is_promise or not tell or not told):
             self._entities.notify(entity, now)
 
-    def _try_if_due(self, entity: QueuedEntity, plan: PlannedGang | None) -> None:
-        """Have a group tried that can start now by the plan: no event may tell that it can."""
+    def _try_if_due(self, entity: QueuedEntity, plan: PlannedGang | None, now: float) -> None:
+        """Have a group tried that can start now by the plan: no event may tell that it can.
+
+        Its back-off would make it late. One that is refused nonetheless is not tried again at once.
+        """
         claim = None if plan is None else plan.claim
-        due = claim is not None and claim.start <= self._context.unix_now
-        if due and entity.state is QueueState.UNSCHEDULABLE:
+        if claim is None or claim.start > self._context.unix_now or entity.state not in _RESTS:
+            return
+        if now >= self._tried.get(entity.key, -math.inf) + REPLAN_INTERVAL:
+            self._tried[entity.key] = now
             self._queue.activate(entity)
 
     def _until(self, now: float) -> float:

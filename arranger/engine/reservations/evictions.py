@@ -1,0 +1,255 @@
+"""Has pods of others leave the nodes of Reservations that say so, when their windows open.
+
+Who has asked for time to save its state is told so long before. Everything is worked out anew from
+the objects, so nothing is lost with the process.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from arranger.api import event_reasons
+from arranger.api.annotations import CHECKPOINT_BEFORE_EVICTION
+from arranger.api.effects import (
+    Ambiguous,
+    Applied,
+    DeletePod,
+    Effect,
+    Eviction,
+    Outcome,
+    PatchPodStatus,
+)
+from arranger.api.settings.checkpoints import checkpoint_time
+from arranger.api.settings.reservation_windows import Window
+from arranger.api.types.core import Pod
+from arranger.api.types.reservation import ReservationSpec
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.context import pod_events
+from arranger.engine.context.deadlines import DeadlineSet
+from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.pending_effects import PendingEffects
+from arranger.engine.evictions import texts
+from arranger.engine.reservations.book import ReservationBook
+from arranger.engine.reservations.entry import Entry
+from arranger.gangs.gang import Gang
+
+#: Seconds until a pod is told or deleted again where that was refused.
+RETRY_AFTER: Final = 10.0
+#: The reason of these evictions, for the log.
+RESERVED: Final = "reservation"
+#: Why a pod stays after a notice.
+_NOT_RESERVED: Final = "no Reservation has it leave its node any more: it stays"
+#: From this priority on pods are system-critical: these run for the node itself.
+_SYSTEM_CRITICAL: Final = 2_000_000_000
+#: On pods that a kubelet makes from its own files: nobody else can end them.
+_MIRROR: Final = "kubernetes.io/config.mirror"
+#: Pods that are looked at in one step, when Reservations or nodes have changed.
+_PODS_IN_A_STEP: Final = 2000
+
+
+class Gangs(Protocol):
+    """Knows which pods belong together, and follows whom we evict."""
+
+    def gang_of(self, uid: str) -> Gang | None:
+        """The gang of a pod."""
+
+
+class EvictionListener(Protocol):
+    """Follows evictions."""
+
+    def on_evicted(self, victim: PodInfo) -> None:
+        """A pod has to leave."""
+
+    def on_eviction_failed(self, uid: str) -> None:
+        """A pod could not be made to leave."""
+
+
+@dataclass(slots=True, eq=False)
+class ReservationEvictions:
+    """Knows when pods must leave reserved nodes, tells them, and sends the deletes.
+
+    Args:
+        schedulers: whose pods are ours; others' are left alone.
+        leaving: uids of pods that are being evicted, until they are gone.
+        maximum: the most time that a pod is given, in seconds; 0: nobody is given any.
+    """
+
+    _context: EngineContext
+    _schedulers: Collection[str]
+    _book: ReservationBook
+    _effects: PendingEffects
+    _leaving: set[str]
+    _gangs: Gangs
+    _listener: EvictionListener
+    _maximum: float
+    #: Pods by uid, with the time at which they are looked at, in seconds since 1970.
+    _moments: DeadlineSet = field(default_factory=DeadlineSet, init=False)
+    #: Pods to be looked at now.
+    _unseen: deque[str] = field(default_factory=deque, init=False)
+    #: Pods that are being deleted.
+    _ending: set[str] = field(default_factory=set, init=False)
+    #: Pods that have notice, from us or from an earlier run of ours.
+    _told: set[str] = field(default_factory=set, init=False)
+    #: The nodes that pods have to leave at some time.
+    _nodes: frozenset[str] = field(default=frozenset(), init=False)
+    #: In what state of the book that was looked at, and what it said: names, specs and nodes.
+    _seen: Hashable = field(default=None, init=False)
+    _said: Sequence[tuple[str, ReservationSpec, frozenset[str]]] = field(default=(), init=False)
+
+    def observe(self, pod: PodInfo) -> None:
+        """A pod is on a node, or was edited there."""
+        said = pod.pod
+        asks = CHECKPOINT_BEFORE_EVICTION in said.metadata.annotations
+        if asks and texts.notice_of(said, event_reasons.NODE_RESERVED) is not None:
+            self._told.add(pod.uid)
+            self._unseen.append(pod.uid)
+        elif said.spec.node_name in self._nodes:
+            self._unseen.append(pod.uid)
+
+    def forget(self, uid: str) -> None:
+        """A pod has ended, or is gone."""
+        self._moments.cancel(uid)
+        self._ending.discard(uid)
+        self._told.discard(uid)
+
+    def advance(self, now: float) -> None:
+        """Tell those whose time comes, and delete those for whom it has come."""
+        self._follow_book()
+        if not self._unseen and not self._moments:
+            return
+        for _ in range(min(len(self._unseen), _PODS_IN_A_STEP)):
+            self._look(self._unseen.popleft())
+        for uid in self._moments.pop_due(self._context.unix_now):
+            self._look(uid)
+
+    def next_timer(self) -> float | None:
+        """When something will be due, in the engine's clock."""
+        clock, due = self._context.clock, self._moments.next_deadline()
+        if self._unseen:
+            return clock.now
+        return None if due is None else clock.from_unix_time(due, clock.now)
+
+    def on_outcome(self, effect: Effect, outcome: Outcome, subject: PodInfo, now: float) -> None:
+        """The outcome of a notice or of a delete; what is refused is tried again after a while."""
+        uid = subject.uid
+        if isinstance(effect, PatchPodStatus):
+            if isinstance(outcome, Ambiguous | Applied) or uid not in self._told:
+                return
+            self._told.discard(uid)
+        else:
+            assert isinstance(effect, DeletePod), f"{effect} evicts no pod"
+            if isinstance(outcome, Ambiguous | Applied) or uid not in self._ending:
+                return
+            self._ending.discard(uid)
+            self._leaving.discard(uid)
+            self._listener.on_eviction_failed(uid)
+        self._moments.schedule(uid, self._context.unix_now + RETRY_AFTER)
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _follow_book(self) -> None:
+        """Reservations say otherwise, or nodes do: all pods that it may concern are looked at."""
+        entries = self._book.evicting
+        if self._book.state == self._seen:
+            return
+        self._seen = self._book.state
+        table = self._context.cluster.table
+        said = [
+            (entry.name, entry.spec, frozenset(map(table.name, entry.rows.nonzero()[0].tolist())))
+            for entry in entries
+        ]
+        if said == self._said:
+            return
+        self._said, self._nodes = said, frozenset[str]().union(*(nodes for *_, nodes in said))
+        there = {uid for row in table.rows(self._nodes) for uid in table.pods[row]}
+        self._moments = DeadlineSet()
+        self._unseen = deque(sorted(there | self._told))
+
+    def _look(self, uid: str) -> None:
+        """See to it that a pod is told or deleted when that is due, and stays if nothing is."""
+        pod, now = self._context.cluster.pod(uid), self._context.unix_now
+        self._moments.cancel(uid)
+        if pod is None or uid in self._ending or not self._concerns(pod.pod):
+            return
+        if uid in self._leaving:
+            self._moments.schedule(uid, now + RETRY_AFTER)  # evicted already, unless that fails
+            return
+        seconds = self._time_for(pod.pod)
+        has_notice, moments = False, list[float]()
+        for entry, window in self._windows_of(pod, now):
+            if self._is_user(entry, pod):
+                moments += [window.start] if window.start > now else []
+            elif window.start <= now:
+                self._evict(pod, entry, window)
+                return
+            elif seconds and window.start - seconds <= now:
+                has_notice = True
+                moments.append(window.start)
+                if uid not in self._told:
+                    self._tell(pod, entry, window)
+            else:
+                moments.append(window.start - seconds)
+        if moments:
+            self._moments.schedule(uid, min(moments))
+        if uid in self._told and not has_notice:
+            self._told.discard(uid)
+            self._context.outbox.extend(texts.withdrawn(pod.pod, _NOT_RESERVED))
+
+    def _windows_of(self, pod: PodInfo, now: float) -> Iterator[tuple[Entry, Window]]:
+        """The Reservations of a pod's node that evict, with the window that holds or comes next."""
+        cluster = self._context.cluster
+        row = cluster.table.index.get(cluster.node_of(pod.uid) or "")
+        if row is None:
+            return
+        for entry in self._book.evicting:
+            if entry.rows[row] and (window := entry.windows.at(now)) is not None:
+                yield entry, window
+
+    def _concerns(self, pod: Pod) -> bool:
+        """Whether a pod is one that we may ask to leave."""
+        meta = pod.metadata
+        return (
+            pod.spec.scheduler_name in self._schedulers
+            and meta.deletion_timestamp is None
+            and _MIRROR not in meta.annotations
+            and (pod.spec.priority or 0) < _SYSTEM_CRITICAL
+            and not any(owner.kind == "DaemonSet" for owner in meta.owner_references)
+        )
+
+    def _is_user(self, entry: Entry, pod: PodInfo) -> bool:
+        gang = self._gangs.gang_of(pod.uid)
+        return self._book.is_user(entry, pod, () if gang is None else (gang.name,))
+
+    def _time_for(self, pod: Pod) -> int:
+        """How long before its eviction a pod is told, in whole seconds."""
+        if CHECKPOINT_BEFORE_EVICTION not in pod.metadata.annotations:
+            return 0
+        if pod.status.start_time is None:
+            return 0  # it has nothing to save
+        return math.ceil(min(checkpoint_time(pod), self._maximum))
+
+    def _tell(self, pod: PodInfo, entry: Entry, window: Window) -> None:
+        said = texts.for_reservation(self._node_of(pod), entry.name, window.start)
+        notice = texts.condition(pod.pod, said, event_reasons.NODE_RESERVED)
+        self._told.add(pod.uid)
+        self._effects.send(notice, self, pod)
+        self._context.outbox.extend(texts.told(pod.pod, said, window.start))
+
+    def _evict(self, pod: PodInfo, entry: Entry, window: Window) -> None:
+        text = entry.reason(window, self._context.unix_now).removeprefix("node(s) ")
+        condition = pod_events.reserved_condition(pod.pod, text)
+        delete = DeletePod(
+            pod_events.pod_key(pod.pod), condition, eviction=Eviction(self._node_of(pod), RESERVED)
+        )
+        self._context.outbox.append(pod_events.node_reserved(pod.pod, text))
+        self._ending.add(pod.uid)
+        self._leaving.add(pod.uid)
+        self._effects.send(delete, self, pod)
+        self._listener.on_evicted(pod)
+
+    def _node_of(self, pod: PodInfo) -> str:
+        return self._context.cluster.node_of(pod.uid) or pod.pod.spec.node_name
