@@ -112,7 +112,8 @@ class GangScheduler:
             member.transition(Phase.RESERVED)
             member.attempts = entity.attempts
             self._context.record_attempt(member, "scheduled")
-        self._preemption.release_unused((member for member, _ in result.placed), nominated, now)
+        placed = [member for member, _ in result.placed]
+        self._preemption.release_unused(entity, placed, nominated, now)
         waits = any(permit for _, permit in result.placed)
         waits = waits or any(m.uid in self._context.waiting_pods for m in held)
         if result.complete and not waits:

@@ -108,6 +108,11 @@ class PreemptionExecutor:
             self._release.notify_pod_removed(member.pod, node, now)
         return bool(node)
 
+    def release_lost(self, member: QueuedPod, node: str, now: float) -> None:
+        """A pod without a node has lost its nomination, in the books: in its status as well."""
+        self._release.notify_pod_removed(member.pod, node, now)
+        self._context.outbox.append(pod_events.nominated(member, ""))
+
     def release_unused(self, member: QueuedPod, nominated: str, now: float) -> None:
         """A pod has got a node: the one that it was nominated for is free, if that is another."""
         if nominated and nominated != member.node:

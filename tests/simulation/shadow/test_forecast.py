@@ -242,6 +242,17 @@ def test_victims_are_foretold_for_one_that_lacks_room_and_a_volume() -> None:
     assert set(told.evicted) == truth.gone
 
 
+def test_nobody_is_evicted_for_a_gang_that_insists_on_nodes_it_cannot_use_any_more() -> None:
+    """World 457: while its victims left, the volume that its claim could use went to others."""
+    objects = a_forecast_world(457)
+    truth = play(objects)
+    assert truth.gone == {"default/w4-0", "default/w4-1", "default/w4-2"}
+    known = ClusterObjects.from_manifests(truth.start, owner_kinds(CONFIG))
+    told = forecast(known, CONFIG, now=truth.began)
+    assert (told.nodes["default/w0-0"], told.nodes["default/w0-2"]) == ("n0", "n0")
+    assert set(told.evicted) == truth.gone
+
+
 def _at(moment: datetime) -> datetime:
     return moment
 

@@ -64,6 +64,10 @@ class GangSchedulingCycle:
         for row_mask in (yield from self.row_mask_steps(entity)):
             effort = anywhere if row_mask is None else in_domains
             result = yield from self.place_steps(entity, row_mask, effort=effort)
+            if nominated and not (result.complete or result.error):
+                result = yield from self._place_elsewhere(
+                    entity, row_mask, result, nominated, effort
+                )
             if result.complete and row_mask is not None and not required:
                 result = yield from self._place_surplus(entity, result)
             if result.complete or result.error or row_mask is None:
@@ -245,6 +249,44 @@ class GangSchedulingCycle:
                 more.placed = [*result.placed, *more.placed]
                 return more
             yield [*result.placed, *beyond]
+
+    def _place_elsewhere(
+        self,
+        entity: QueuedEntity,
+        row_mask: RowMask | None,
+        first: GangScheduleResult,
+        nominated: NominatedMembers,
+        effort: SearchEffort,
+    ) -> Steps[GangScheduleResult]:
+        """Place the group as if no member were nominated; what came ``first`` if that fails, too.
+
+        Where each fits on the node that it is nominated for they need not fit there together: what
+        one gets there, as the volume of a claim, may keep the others off theirs.
+        """
+        self.unreserve_all(first)
+        steps = self.place_steps(entity, row_mask, effort=effort)
+        result = yield from self._without_nominations(nominated, steps)
+        if result.complete or result.error:
+            return result
+        self.unreserve_all(result)
+        self.renominate(nominated)
+        if entity.gang_group.is_strict:
+            return first  # nothing of it is kept
+        return (yield from self.place_steps(entity, row_mask, effort=effort))
+
+    def _without_nominations(
+        self, nominated: NominatedMembers, steps: Steps[GangScheduleResult]
+    ) -> Steps[GangScheduleResult]:
+        """Go on with the members' nominations out of the books, also after another step."""
+        while True:
+            for member, _ in nominated:
+                self._nominator.clear(member.uid)
+            try:
+                placed = next(steps)
+            except StopIteration as end:
+                result: GangScheduleResult = end.value
+                return result
+            yield placed
 
     def _finish(
         self, group: GangGroup, result: GangScheduleResult, nominated: NominatedMembers

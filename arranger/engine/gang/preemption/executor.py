@@ -50,11 +50,22 @@ class GangPreemptionExecutor:
         return {uid: nominator.node_of(uid) for uid in members if uid in nominator}
 
     def release_unused(
-        self, placed: Iterable[QueuedPod], nominated: Mapping[str, str], now: float
+        self,
+        entity: QueuedEntity,
+        placed: Iterable[QueuedPod],
+        nominated: Mapping[str, str],
+        now: float,
     ) -> None:
-        """Members have got nodes: others that they were nominated for are free."""
+        """Members have got nodes: others that they were nominated for are free.
+
+        So are those of members that the group does without and that have lost their nominations.
+        """
         for member in placed if nominated else ():
             self._executor.release_unused(member, nominated.get(member.uid, ""), now)
+        for uid, node in nominated.items():
+            lost = entity.members.get(uid)
+            if lost is not None and uid not in self._nominator:
+                self._executor.release_lost(lost, node, now)
 
     def give_up_refused(self, entity: QueuedEntity, now: float) -> None:
         """No member keeps its nomination when extenders have refused one of them its node.
@@ -112,6 +123,10 @@ class GangPreemptionExecutor:
         entity.evictions += 1
         interval = MIN_EVICTION_INTERVAL * 2.0**entity.evictions
         entity.evict_after = now + min(interval, MAX_EVICTION_INTERVAL)
+        going = {member.uid for member, _ in plan.destinations}
+        for member in entity.members.values():
+            if member.uid not in going:
+                self._executor.clear_nomination(member, now)
         for member, node in plan.destinations:
             self._executor.nominate(member, node, (), now)
             self._context.outbox.append(pod_events.nominated(member, node))

@@ -94,6 +94,8 @@ class GangPreemptionPlanner:
         if leaving and (yield from trials.fits_without(leaving)):
             return PreemptionPlan(waits=True)
         members = list(entity.ready())
+        for member in members:
+            self._nominator.clear(member.uid)  # where they cannot all be; the caller puts it back
         plugin = entity.profile.evicting_plugin
         if plugin is None or not _may_preempt(entity, members):
             return PreemptionPlan()

@@ -8,7 +8,8 @@ import pytest
 
 from arranger.api.effects import DeletePod, Effect, PatchPodStatus
 from arranger.plugins import default_profile
-from tests.builders import PodBuilder, a_node, a_pod, a_pod_group
+from tests.builders import PodBuilder, StoredBuilder, a_node, a_pod, a_pod_group
+from tests.storage import ZONE, a_claim, a_class, a_volume
 from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
 GROUP = a_pod_group("g", least=2)
@@ -94,15 +95,12 @@ def test_a_gang_whose_victims_have_gone_waits_for_those_of_another_on_its_node()
         harness.observe(*(pod.in_gang(gang, count) for pod in pods))
         harness.run()
 
-    def evicted() -> set[str]:
-        return {delete.pod.name for delete in of_kind(DeletePod, harness.effects)}
-
     come("g", 4)
-    assert evicted() == {"slow", "fast"}
+    assert evicted(harness) == {"slow", "fast"}
     harness.observe_deleted(a_pod("fast"), a_pod("x"))
     harness.advance_to(5)
     come("h", 2)
-    assert evicted() == {"slow", "fast", "y"}
+    assert evicted(harness) == {"slow", "fast", "y"}
     harness.observe(*(a_pod(f"low-{n}").needs(cpu=1) for n in range(4)))
     harness.advance_to(40)
     harness.observe_deleted(a_pod("slow"))
@@ -110,4 +108,39 @@ def test_a_gang_whose_victims_have_gone_waits_for_those_of_another_on_its_node()
     harness.observe_deleted(a_pod("y"))
     harness.advance_to(100)
     assert bound(harness.effects) == {*(f"g-{n}" for n in range(4)), "h-0", "h-1"}
-    assert evicted() == {"slow", "fast", "y"}, "nobody leaves for the same gang again"
+    assert evicted(harness) == {"slow", "fast", "y"}, "nobody leaves for the same gang again"
+
+
+def test_members_do_not_insist_on_nodes_that_they_cannot_all_have_any_more() -> None:
+    """Nobody leaves for a gang that fits where none of its members is nominated.
+
+    The volume of its claim could be used from both nodes. Somebody else has got it, so that one is
+    to be made for a single node: that is another one than those that were freed.
+    """
+    harness = EngineHarness(default_profile())
+    for name, cpu in (("n", 4), ("m", 2), ("o", 4)):
+        harness.observe(a_node(name).labelled({ZONE: "b"}).offers(cpu=cpu))
+    store(harness, a_class(), a_claim("data"), a_volume("v").usable_in("b"))
+    harness.observe(a_pod("x").needs(cpu=2).with_priority(5).on("n"))
+    harness.observe(a_pod("y").needs(cpu=2).on("n"), a_pod("z").needs(cpu=2).on("m"))
+    stays = a_pod("stays").needs(cpu=4).with_priority(9).on("o")
+    harness.observe(stays, GROUP, *(member(name).with_claim("data") for name in ("a", "b")))
+    harness.run()
+    assert evicted(harness) == {"y", "z"}
+    store(harness, a_claim("theirs"), a_volume("v").usable_in("b").held_by("theirs"))
+    harness.observe_deleted(a_pod("y"), a_pod("z"), stays)
+    harness.advance_to(5)
+    assert {harness.queued_pod(name).node for name in ("a", "b")} == {"o"}
+    assert evicted(harness) == {"y", "z"}
+
+
+def store(harness: EngineHarness, *objects: StoredBuilder) -> None:
+    """The watch shows these."""
+    for each in objects:
+        built = each.build()
+        harness.engine.handlers.kinds[type(built)].updated(built, harness.now)
+        harness.engine.check_consistent()
+
+
+def evicted(harness: EngineHarness) -> set[str]:
+    return {delete.pod.name for delete in of_kind(DeletePod, harness.effects)}
