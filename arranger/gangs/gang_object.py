@@ -46,17 +46,22 @@ def gang_object_spec(
         sources: the dialects of its members.
         wait_time: seconds that hold for gangs that ask for none.
     """
-    minimums = dict(settings.bundle_minimums) or {"": settings.minimum or 0}
     topology = settings.topology
     return {
         "mode": (settings.mode or Mode.STRICT).value,
         "matchPolicy": (settings.match_policy or MatchPolicy.ONCE_SATISFIED).value,
         "waitTimeSeconds": math.ceil(settings.wait_time or wait_time),
         "group": sorted(settings.groups) if settings.groups else None,
-        "bundles": [{"name": name, "minMember": n} for name, n in sorted(minimums.items())],
+        "bundles": bundles_of(settings),
         "topology": {"key": topology.key, "required": topology.required} if topology else None,
         "source": min(filter(None, sources), default="") or None,
     }
+
+
+def bundles_of(settings: GangSettings) -> list[dict[str, Any]]:
+    """``spec.bundles`` of a Gang; one without a name stands for all members."""
+    minimums = dict(settings.bundle_minimums) or {"": settings.minimum or 0}
+    return [{"name": name, "minMember": n} for name, n in sorted(minimums.items())]
 
 
 def gang_manifest(gang: str, spec: Mapping[str, Any], *, managed_by: str) -> dict[str, Any]:

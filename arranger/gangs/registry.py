@@ -243,20 +243,24 @@ class GangRegistry:
                 changed |= self.group_of(known).gang_names
         return changed
 
-    def restore_recorded_bundles(self, saved: GangObject) -> set[str]:
+    def restore_recorded_bundles(self, saved: GangObject, *, edited: bool = False) -> set[str]:
         """A Gang object records which bundles the gang had before a restart.
 
         They are used once a pod is seen that is as old as the object: where all pods are younger,
-        the object is about an earlier gang of that name.
+        it is about an earlier gang of that name, unless others put them there again (``edited``)
+        while we watch: they have seen the pods.
         """
         if not (minimums := saved.recorded_minimums):
             return set()
-        created = saved.metadata.creation_timestamp
-        self._recorded_minimums[saved.key] = minimums, created.timestamp() if created else math.inf
-        gang = self.gangs.get(saved.key)
+        gang, created = self.gangs.get(saved.key), saved.metadata.creation_timestamp
+        doubted = saved.key in self._recorded_minimums  # who has not is told nothing new
+        if edited and (gang is None or not doubted or minimums.keys() <= {*gang.bundle_minimums}):
+            return set()
+        moment = created.timestamp() if created and not edited else math.inf
+        self._recorded_minimums[saved.key] = minimums, moment
         if gang is None or not self._restore_minimums(gang):
             return set()
-        return self._groups.on_settings_changed(gang)
+        return self._on_settings_changed(gang) if edited else self._groups.on_settings_changed(gang)
 
     def forget_records(self, name: str) -> None:
         """What a Gang object recorded about a gang of that name does not hold any more."""

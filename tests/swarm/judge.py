@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arranger.embedded.virtual_time import virtual_now
 from tests.simulation.harnesses.status_judge import CONTROLLERS, SCHEDULER, status_faults
@@ -11,6 +12,9 @@ from tests.simulation.harnesses.status_judge import CONTROLLERS, SCHEDULER, stat
 if TYPE_CHECKING:
     from tests.swarm.play import Player
 
+#: Seconds, and how often at most anything about one object is written in them at rest: a gang that
+#: waits is tried every ten seconds or so, and says that it holds nodes and does not.
+_FIGHT: Final = (60.0, 40)
 #: Seconds within which what is so must be said, at the latest.
 _WRITTEN_WITHIN = 3.0
 
@@ -39,6 +43,7 @@ async def judge(player: Player) -> None:
         found += (Violation(each.rule, str(each)) for each in spec.violations)
     found += (Violation(rule, text) for rule, text in player.sim.trace.wrong_requests)
     found += (Violation("end of a process", text) for text in player.processes.failures)
+    found += [Violation("writers", text) for text in _fights(player)]
     if player.processes.leader() is None:
         found.append(Violation("leader", "nobody leads at rest"))
     found += [Violation("status", text) for text in await _untrue_statuses(player)]
@@ -53,6 +58,15 @@ async def judge(player: Player) -> None:
         if "hostile" not in player.world.features:
             for each in scheduler._quarantine._objects.values():
                 found.append(Violation("quarantine", f"{name}: {each.about} for {each.error}"))
+
+
+def _fights(player: Player) -> Iterator[str]:
+    """Objects that are written on and on, as by two writers who know different things."""
+    seconds, most = _FIGHT
+    since = asyncio.get_running_loop().time() - seconds
+    for what, times in player.written.items():
+        if sum(at > since for at in times) > most:
+            yield f"{what} has been written more than {most} times in {seconds:.0f} s"
 
 
 async def _untrue_statuses(player: Player) -> list[str]:

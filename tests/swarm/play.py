@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import zlib
+from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -48,6 +49,8 @@ _CHATTER = frozenset(
     | {"scheduling.sigs.k8s.io/podgroups", "scheduling.x-k8s.io/podgroups"}
     | {"scheduling.k8s.io/podgroups", "batch.volcano.sh/jobs", "arranger.io/tyjobs"}
 )
+#: Those of them that say what is so of others.
+_SAID = _CHATTER - {"coordination.k8s.io/leases", "events.k8s.io/events"}
 #: Seconds after which everybody has heard that the server was restored, at the latest.
 _HEARD_WITHIN = 200.0
 #: Seconds without a change that are rest, and after which a world has to have found it.
@@ -99,6 +102,7 @@ class Player:
     Attributes:
         sim: the server, and what was asked of it.
         processes: the schedulers and the controllers.
+        written: resource and name of an object with a status → when it was written of late.
     """
 
     def __init__(self, world: World, coverage: Coverage) -> None:
@@ -123,6 +127,7 @@ class Player:
         #: uid in the world → that in the cluster.
         self._uids: dict[str, str] = {}
         self._changed_at = 0.0
+        self.written: defaultdict[str, deque[float]] = defaultdict(partial(deque, maxlen=100))
         #: The kubelets and controllers of others.
         self._others = AsyncExitStack()
 
@@ -201,6 +206,8 @@ class Player:
         digest = zlib.crc32(self.sim.cluster.store.json(change.resource, after))
         name = f"{meta.get('namespace', '')}/{meta['name']}"
         line = f"{now:.6f} {change.type} {change.resource} {name} {digest:08x}"
+        if change.resource in _SAID:
+            self.written[f"{change.resource} {name}"].append(now)
         self.outcome.trace.append(line)
 
     def _ask_extender(self, pod: Object) -> None:

@@ -226,9 +226,11 @@ class GangCache:
         if definition is not None:
             changed = self.registry.on_pod_group_updated(definition)
         self._observed[key] = observed
-        if gang is not None and known is None:
+        if gang is not None and (known is None or known.metadata.uid != meta.uid):
             # Written before a restart; or a moment ago, and then the registry knows the bundles.
             changed = self.registry.restore_recorded_bundles(gang)
+        elif gang is not None and known is not None and observed.spec != known.spec:
+            changed = self.registry.restore_recorded_bundles(gang, edited=True)
         return changed | {key.name}
 
     def on_object_deleted(self, key: GangObjectKey, uid: str = "") -> set[str]:

@@ -238,7 +238,7 @@ class EventHandlers:
     def on_gang_updated(self, gang: GangObject, now: float) -> None:
         """A Gang object appeared or was edited."""
         if not self._initial.keep(gang):
-            self._gangs.on_gang_updated(gang)
+            self._gangs.on_gang_updated(gang, now)
 
     def on_gang_deleted(self, gang: GangObject, now: float) -> None:
         """A Gang object was deleted."""

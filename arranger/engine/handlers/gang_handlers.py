@@ -46,7 +46,7 @@ class GangHandlers:
     def restore_gang(self, gang: GangObject, _now: float) -> None:
         """A Gang was there at the start: what it records holds on."""
         self._registry.restore_recorded_bundles(gang)
-        self.on_gang_updated(gang)
+        self._gang_objects.on_updated(gang)
 
     def on_pod_group_updated(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup appeared or was edited."""
@@ -103,9 +103,14 @@ class GangHandlers:
             return False
         return any(uid in cluster for uid in gang.memberships)
 
-    def on_gang_updated(self, gang: GangObject) -> None:
+    def on_gang_updated(self, gang: GangObject, now: float) -> None:
         """A Gang object appeared or was edited."""
+        edited = self._gang_objects.names_other_bundles(gang)
         self._gang_objects.on_updated(gang)
+        if edited:
+            changed = self._registry.restore_recorded_bundles(gang, edited=True)
+            self.on_gangs_changed(changed, now)
+            self._gang_objects.mark(changed)
 
     def on_gang_deleted(self, gang: GangObject) -> None:
         """A Gang object was deleted."""

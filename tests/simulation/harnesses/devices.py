@@ -78,7 +78,7 @@ class DeviceHarness:
         living = {pod["metadata"]["uid"] for pod in pods if not _ended(pod)}
         for claim in self._claims():
             users = claim.get("status", {}).get("reservedFor") or []
-            left = [user for user in users if user["uid"] in living]
+            left = [user for user in users if user.get("uid") in living]
             if len(left) < len(users):
                 change: Object = {"reservedFor": left or None}
                 if not left:

@@ -247,6 +247,24 @@ def test_an_object_left_over_from_another_gang_of_the_name_is_not_believed(
     assert minima(known) == {"worker": 2}
 
 
+def test_what_somebody_writes_into_the_object_while_we_watch_is_believed(
+    known: RegistryHarness,
+) -> None:
+    known.registry.restore_recorded_bundles(saved({"ps": 1}))
+    ended = role("worker", 1).created(minute(6)).on("n").in_phase("Succeeded")
+    known.see(ended)
+    assert known.gang("default/job").satisfied
+    known.registry.restore_recorded_bundles(saved({"ps": 1, "worker": 1}), edited=True)
+    assert minima(known) == {"ps": 1, "worker": 1}
+    assert not known.gang("default/job").satisfied, "nobody keeps a node, and ps never had one"
+
+
+def test_but_not_for_a_gang_without_pods(known: RegistryHarness) -> None:
+    known.registry.restore_recorded_bundles(saved({"ps": 1}), edited=True)
+    known.see(role("worker", 2).created(minute(6)))
+    assert minima(known) == {"worker": 2}
+
+
 def test_what_a_pod_group_said_is_not_remembered(known: RegistryHarness) -> None:
     known.registry.restore_recorded_bundles(saved({"ps": 1}, source="scheduling.volcano.sh"))
     known.see(role("worker", 2))

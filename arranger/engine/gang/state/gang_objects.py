@@ -43,6 +43,7 @@ from arranger.engine.gang.state.policy import GangPolicy
 from arranger.gangs.gang import Gang
 from arranger.gangs.gang_object import (
     MANAGED_BY,
+    bundles_of,
     dialect_of,
     gang_manifest,
     gang_object_spec,
@@ -129,6 +130,12 @@ class GangObjects:
         gang = self._registry.gangs.get(name)
         if appeared or gang is None or self._status_change(gang, observed):
             self.mark((name,))
+
+    def names_other_bundles(self, saved: GangObject) -> bool:
+        """Whether somebody has edited the bundles of a Gang object that is known."""
+        known = self._observed.get(saved.key)
+        same = known is not None and known.uid == saved.metadata.uid
+        return same and known is not None and known.minimums != saved.recorded_minimums
 
     def on_deleted(self, name: str) -> None:
         """A Gang object was deleted."""
@@ -296,13 +303,12 @@ class GangObjects:
             change = {"metadata": {"uid": observed.uid}, "status": status}
             self._send(PatchObject(f"{path}/status", change), gang.name, status)
         elif bundles:
-            spec = {"bundles": [{"name": b, "minMember": n} for b, n in sorted(bundles.items())]}
-            change = {"metadata": {"uid": observed.uid}, "spec": spec}
+            change = {"metadata": {"uid": observed.uid}, "spec": {"bundles": bundles}}
             self._send(PatchObject(path, change), gang.name, {})
         return bool(status or bundles)
 
     def _create(self, gang: Gang, now: float, *, urgent: bool) -> bool:
-        worth_it = gang.satisfied or self._waiting_since(gang) or _bundles_of(gang)
+        worth_it = gang.satisfied or self._waiting_since(gang) or _named_bundles(gang)
         pods = [pod for uid in gang.memberships if (pod := self._pod(uid)) is not None]
         ours = any(pod.spec.scheduler_name in self._schedulers for pod in pods)
         if not worth_it or not ours:
@@ -359,10 +365,15 @@ class GangObjects:
         hold = self._holds.get(self._registry.group_of(gang).name)
         return None if hold is None else hold.unix_since
 
-    def _unrecorded_bundles(self, gang: Gang, observed: ObservedGang) -> Mapping[str, int]:
-        """The bundles of a gang if its object does not know them."""
-        bundles = _bundles_of(gang)
-        return {} if bundles == observed.minimums else bundles
+    def _unrecorded_bundles(self, gang: Gang, observed: ObservedGang) -> Sequence[Any]:
+        """The bundles of a gang if its object names others.
+
+        Where it knows more than we do after a restart, that is written, too: controllers that have
+        lived through it put it there again, and then it counts.
+        """
+        if not _is_defined_by_pods(gang) or _named_bundles(gang) == observed.minimums:
+            return ()
+        return bundles_of(gang.settings)
 
     def _is_ours(self, gang: Gang, observed: ObservedGang) -> bool:
         if observed.managed:
@@ -376,11 +387,15 @@ class GangObjects:
         return None if info is None else info.pod
 
 
-def _bundles_of(gang: Gang) -> Mapping[str, int]:
+def _named_bundles(gang: Gang) -> Mapping[str, int]:
     """Named bundle → minimum, of a gang that annotations define; PodGroups tell of theirs."""
-    if gang.pod_group is not None or +gang.pod_group_types != {None: len(gang.memberships)}:
-        return {}
-    return {bundle: n for bundle, n in gang.settings.bundle_minimums if bundle}
+    bundles = gang.settings.bundle_minimums if _is_defined_by_pods(gang) else ()
+    return {bundle: n for bundle, n in bundles if bundle}
+
+
+def _is_defined_by_pods(gang: Gang) -> bool:
+    """Whether annotations of its pods alone define a gang."""
+    return gang.pod_group is None and +gang.pod_group_types == {None: len(gang.memberships)}
 
 
 def _path(name: str) -> str:

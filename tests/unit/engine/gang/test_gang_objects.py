@@ -235,6 +235,28 @@ def test_bundles_are_recorded_before_they_are_placed(harness: EngineHarness) -> 
     assert harness.gang_server.get(GANG).recorded_minimums == {"chief": 1, "ps": 1, "worker": 1}
 
 
+def test_bundles_that_are_known_to_others_only_are_asked_for_and_taken_over(
+    harness: EngineHarness,
+) -> None:
+    recorded = [{"name": "ps", "minMember": 1}, {"name": "worker", "minMember": 1}]
+    spec = {"source": "gang.koordinater.io", "bundles": recorded}
+    harness.gang_server.create(GANG, spec=dict(spec))
+    harness.gang_server.objects[GANG]["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"
+    worker = a_pod("w").needs(cpu=9).in_bundle("g", "worker", 1).created("2026-01-01T00:00:00Z")
+    harness.observe(a_node("n").offers(cpu=4), worker)
+    harness.engine.handlers.on_gang_updated(harness.gang_server.get(GANG), harness.now)
+    harness.run()
+    later(harness, 10)
+    assert harness.gang_server.get(GANG).recorded_minimums == {"worker": 1}
+    harness.gang_server.objects[GANG]["spec"] = spec  # the controllers have lived through it
+    for _ in range(3):
+        harness.engine.handlers.on_gang_updated(harness.gang_server.get(GANG), harness.now)
+        later(harness, 10)
+    assert harness.gang_server.get(GANG).recorded_minimums == {"ps": 1, "worker": 1}
+    gang = harness.engine.registry.gangs[GANG]
+    assert dict(gang.bundle_minimums) == {"ps": 1, "worker": 1}
+
+
 def test_an_object_without_pods_is_deleted_if_nobody_else_does(harness: EngineHarness) -> None:
     an_object(harness)
     harness.run()
