@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from arranger.backfill.run_times import Basis
 from arranger.backfill.timeline import FloatArray, Timeline
 from arranger.cluster.columns import BoolArray, IntArray
+
+#: Times at which it is tried whether a claim that does not fit any more fits a moment later.
+_MAX_PUT_OFF: Final = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +145,23 @@ class Planner:
         times += [c.start for c in self.claims if claim.start < c.start < claim.end]
         rooms = (self._room(at)[:, claim.rows] for at in times)
         return all(bool((room >= claim.amounts)[claim.amounts > 0].all()) for room in rooms)
+
+    def put_off(self, claim: Claim, most: float) -> Claim | None:
+        """A claim on the same rows as soon as it fits there, at most so many seconds later.
+
+        None if it does not, or if more than a few ends would have to be waited for.
+        """
+        if self.still_fits(claim):
+            return claim
+        begin, last = max(claim.start, self._now), claim.start + most
+        low, high = np.searchsorted(self._ends, (begin, last), side="right").tolist()
+        times = {each.end for each in self.claims if begin < each.end <= last}
+        for start in sorted(times.union(self._ends[low:high].tolist()))[:_MAX_PUT_OFF]:
+            known = self._is_known(claim.rows, start)
+            later = replace(claim, start=start, end=start + claim.end - claim.start, known=known)
+            if self.still_fits(later):
+                return later
+        return None
 
     # --- inside ----------------------------------------------------------------------------
 

@@ -171,7 +171,11 @@ class PlannedRoom:
         spare.follow(self.timeline.refresh_watched(now), now)
         ends = self.timeline.run_times.end_if_started(pod, now)
         columns, amounts = pod.request_vector(table.resource_column)
-        own = own if own in spare.claims else ""
+        mine = spare.claims.get(own)
+        own = "" if mine is None else own
+        if mine is not None and mine.start <= now:
+            # What is planned after it counts on that; to be a moment late is no reason to wait.
+            ends = min(ends, mine.end)
         before = spare.starts_before(ends)
         told = pod.namespace if pod.namespace in self._namespaces else ""
         alike = tuple(columns), tuple(amounts), before, unbound, own, there, told

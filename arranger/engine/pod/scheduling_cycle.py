@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial, reduce
@@ -41,13 +40,11 @@ from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.preemption import EvictionPolicy
 from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.evaluation_cache import MAX_KEPT, EvaluationCache
 from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.framework.runtime.post_filter import run_post_filter
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import Code, CycleState, Status
-
-#: Evaluations kept; each holds a few arrays as long as the node table.
-_MAX_CACHED_EVALUATIONS = 64
 
 
 def _intersection(masks: list[RowMask]) -> BoolArray | None:
@@ -78,7 +75,7 @@ class SchedulingCycle:
         self._policy, self._kept = policy, kept
         self._extender_results: Mapping[Hashable, ExtenderResult] = {}
         self._is_dry_run = False
-        self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
+        self._evaluations = EvaluationCache()
 
     def feasible_nodes(self, member: QueuedPod) -> tuple[str, ...]:
         """The nodes that the pod could be placed on now, as if it were alone in its gang.
@@ -227,7 +224,7 @@ class SchedulingCycle:
         Of many classes all would have to be evaluated twice: they are not looked at here.
         """
         looking = [m for m in members if m.signature is not None and looks_at_pods(m.pod)]
-        if not looking or self._extender_results or len(looking) > _MAX_CACHED_EVALUATIONS // 2:
+        if not looking or self._extender_results or len(looking) > MAX_KEPT // 2:
             return True
         try:
             with self.cluster.work.at_most(most_work(looking[0])):
@@ -247,16 +244,13 @@ class SchedulingCycle:
         evaluation = self._evaluations.get(key)
         if evaluation is None:
             evaluation = Evaluation(profile, self.cluster, pod, tracer=self._tracer)
-            self._evaluations[key] = evaluation
-            if len(self._evaluations) > _MAX_CACHED_EVALUATIONS:
-                self._evaluations.popitem(last=False)
+            self._evaluations.add(key, evaluation)
             return evaluation
-        self._evaluations.move_to_end(key)
         try:
             evaluation.refresh()
         except Exception:
             # Half-refreshed answers must not be trusted by the next pod of the class.
-            del self._evaluations[key]
+            self._evaluations.discard(key)
             raise
         return evaluation
 

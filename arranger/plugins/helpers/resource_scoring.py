@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from arranger.cluster import CPU, MEMORY, IntArray, NodeView
-from arranger.cluster.nodes.resource_shares import EXACT, ResourceShares
+from arranger.cluster.nodes.resource_shares import EXACT, FloatArray, ResourceShares
 from arranger.plugins.helpers.args import CPU_AND_MEMORY, ArgsSection, ResourceSpec
 
 
@@ -107,28 +107,35 @@ def usable_shares(resources: list[str], nodes: NodeView, asked: IntArray) -> Res
     return shares if shares.refresh() else None
 
 
-def free_everywhere(nodes: NodeView) -> IntArray | None:
-    """``[column, row]`` of what is free of the basic resources on all nodes, if those are meant."""
+def shares_everywhere(nodes: NodeView) -> ResourceShares | None:
+    """What the table keeps of all nodes, if those are meant; of it ``free`` and its least."""
     if nodes.length != nodes.table.size or not isinstance(nodes.rows, slice):
         return None
     nodes.table.shares.refresh()
-    return nodes.table.shares.free
+    return nodes.table.shares
 
 
 def least_allocated_everywhere(shares: ResourceShares, extra: IntArray) -> IntArray:
     """What ``LeastAllocated`` says of all nodes, where cpu and memory weigh the same."""
-    mean = _free_percent(shares, 0, extra.item(0))
-    mean += _free_percent(shares, 1, extra.item(1))
+    sum_of_percents = _free_percent(shares, 0, extra.item(0))
+    sum_of_percents += _free_percent(shares, 1, extra.item(1))
+    mean = sum_of_percents.astype(np.int64)
     mean >>= 1
     return mean
 
 
-def _free_percent(shares: ResourceShares, resource: int, extra: int) -> IntArray:
-    parts = shares.free_hundredfold[resource] - 100.0 * extra
-    np.maximum(parts, 0.0, out=parts)
-    parts /= shares.whole[resource]
-    percent: IntArray = parts.astype(np.int64)
-    return percent
+def _free_percent(shares: ResourceShares, resource: int, extra: int) -> FloatArray:
+    """The free share with so much more in use, in whole per cent.
+
+    Multiplied by what is kept, as division takes several times as long; exact nonetheless: see
+    :mod:`arranger.cluster.nodes.resource_shares`.
+    """
+    parts: FloatArray = shares.percent[resource] * -extra
+    parts += shares.free_percent[resource]
+    if extra > shares.least_counted[resource]:
+        np.maximum(parts, 0.0, out=parts)
+    np.floor(parts, out=parts)
+    return parts
 
 
 def make_scorer(strategy: ScoringStrategy) -> ResourceScorer:

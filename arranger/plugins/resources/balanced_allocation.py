@@ -64,11 +64,11 @@ class NodeResourcesBalancedAllocation(SpecOnlyPlugin):
             memory = shares.requested[1] + asked.item(1)
             cpu /= shares.whole[0]
             memory /= shares.whole[1]
-            scores = evenness_of_rows(cpu, memory)
-            scores -= shares.evenness
-            scores += 50
+            least = shares.least_free
+            fits = asked.item(0) <= least[CPU] and asked.item(1) <= least[MEMORY]
+            scores = evenness_of_rows(cpu, memory, cap=not fits)
+            scores += shares.unevenness  # 150 less: as below, in two steps
             scores >>= 1
-            scores += 50
             return scores
         allocatable = allocatable_matrix(self._resources, nodes)
         for place in self._scalar:

@@ -20,12 +20,12 @@ from arranger.plugins.helpers.args import PluginArgs
 from arranger.plugins.helpers.resource_scoring import (
     ScoringStrategy,
     allocatable_matrix,
-    free_everywhere,
     is_scalar,
     least_allocated_everywhere,
     make_scorer,
     requested_matrix,
     score_one_row,
+    shares_everywhere,
     usable_shares,
 )
 
@@ -132,14 +132,17 @@ class NodeResourcesFit(SpecOnlyPlugin):
             offered, requested = table.allocatable.item, table.requested.item
             enough = all(offered(at, row) - requested(at, row) >= n for at, n in data.wanted)
             return FilterResult(np.array([enough]), lambda: _explain(data, nodes))
-        free = free_everywhere(nodes)
+        shares = shares_everywhere(nodes)
         for column, amount in data.wanted:
-            if free is not None and column < len(free):
-                fits = free[column] >= amount
+            if shares is not None and column < len(shares.free):
+                if amount <= shares.least_free[column]:
+                    continue  # no node has less
+                fits = shares.free[column] >= amount
             else:
                 fits = nodes.allocatable(column) - nodes.requested(column) >= amount
             passes = fits if passes is None else passes & fits
-        assert passes is not None, "every pod asks for a pod slot"
+        if passes is None:
+            passes = nodes.full_mask()
         return FilterResult(passes, lambda: _explain(data, nodes))
 
     def _requests(self, state: CycleState, pod: PodInfo, table: NodeTable) -> _PreFilterState:

@@ -92,39 +92,53 @@ async def test_a_reservation_for_tomorrow_is_moved_to_now(plane: ControlPlane) -
     assert await scheduler.stop() == 0, scheduler.log_lines()
 
 
-async def test_a_promised_start_is_kept_and_only_who_ends_in_time_goes_before(
+async def test_promised_starts_of_two_gangs_are_kept_and_only_who_ends_in_time_goes_before(
     plane: ControlPlane,
 ) -> None:
-    scheduler = await Daemon.start(plane, config={"gangs": {"starvationAfterSeconds": 1}})
+    gangs = {"starvationAfterSeconds": 1, "plannedGangs": 2}
+    scheduler = await Daemon.start(plane, config={"gangs": gangs})
     controllers = await Daemon.controllers(plane)
+    first, second = ([f"{gang}-{n}" for n in range(3)] for gang in ("train", "next"))
 
-    async def submit(name: str, cpu: str, limit: int, gang: int = 0) -> None:
+    async def submit(name: str, cpu: str, limit: int, gang: str = "") -> None:
         pod = a_pod(name, cpu=cpu)
         pod["spec"]["activeDeadlineSeconds"] = limit
         if gang:
-            notes = {f"{GANG}name": "train", f"{GANG}min-available": str(gang)}
+            notes = {f"{GANG}name": gang, f"{GANG}min-available": "3"}
             pod["metadata"]["annotations"] = notes
         await plane.post(PODS, pod)
 
-    async def starts(name: str) -> None:
+    async def start(*names: str) -> datetime:
+        """Their kubelet starts them; returns when."""
         status = {"phase": "Running", "startTime": in_seconds(0)}
-        await plane.merge(f"{PODS}/{name}/status", {"status": status})
+        for name in names:
+            await plane.merge(f"{PODS}/{name}/status", {"status": status})
+        return datetime.fromisoformat(status["startTime"])
+
+    async def end(at: datetime, *names: str) -> None:
+        """Their kubelet ends them then."""
+        await asyncio.sleep(max(0.0, (at - datetime.now(UTC)).total_seconds()))
+        for name in names:
+            await plane.merge(f"{PODS}/{name}/status", {"status": {"phase": "Failed"}})
+
+    async def until_promised(gang: str, at: datetime) -> None:
+        async def promised() -> bool:
+            return bool((await _gang(plane, gang)).get("plannedStart"))
+
+        await until(promised, what=f"a planned start of {gang}")
+        status = await _gang(plane, gang)
+        assert (status["startBasis"], status["plannedStart"]) == ("KnownEnds", _text(at))
 
     await submit("long", "2", 25)
     await _until_bound(plane, "long")
-    await starts("long")
-    began = (await plane.get(f"{PODS}/long"))["status"]["startTime"]
-    for member in range(3):
-        await submit(f"train-{member}", "900m", 3600, gang=3)
-
-    async def promised() -> bool:
-        return bool((await _gang(plane)).get("plannedStart"))
-
-    await until(promised, what="a planned start")
-    status = await _gang(plane)
-    due = datetime.fromisoformat(began) + timedelta(seconds=25)
-    assert (status["startBasis"], status["plannedStart"]) == ("KnownEnds", _text(due))
-    await _until_told(plane, "train-0", "known ends")
+    due = await start("long") + timedelta(seconds=25)
+    for name in first:
+        await submit(name, "900m", 10, gang="train")
+    await until_promised("train", due)
+    for name in second:
+        await submit(name, "900m", 3600, gang="next")
+    await until_promised("next", due + timedelta(seconds=10))
+    await _until_told(plane, "next-0", "known ends")
 
     await submit("slow", "500m", 3600)
     await submit("quick", "500m", 5)
@@ -132,12 +146,58 @@ async def test_a_promised_start_is_kept_and_only_who_ends_in_time_goes_before(
     assert not (await plane.get(f"{PODS}/slow"))["spec"].get("nodeName")
     await plane.merge(f"{PODS}/quick/status", {"status": {"phase": "Failed"}})
 
-    await asyncio.sleep(max(0.0, (due - datetime.now(UTC)).total_seconds()))
-    await plane.merge(f"{PODS}/long/status", {"status": {"phase": "Failed"}})
-    await _until_bound(plane, *(f"train-{member}" for member in range(3)))
+    await end(due, "long")
+    await _until_bound(plane, *first)
+    assert (datetime.now(UTC) - due).total_seconds() < 5
+    due = await start(*first) + timedelta(seconds=10)
+    await end(due, *first)
+    await _until_bound(plane, *second)
     assert (datetime.now(UTC) - due).total_seconds() < 5
     for daemon in (scheduler, controllers):
         assert await daemon.stop() == 0, daemon.log_lines()
+
+
+async def test_who_may_not_be_there_leaves_when_the_window_opens(plane: ControlPlane) -> None:
+    scheduler = await Daemon.start(plane)
+    for name, notes in (("mine", {}), ("saves", {"arranger.io/checkpoint-before-eviction": "5s"})):
+        pod = a_pod(name, cpu="1")
+        pod["metadata"]["annotations"] = notes
+        await plane.post(PODS, pod)
+        await _until_bound(plane, name)
+        running = {"phase": "Running", "startTime": in_seconds(0)}
+        await plane.merge(f"{PODS}/{name}/status", {"status": running})
+    opens = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=10)
+    spec = {
+        "nodes": {"resources": {"cpu": 2}},
+        "window": {"start": _text(opens), "duration": "1h"},
+        "maintenance": True,
+        "evict": True,
+    }
+    kind = {"apiVersion": "arranger.io/v1alpha1", "kind": "Reservation"}
+    await plane.post(RESERVATIONS, {**kind, "metadata": {"name": "upkeep"}, "spec": spec})
+
+    async def conditions(name: str) -> dict[str, tuple[str, str]]:
+        found = (await plane.get(f"{PODS}/{name}"))["status"].get("conditions") or ()
+        return {each["type"]: (each["status"], each.get("reason", "")) for each in found}
+
+    async def noticed() -> bool:
+        return "arranger.io/EvictionNotice" in await conditions("saves")
+
+    async def leaves() -> bool:
+        pods = [await plane.get(f"{PODS}/{name}") for name in ("mine", "saves")]
+        return all(pod["metadata"].get("deletionTimestamp") for pod in pods)
+
+    await until(noticed, what="a notice")
+    assert datetime.now(UTC) < opens
+    assert "arranger.io/EvictionNotice" not in await conditions("mine")
+    notes = (await plane.get(f"{PODS}/saves"))["metadata"]["annotations"]
+    assert datetime.fromisoformat(notes["arranger.io/eviction-deadline"]) == opens
+    assert not await leaves()
+    await until(leaves, what="that both leave")
+    assert 0 <= (datetime.now(UTC) - opens).total_seconds() < 5
+    for name in ("mine", "saves"):
+        assert (await conditions(name))["DisruptionTarget"] == ("True", "NodeReserved")
+    assert await scheduler.stop() == 0, scheduler.log_lines()
 
 
 async def test_a_victim_that_asks_for_time_has_it_and_is_told(plane: ControlPlane) -> None:
@@ -183,7 +243,7 @@ def _text(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-async def _gang(plane: ControlPlane) -> dict[str, Any]:
-    code, found = await plane.request("GET", f"{GANGS}/train")
+async def _gang(plane: ControlPlane, name: str) -> dict[str, Any]:
+    code, found = await plane.request("GET", f"{GANGS}/{name}")
     status: dict[str, Any] = found.get("status", {}) if code == 200 else {}
     return status

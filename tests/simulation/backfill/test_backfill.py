@@ -15,6 +15,8 @@ from tests.simulation.backfill.virtual import PLANNED, UNPLANNED, Machine
 #: The first has a gang that is not tried when the planned one starts, and is planned nonetheless.
 SEEDS = (0, 6, 8)
 OPENB_SEEDS = (0, 1)
+#: In the last a gang that is put off takes the place that was promised to the one behind it.
+LATE_SEEDS = (0, 1, 7, 8)
 
 
 def test_promises_are_kept_and_jobs_start_as_by_easy_backfill() -> None:
@@ -69,6 +71,22 @@ def test_what_was_promised_is_kept_when(what: str) -> None:
     assert played.promises
     assert played.late() == []
     assert played.broken == 0
+
+
+@pytest.mark.parametrize("planned", [1, 2, 4])
+def test_where_kubelets_are_late_promises_are_late_by_a_moment_and_everybody_starts(
+    planned: int,
+) -> None:
+    told = 0
+    for seed in LATE_SEEDS:
+        # Half of the jobs run for as long as they may.
+        jobs = enumerate(random_trace(seed, 40))
+        trace = [replace(job, limit=job.lasts) if n % 2 else job for n, job in jobs]
+        played = Machine(replace(PLANNED, planned_gangs=planned), delay=2).play(trace)
+        assert played.broken == 0, seed
+        assert max((played.starts[job] - at for job, at, _ in played.late()), default=0) < 60
+        told += len(played.promises)
+    assert told > 100
 
 
 def test_without_a_plan_whatever_fits_goes() -> None:

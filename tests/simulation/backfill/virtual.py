@@ -49,10 +49,15 @@ class Played:
 
 @dataclass
 class Machine:
-    """One engine and its cluster."""
+    """One engine and its cluster.
+
+    Attributes:
+        delay: seconds by which kubelets are late to end pods.
+    """
 
     policy: GangPolicy
     with_limits: bool = True
+    delay: int = 0
     engine: Engine = field(init=False)
     played: Played = field(default_factory=Played)
     now: int = 0
@@ -138,7 +143,7 @@ class Machine:
         job = self.jobs[effect.pod.name.rpartition("-")[0]]
         if job.name not in self.played.starts:
             self.played.starts[job.name] = self.now
-            heapq.heappush(self.running, (self.now + job.lasts, job.name))
+            heapq.heappush(self.running, (self.now + job.lasts + self.delay, job.name))
 
     def _end(self, job: Job) -> None:
         for n in range(job.size):

@@ -48,13 +48,19 @@ class Promises:
     #: Entity → the start that was promised, in seconds since 1970.
     promised: dict[str, float] = field(default_factory=dict, init=False)
 
-    def are_broken_by(self, plans: Mapping[str, PlannedGang]) -> bool:
-        """Whether a promise would not be kept by these plans."""
+    def broken_by(self, plans: Mapping[str, PlannedGang]) -> tuple[int, float]:
+        """(promises that would not be kept by these plans, seconds by which others would be late).
+
+        The less the better; a moment is no break.
+        """
+        broken, late = 0, 0.0
         for key, at in self.promised.items():
             plan = plans.get(key)
-            if plan is None or plan.claim is None or plan.claim.start > at:
-                return True
-        return False
+            if plan is None or plan.claim is None or plan.claim.start > at + TOLERANCE:
+                broken += 1
+            else:
+                late += max(0.0, plan.claim.start - max(at, self._context.unix_now))
+        return broken, late
 
     def was_planned(self, group: GangGroup) -> bool:
         """Whether a start was planned for the group by its objects: before our own start."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from arranger.backfill.planner import Claim, Planner
@@ -18,7 +18,7 @@ from arranger.backfill.run_times import Basis
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import RESERVATION, QueuedEntity, QueueState
 from arranger.engine.gang.entities import GangEntityIndex
-from arranger.engine.gang.planning.promises import Promises
+from arranger.engine.gang.planning.promises import TOLERANCE, Promises
 from arranger.engine.gang.planning.reservation_budget import ReservationBudget
 from arranger.engine.gang.planning.room_search import RoomSearch
 from arranger.engine.gang.state.policy import GangPolicy
@@ -213,8 +213,9 @@ class StartPlanner:
         waiting = sorted(found.values(), key=self._queue.sort_key)
         self._room.keep(())  # it is looked for as if none were kept
         plans = self._plan_all(waiting, failed, before, {}, now)
-        if self._promises.are_broken_by(plans):
-            plans = self._plan_all(waiting, failed, before, self._kept(before, waiting), now)
+        if any(broken := self._promises.broken_by(plans)):
+            kept = self._plan_all(waiting, failed, before, self._kept(before, waiting), now)
+            plans = kept if self._promises.broken_by(kept) < broken else plans
         if before and not plans:
             namespaces = frozenset[str]().union(*(plan.namespaces for plan in before.values()))
             budget.on_ended_in_vain(namespaces, now)
@@ -318,7 +319,10 @@ class StartPlanner:
     def _kept(
         self, before: Mapping[str, PlannedGang], waiting: Sequence[QueuedEntity]
     ) -> dict[str, PlannedGang]:
-        """The plans of promises that can still be kept, and that nobody above needs to break."""
+        """The plans of promises that can still be kept, and that nobody above needs to break.
+
+        Where kubelets are late, a moment later than promised.
+        """
         timeline, at = self._room.timeline, self._context.unix_now
         timeline.refresh(at)
         kept: dict[str, PlannedGang] = {}
@@ -335,11 +339,12 @@ class StartPlanner:
             }
             if entity is None or names != plan.nodes:
                 continue
-            if not Planner(timeline, at, claims).still_fits(claim):
+            claim = Planner(timeline, at, claims).put_off(claim, TOLERANCE)
+            if claim is None:
                 continue
             start = max(claim.start, at)
             if self._search.is_open(entity, claim.rows, start) or self._search.fits_at(
                 entity, claim, timeline, at
             ):
-                kept[key] = plan
+                kept[key] = replace(plan, claim=claim)
         return kept
