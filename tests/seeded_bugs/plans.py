@@ -55,7 +55,7 @@ BUGS = (
         "watched-rows-are-missed",
         "of the rows that a plan is about, changes are left to a later look",
         "arranger/backfill/timeline.py",
-        "        rows = changed & self._watched\n",
+        "        rows = self._watched_pending\n",
         "        rows = set[int]()\n",
         (_STARTS, "tests/unit/backfill/test_timeline.py"),
     ),

@@ -266,7 +266,9 @@ class GangBook:
             yield from self._overdue(world, group, at)
         for gang in group:
             if complete or not any(each.bound() for each in group):
-                gang.begun, gang.whole, gang.torn = None, complete, False
+                # Whoever is bound before anybody has said how many are needed is a part.
+                gang.whole = complete and (gang.whole or bool(gang.needs(world)))
+                gang.begun, gang.torn = None, False
             elif moved and ours:
                 gang.begun = at if gang.begun is None else gang.begun
             elif any(each.bound() for each in group):

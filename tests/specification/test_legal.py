@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,21 @@ def test_a_trace_without_writers_is_judged_by_what_only_schedulers_write() -> No
     trace = one_node(a_pod("a", cpu=3), a_pod("b", cpu=2)).binds("a", "n1", by=None)
     trace.binds("b", "n1", by=None).evicts("a", by=None)
     assert {each.rule for each in judge(trace).violations} == {"it_fits", "it_may_be_evicted"}
+
+
+def test_who_was_bound_before_its_gang_was_defined_is_a_part_that_may_be_taken_back() -> None:
+    label = {"pod-group.scheduling.sigs.k8s.io": "g"}
+    head = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup"}
+    group = {**head, "metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2}}
+
+    def trace(*before: Any, after: tuple[Any, ...]) -> Trace:
+        pods = (a_pod(name, labels=label) for name in "ab")
+        found = one_node(*pods, *before).binds("a", "n1", by="somebody")
+        found.binds("b", "n1", by="somebody") if before else None
+        return found.has(*after).passes(60).evicts("a", told=False)
+
+    assert [str(each) for each in judge(trace(after=(group,))).violations] == []
+    assert {each.rule for each in judge(trace(group, after=())).violations} >= {"it_may_be_evicted"}
 
 
 def test_a_premise_that_does_not_hold_switches_its_rule_off() -> None:
