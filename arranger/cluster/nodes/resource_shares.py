@@ -108,9 +108,7 @@ class ResourceShares:
         used = table.requested.item(CPU, row), table.requested.item(MEMORY, row)
         counted = table.nonzero_requested.item(CPU, row), table.nonzero_requested.item(MEMORY, row)
         alive = table.alive.item(row)
-        if max(cpu, memory, *used, *counted) >= _LARGEST or (
-            (cpu <= 0 or memory <= 0) and alive
-        ):
+        if max(cpu, memory, *used, *counted) >= _LARGEST or ((cpu <= 0 or memory <= 0) and alive):
             self._odd.add(row)
         else:
             self._odd.discard(row)
@@ -141,7 +139,8 @@ class ResourceShares:
         self.free = table.allocatable[_BASIC, : table.size] - table.requested[_BASIC, : table.size]
         self.whole = np.maximum(allocatable, 1).astype(np.float64)
         self.requested = requested.astype(np.float64)
-        self.free_percent = 100.0 * (allocatable - counted)
+        self.free_percent = (allocatable - counted).astype(np.float64)
+        self.free_percent *= 100
         self.free_percent /= self.whole
         self.free_percent += _JUST_MISSED
         self.percent = 100.0 / self.whole
