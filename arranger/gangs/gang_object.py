@@ -10,6 +10,7 @@ from arranger.api.annotations import BUNDLE_GANG, GANG_NAME, POD_GROUP, POD_GROU
 from arranger.api.settings.gang_membership import GangMembership
 from arranger.api.settings.gang_settings import GangSettings, MatchPolicy, Mode
 from arranger.api.types.core import Pod
+from arranger.gangs.gang import Gang
 
 GANG_API_VERSION: Final = "arranger.io/v1alpha1"
 #: Label with the scheduler whose Gang it is; the controllers of others leave it alone.
@@ -27,6 +28,23 @@ _DIALECTS: Final = (
 def gangs_path(namespace: str) -> str:
     """Where the Gangs of a namespace are."""
     return f"/apis/{GANG_API_VERSION}/namespaces/{namespace}/gangs"
+
+
+def gang_path(gang: str) -> str:
+    """Where the Gang of a gang ``namespace/name`` is."""
+    namespace, _, own = gang.partition("/")
+    return f"{gangs_path(namespace)}/{own}"
+
+
+def is_defined_by_pods(gang: Gang) -> bool:
+    """Whether annotations of its pods alone define a gang; PodGroups tell of theirs."""
+    return gang.pod_group is None and +gang.pod_group_types == {None: len(gang.memberships)}
+
+
+def named_bundles(gang: Gang) -> Mapping[str, int]:
+    """Named bundle → minimum, of a gang that annotations define."""
+    bundles = gang.settings.bundle_minimums if is_defined_by_pods(gang) else ()
+    return {bundle: n for bundle, n in bundles if bundle}
 
 
 def dialect_of(pod: Pod, membership: GangMembership) -> str:

@@ -91,6 +91,8 @@ class GangHandlers:
         changed = self._registry.on_pod_group_deleted(type(group), group.key)
         if group.key in self._registry.gangs:
             changed = changed | {group.key}  # its pods may be of another queue now
+        else:
+            self._gang_objects.mark((group.key,))  # its Gang has been kept for its sake
         self._priorities.update_group(group)
         self.on_gangs_changed(changed, now)
         if self._has_placed_pods(group.key):

@@ -33,7 +33,7 @@ from arranger.api.effects import (
 )
 from arranger.api.timestamps import second_time
 from arranger.api.types.core import Pod
-from arranger.api.types.pod_groups import GangObject
+from arranger.api.types.pod_groups import POD_GROUPS, GangObject
 from arranger.engine.context.deadlines import DeadlineSet
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.pending_effects import PendingEffects
@@ -47,7 +47,10 @@ from arranger.gangs.gang_object import (
     dialect_of,
     gang_manifest,
     gang_object_spec,
+    gang_path,
     gangs_path,
+    is_defined_by_pods,
+    named_bundles,
 )
 from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
@@ -211,10 +214,10 @@ class GangObjects:
         observed = self._observed.get(name)
         if observed is None or not observed.satisfied or not self._running:
             return False
+        if observed.retry_at > self._context.clock.now:
+            return False  # who does not let us write must not keep the gang from being placed
         gang = self._registry.gangs.get(name)
-        # A server that does not let us write must not keep the gang from being placed.
-        refused = observed.retry_at > self._context.clock.now
-        return gang is not None and not gang.satisfied and not refused
+        return gang is not None and not gang.satisfied
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -291,7 +294,7 @@ class GangObjects:
                 status["schedulingCycle"] = cycle
             else:
                 self._due.schedule(gang.name, due)
-        path = _path(gang.name)
+        path = gang_path(gang.name)
         if status:
             if status.get("resourceSatisfied"):
                 observed.satisfied = True
@@ -308,7 +311,7 @@ class GangObjects:
         return bool(status or bundles)
 
     def _create(self, gang: Gang, now: float, *, urgent: bool) -> bool:
-        worth_it = gang.satisfied or self._waiting_since(gang) or _named_bundles(gang)
+        worth_it = gang.satisfied or self._waiting_since(gang) or named_bundles(gang)
         pods = [pod for uid in gang.memberships if (pod := self._pod(uid)) is not None]
         ours = any(pod.spec.scheduler_name in self._schedulers for pod in pods)
         if not worth_it or not ours:
@@ -330,14 +333,17 @@ class GangObjects:
         return True
 
     def _delete(self, name: str, observed: ObservedGang, now: float) -> bool:
-        """Delete an object whose gang has lost its last pod, if the controllers do not."""
-        if not observed.managed:
+        """Delete an object whose gang has lost its last pod, if the controllers do not.
+
+        By it they know after a restart that a PodGroup without pods is theirs to write.
+        """
+        if not observed.managed or any(self._registry.pod_group(k, name) for k in POD_GROUPS):
             return False
         due = self._unpaired.setdefault(name, now) + ORPHAN_DELAY
         if now < due:
             self._due.schedule(name, due)
             return False
-        self._send(DeleteObject(_path(name), observed.uid), name, {})
+        self._send(DeleteObject(gang_path(name), observed.uid), name, {})
         return True
 
     def _send(self, effect: Write, name: str, status: Mapping[str, Any]) -> None:
@@ -371,7 +377,7 @@ class GangObjects:
         Where it knows more than we do after a restart, that is written, too: controllers that have
         lived through it put it there again, and then it counts.
         """
-        if not _is_defined_by_pods(gang) or _named_bundles(gang) == observed.minimums:
+        if not is_defined_by_pods(gang) or named_bundles(gang) == observed.minimums:
             return ()
         return bundles_of(gang.settings)
 
@@ -385,19 +391,3 @@ class GangObjects:
         member = self._context.pods.get(uid)
         info = member.pod if member is not None else self._context.cluster.pod(uid)
         return None if info is None else info.pod
-
-
-def _named_bundles(gang: Gang) -> Mapping[str, int]:
-    """Named bundle → minimum, of a gang that annotations define; PodGroups tell of theirs."""
-    bundles = gang.settings.bundle_minimums if _is_defined_by_pods(gang) else ()
-    return {bundle: n for bundle, n in bundles if bundle}
-
-
-def _is_defined_by_pods(gang: Gang) -> bool:
-    """Whether annotations of its pods alone define a gang."""
-    return gang.pod_group is None and +gang.pod_group_types == {None: len(gang.memberships)}
-
-
-def _path(name: str) -> str:
-    namespace, _, own = name.partition("/")
-    return f"{gangs_path(namespace)}/{own}"

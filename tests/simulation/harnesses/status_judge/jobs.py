@@ -123,7 +123,10 @@ def _of_past(job: Object, pods: list[Object], made: set[str], now: datetime) -> 
     if state.get("phase") in VERSIONS and not state.get("reason"):
         yield f"it is {state.get('phase')} for no reason"
     yield from absent(status, "runningDuration")
-    yield from _of_memory(status.get("controlledResources") or {}, pods, made)
+    # Those that a smaller job has in excess stay when it has ended, and nobody makes them again.
+    sizes = {task.get("name"): task.get("replicas", 1) for task in spec["tasks"]}
+    kept = [pod for pod in pods if _index(pod)[1] < sizes.get(_index(pod)[0], 0)]
+    yield from _of_memory(status.get("controlledResources") or {}, kept, made)
 
 
 def _of_memory(written: Object, pods: Iterable[Object], made: set[str]) -> Iterator[str]:

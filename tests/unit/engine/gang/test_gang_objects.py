@@ -9,7 +9,7 @@ import pytest
 
 from arranger.api.effects import Bind, CreateObject, DeleteObject, DeletePod, PatchObject, Refused
 from arranger.plugins import default_profile
-from tests.builders import PodBuilder, a_node, a_pod
+from tests.builders import PodBuilder, a_node, a_pod, a_pod_group
 from tests.unit.engine.gang_server import GangServer
 from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
@@ -265,6 +265,20 @@ def test_an_object_without_pods_is_deleted_if_nobody_else_does(harness: EngineHa
     later(harness, 20)
     assert isinstance(harness.gang_server.writes[-1], DeleteObject)
     assert not harness.gang_server.objects
+
+
+def test_an_object_stays_while_a_pod_group_of_the_name_may_have_to_be_written(
+    harness: EngineHarness,
+) -> None:
+    group = a_pod_group("g", least=2)
+    harness.observe(group)
+    an_object(harness)
+    harness.run()
+    later(harness, 100)
+    assert GANG in harness.gang_server.objects
+    harness.observe_deleted(group)
+    later(harness, 40)
+    assert GANG not in harness.gang_server.objects
 
 
 def test_where_gangs_are_not_served_it_is_tried_once_a_minute(harness: EngineHarness) -> None:
