@@ -108,9 +108,7 @@ class ResourceShares:
         used = table.requested.item(CPU, row), table.requested.item(MEMORY, row)
         counted = table.nonzero_requested.item(CPU, row), table.nonzero_requested.item(MEMORY, row)
         alive = table.alive.item(row)
-        if max(cpu, memory, *used, *counted) >= _LARGEST or (
-            (cpu <= 0 or memory <= 0) and alive
-        ):
+        if max(cpu, memory, *used, *counted) >= _LARGEST or ((cpu <= 0 or memory <= 0) and alive):
             self._odd.add(row)
         else:
             self._odd.discard(row)
