@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import islice
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -14,6 +15,9 @@ from arranger.api.types.resource_claims import Allocation, DeviceId, ResourceCla
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+#: Bound pods that are looked for whenever a claim changes, whether they are still there.
+_LOOKED_AT: Final = 4
 
 
 @dataclass(slots=True)
@@ -67,7 +71,7 @@ class ResourceClaimTracker:
         self._reservations_by_pod: dict[str, dict[str, _Reservation]] = {}
         self._reservations_by_claim: dict[str, dict[str, _Reservation]] = {}
         #: Uids of bound pods whose reservations the API has not shown yet.
-        self._bound_pods: set[str] = set()
+        self._bound_pods: dict[str, None] = {}
         #: By uid of the claim, how many releases are on their way.
         self._inflight_releases: Counter[str] = Counter()
         #: By uid of the claim, releases that are done and that the API does not show yet.
@@ -126,16 +130,18 @@ class ResourceClaimTracker:
             unseen := self._unconfirmed_releases.pop(after.metadata.uid, None)
         ):
             self._await_watch(after, unseen)
-        for pod_uid in list(self._bound_pods):
-            gone = not self._is_placed(pod_uid)
-            for reservation in list(self._reservations_by_pod[pod_uid].values()):
-                shown = (
-                    after is not None
-                    and after.metadata.uid == reservation.claim.uid
-                    and after.is_reserved_for(pod_uid)
-                )
-                if shown or gone:  # gone: added and removed between two lists
+        if after is not None:
+            for reservation in list(
+                self._reservations_by_claim.get(after.metadata.uid, {}).values()
+            ):
+                bound = reservation.pod.uid in self._bound_pods
+                if bound and after.is_reserved_for(reservation.pod.uid):
                     self._drop_reservation(reservation)
+        for pod_uid in list(islice(self._bound_pods, _LOOKED_AT)):
+            del self._bound_pods[pod_uid]
+            self._bound_pods[pod_uid] = None  # those after it have their turn
+            if not self._is_placed(pod_uid):  # added and removed between two lists
+                self._drop_all(pod_uid)
 
     def reserve(self, claim: ResourceClaim, pod: ObjectKey, allocation: Allocation | None) -> None:
         """Have a pod use a claim; ``allocation`` is what a claim without one is to be given."""
@@ -173,8 +179,13 @@ class ResourceClaimTracker:
 
     def on_pod_bound(self, pod_uid: str) -> None:
         """The pod is bound; from now on its reservations are released by others."""
+        for claim_uid, reservation in list(self._reservations_by_pod.get(pod_uid, {}).items()):
+            claim = self._observed.get(claim_uid)
+            outdated = pod_uid in self._released_pods.get(claim_uid, ())
+            if claim is not None and claim.is_reserved_for(pod_uid) and not outdated:
+                self._drop_reservation(reservation)
         if pod_uid in self._reservations_by_pod:
-            self._bound_pods.add(pod_uid)
+            self._bound_pods[pod_uid] = None
 
     def plan_deallocation(self, claim: ResourceClaim, pod: ObjectKey) -> None:
         """Take back an allocation that is reserved for nobody, or for this pod alone.
@@ -221,7 +232,9 @@ class ResourceClaimTracker:
             assert owned, f"claim {uid}: nobody's allocation"
             assert all(device in self._taken for device in pending.devices), f"claim {uid}: devices"
         assert all(count > 0 for count in self._taken.values()), "devices given back twice"
-        assert self._bound_pods <= self._reservations_by_pod.keys(), "bound pods without claims"
+        assert self._bound_pods.keys() <= self._reservations_by_pod.keys(), (
+            "bound pods without claims"
+        )
         by_pod = {(claim, pod) for pod, uses in self._reservations_by_pod.items() for claim in uses}
         by_claim = {(c, pod) for c, uses in self._reservations_by_claim.items() for pod in uses}
         assert by_pod == by_claim, "pods and claims"
@@ -244,12 +257,16 @@ class ResourceClaimTracker:
         if unseen:
             self._unconfirmed_releases[claim.metadata.uid] = unseen
 
+    def _drop_all(self, pod_uid: str) -> None:
+        for reservation in list(self._reservations_by_pod[pod_uid].values()):
+            self._drop_reservation(reservation)
+
     def _drop_reservation(self, reservation: _Reservation) -> None:
         claim_uid, pod_uid = reservation.claim.uid, reservation.pod.uid
         discard_nested(self._reservations_by_pod, pod_uid, claim_uid)
         discard_nested(self._reservations_by_claim, claim_uid, pod_uid)
         if pod_uid not in self._reservations_by_pod:
-            self._bound_pods.discard(pod_uid)
+            self._bound_pods.pop(pod_uid, None)
         self._drop_unused_allocation(claim_uid)
 
     def _drop_unused_allocation(self, claim_uid: str) -> None:

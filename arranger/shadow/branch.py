@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 import msgspec
+import numpy.ma  # noqa: F401 - np.unique asks for it: here once, not in each copy
 
 from arranger.daemon.config.schema import ConfigError
 from arranger.shadow.changes import ChangeError

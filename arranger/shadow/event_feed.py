@@ -38,6 +38,7 @@ def build_engine(config: Config, to_unix_time: Callable[[float], float], **optio
             quota_config=config.quota_config(),
             workload_kinds=config.workload_kinds(),
             to_unix_time=to_unix_time,
+            keeps_gang_records=False,  # nobody goes on after it
             **options,
         )
     )

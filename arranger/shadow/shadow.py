@@ -193,6 +193,7 @@ class Shadow:
             engine.usage.restore(self._usage.key, self._usage.text, self._clocks.now())
         # Counted once here, not in each copy.
         engine.ledger.refresh(engine.cluster)
+        engine.ledger.card_column.card_set_ids()
         engine.policy.evictable_rows(())
         if any(each.group is not None for each in engine.queue.entities()):
             engine.planned_room.timeline.refresh(today.timestamp())

@@ -283,8 +283,8 @@ class Suggester:
         """The ends of what runs there, the smallest first: of a workload as a whole."""
         cluster = self.told.engine.cluster
         for node in dict.fromkeys(nodes):
-            here = {_team(pod.pod): pod.pod.metadata.namespace for pod in cluster.pods_on(node)}
-            teams = {who: self._placed(of)[who] for who, of in here.items()}
+            here = {_team(pod.pod): pod.pod for pod in cluster.pods_on(node)}
+            teams = {who: self._team_of(pod)[who] for who, pod in here.items()}
             for _, who in sorted((len(pods), who) for who, pods in teams.items())[:_NEAREST]:
                 yield "end", leave(teams[who], who, self._end_of(teams[who]))
 
@@ -292,13 +292,20 @@ class Suggester:
         pods = [self.told.objects.get(Pod, key) for key in keys]
         return ends_by(self.told.engine, [pod for pod in pods if pod is not None])
 
+    def _team_of(self, pod: Pod) -> Mapping[str, Sequence[str]]:
+        """What a placed pod belongs to → the pods of that, and perhaps the same of others."""
+        if not pod.metadata.owner_references:
+            return {_team(pod): [pod.key]}
+        return self._placed(pod.metadata.namespace)
+
     def _placed(self, namespace: str) -> Mapping[str, Sequence[str]]:
-        """What the placed pods of a namespace belong to → the pods."""
+        """What the placed pods of a namespace belong to → the pods, of those that have owners."""
         if namespace not in self._teams:
             teams: dict[str, list[str]] = defaultdict(list)
             cluster = self.told.engine.cluster
             for uid in cluster.table.placed.by_namespace.get(namespace, ()):
-                if (pod := cluster.pod(uid)) is not None:
+                pod = cluster.pod(uid)
+                if pod is not None and pod.pod.metadata.owner_references:
                     teams[_team(pod.pod)].append(pod.key)
             self._teams[namespace] = teams
         return self._teams[namespace]

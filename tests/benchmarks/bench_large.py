@@ -65,7 +65,9 @@ class Bench:
     """An engine, and CPU seconds by what they are of."""
 
     def __init__(self, config: QuotaConfig | None = None) -> None:
-        self.engine = Engine(EngineSettings([default_profile()], quota_config=config))
+        self.engine = Engine(
+            EngineSettings([default_profile()], quota_config=config or QuotaConfig())
+        )
         self.now = 0.0
         self.bound = self.evicted = 0
         self.decided = 0.0

@@ -139,7 +139,8 @@ class ResourceShares:
         self.free = table.allocatable[_BASIC, : table.size] - table.requested[_BASIC, : table.size]
         self.whole = np.maximum(allocatable, 1).astype(np.float64)
         self.requested = requested.astype(np.float64)
-        self.free_percent = 100.0 * (allocatable - counted)
+        self.free_percent = (allocatable - counted).astype(np.float64)
+        self.free_percent *= 100
         self.free_percent /= self.whole
         self.free_percent += _JUST_MISSED
         self.percent = 100.0 / self.whole

@@ -30,6 +30,7 @@ class EngineSettings:
         perf_counter: see :class:`~arranger.engine.schedule_one.EntityScheduler`; None: no phase is
             timed.
         max_checkpoint_time: seconds that victims get at most to save their state; 0: none.
+        keeps_gang_records: see :class:`~arranger.engine.gang.state.gang_objects.GangObjects`.
         quarantine, left_out: see :class:`~arranger.engine.faults.barrier.Barrier`.
     """
 
@@ -43,6 +44,7 @@ class EngineSettings:
     parallel_extender_calls: int = 1
     perf_counter: Callable[[], float] | None = None
     max_checkpoint_time: float = 0.0
+    keeps_gang_records: bool = True
     quarantine: Quarantine = field(default_factory=Quarantine)
     left_out: Mapping[QuarantineKey, Hashable] = field(default_factory=dict)
     tracer: Tracer = NO_TRACER

@@ -78,7 +78,13 @@ def make_state(settings: EngineSettings) -> EngineState:
     effects, nominator = PendingEffects(context), Nominator(cluster)
     limits, holds = RunTimeLimits(ledger), GangHolds(registry, settings.gang_policy)
     gang_objects = GangObjects(
-        context, effects, registry, holds, settings.gang_policy, settings.scheduler_names
+        context,
+        effects,
+        registry,
+        holds,
+        settings.gang_policy,
+        settings.scheduler_names,
+        settings.keeps_gang_records,
     )
     links = GangLinks(registry, cluster)
     protection = EvictionProtection(

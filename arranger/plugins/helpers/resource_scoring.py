@@ -130,7 +130,7 @@ def _free_percent(shares: ResourceShares, resource: int, extra: int) -> FloatArr
     Multiplied by what is kept, as division takes several times as long; exact nonetheless: see
     :mod:`arranger.cluster.nodes.resource_shares`.
     """
-    parts = shares.percent[resource] * -extra
+    parts: FloatArray = shares.percent[resource] * -extra
     parts += shares.free_percent[resource]
     if extra > shares.least_counted[resource]:
         np.maximum(parts, 0.0, out=parts)

@@ -15,6 +15,7 @@ from arranger.api.effects import (
 )
 from arranger.api.types.resource_claims import Allocation, DeviceId
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.resource_claim_tracker import ResourceClaimTracker
 from tests.builders import a_cluster, a_node, a_pod
 from tests.devices import DRIVER, ClaimBuilder, a_claim, a_device_class, a_slice
 
@@ -288,3 +289,40 @@ def test_changes_are_told_by_node() -> None:
     book.cluster.objects.set(a_slice("x", "far").usable_everywhere().build())
     assert devices.changed_since(before) is None, "all nodes"
     assert devices.changed_since(devices.version) == set()
+
+
+def test_what_the_api_shows_before_the_pod_is_bound_is_free_when_the_api_says_so() -> None:
+    book = TrackerHarness()
+    book.reserve()
+    book.write(outcome=Applied())
+    book.cluster.assume_pod(a_pod().with_uid(POD.uid).info(), "n1")
+    book.shows(GIVEN.reserved_for(POD.uid))
+    book.claims.on_pod_bound(POD.uid)
+    assert book.taken
+    book.shows(FREE)
+    assert not book.taken, "the pod has ended, and a controller has taken the devices back"
+
+
+@pytest.mark.parametrize("shown_first", [True, False], ids=["shown first", "bound first"])
+def test_what_a_claim_costs_does_not_grow_with_the_pods_that_are_bound(shown_first: bool) -> None:
+    looks = list[str]()
+
+    def is_placed(uid: str) -> bool:
+        looks.append(uid)
+        return True
+
+    tracker, count = ResourceClaimTracker(is_placed, lambda _: None), 300
+    claims = [a_claim(f"c{n}").with_uid(f"uid-c{n}").asks() for n in range(count)]
+    for n, claim in enumerate(claims):
+        pod, shown = ObjectKey("default", f"p{n}", f"uid-p{n}"), claim.given("a", on="n1")
+        before, after = claim.build(), shown.reserved_for(pod.uid).build()
+        tracker.on_claim_changed(None, before)
+        tracker.reserve(before, pod, shown.build().status.allocation)
+        (write,) = tracker.prepare_writes(pod.uid)
+        tracker.on_outcome(write, Applied())
+        steps = [lambda b=before, a=after: tracker.on_claim_changed(b, a)]
+        steps.insert(shown_first, lambda uid=pod.uid: tracker.on_pod_bound(uid))
+        for step in steps:
+            step()
+        tracker.check_consistent()
+    assert len(looks) <= 8 * count

@@ -72,6 +72,8 @@ class GangObjects:
 
     Args:
         schedulers: whose pods are ours; the first one signs Gangs.
+        keeps_records: whether to write what is to be known after a restart; if not, only what keeps
+            a gang from being tried.
     """
 
     _context: EngineContext
@@ -80,6 +82,7 @@ class GangObjects:
     _holds: GangHolds
     _policy: GangPolicy
     _schedulers: Sequence[str]
+    _keeps_records: bool = True
     _observed: dict[str, ObservedGang] = field(default_factory=dict, init=False)
     #: Gang → the status that is on its way to its object, empty for a create or delete.
     _in_flight: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False)
@@ -169,7 +172,7 @@ class GangObjects:
         for name in sorted(names) if self._running else ():
             if self._is_outdated(name):
                 self._urgent[name] = None
-            else:
+            elif self._keeps_records:
                 self._due.schedule(name, due)
 
     def record_attempt(self, group: GangGroup) -> None:
