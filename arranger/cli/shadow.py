@@ -20,7 +20,7 @@ from arranger.shadow.changes import ChangeError, ClusterChange, MalformedChangeE
 from arranger.shadow.listing import list_objects
 from arranger.shadow.objects import CLUSTER_WIDE, ObjectError
 from arranger.shadow.shadow import Shadow
-from arranger.shadow.usage import recorded_usage
+from arranger.shadow.usage import recorded_usage, usage_in
 
 #: What ends a command in one line: it is about files, the cluster, or what was asked.
 SHADOW_ERRORS: Final = (
@@ -61,7 +61,11 @@ def from_files(paths: Sequence[Path], config: Config) -> Source:
     """
     manifests = [manifest for _, manifest in read_manifests(paths)]
     around = [each for each in manifests if each["kind"] in ("Namespace", "PriorityClass")]
-    return Source(Shadow.from_manifests(manifests, config), around)
+    shadow = Shadow.from_manifests(manifests, config)
+    usage, problem = usage_in(manifests, config)
+    shadow.objects.unread += [problem] if problem else []
+    shadow.follow_usage(usage)
+    return Source(shadow, around)
 
 
 async def from_cluster(

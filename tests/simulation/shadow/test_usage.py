@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from arranger.api.settings.usage_record import USAGE_KEY, UsageRecord, format_usage
+from arranger.cli.shadow import from_files
 from arranger.cli.simulation.manifests import load_manifests
 from arranger.daemon.config.schema import Config, QueueConfig
 from arranger.daemon.usage import usage_path
 from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.storage.store import Store
 from arranger.embedded.virtual_time import run_virtual, virtual_now
 from arranger.shadow import Present
 from arranger.shadow.live import LiveShadow
@@ -37,6 +41,32 @@ def a_cluster(*used: str) -> EmbeddedCluster:
     load_manifests(cluster, [("world", each) for each in manifests])
     _record(cluster, *used)
     return cluster
+
+
+@pytest.mark.parametrize(
+    ("left_out", "config", "first", "said"),
+    [
+        ("", CONFIG, "default/of-b", ""),
+        ("ConfigMap", CONFIG, "default/of-a", "it is not in the files"),
+        ("ConfigMap", Config(), "default/of-a", ""),
+    ],
+    ids=["it is among the files", "it is not", "it does not count"],
+)
+def test_files_may_hold_the_record(
+    left_out: str, config: Config, first: str, said: str, tmp_path: Path
+) -> None:
+    store = run_virtual(_stored("a"))
+    items = [obj for of in store.resources() for obj in store.items(of) if obj["kind"] != left_out]
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    shadow = from_files([path], config).shadow
+    assert set(shadow.ask_now(Present()).nodes) == {first}
+    assert said in "\n".join(shadow.unread)
+    assert bool(shadow.unread) == bool(said)
+
+
+async def _stored(used: str) -> Store:
+    return a_cluster(used).store
 
 
 def _record(cluster: EmbeddedCluster, *used: str) -> None:
