@@ -346,4 +346,5 @@ def _count_domains(ids: IdArray, candidates: BoolArray, most: int) -> int:
         first = ids[:_FIRST_ROWS][candidates[:_FIRST_ROWS]]
         if np.count_nonzero(np.bincount(first - ABSENT)) == most:
             return most
-    return int(np.count_nonzero(np.bincount(ids[candidates] - ABSENT)))
+    found: int = (np.bincount(ids[candidates] - ABSENT) > 0).sum().item()
+    return found
