@@ -34,5 +34,5 @@ class PlannedStart:
         """Such as ``starts by 14:20 UTC (known ends)``, to the next full minute."""
         minute = datetime.fromtimestamp(math.ceil(self.at / 60) * 60, UTC)
         shown = minute.strftime("%H:%M UTC" if self.at - now < _DAY else "%Y-%m-%d %H:%M UTC")
-        when = f"starts by {shown} (known ends)" if self.known else f"about {shown} (estimate)"
-        return f"{when}, after {self.waits_for}" if self.waits_for else when
+        when = f"by {shown} (known ends)" if self.known else f"about {shown} (estimate)"
+        return f"starts {when}" + (f", after {self.waits_for}" if self.waits_for else "")

@@ -117,7 +117,7 @@ def test_a_start_from_what_others_have_run_is_an_estimate() -> None:
     harness.observe(running("train-1", "n0", 4, None, start=300.0), *gang("big", 2))
     waiting(harness)
     assert starts(harness) == {"big": (600.0, "Estimate")}
-    assert "about 00:10 UTC (estimate)" in harness.entity("big-0").reason
+    assert "It starts about 00:10 UTC (estimate)" in harness.entity("big-0").reason
 
 
 def test_after_a_restart_estimates_follow_from_the_pods_that_ended_before() -> None:
@@ -245,7 +245,7 @@ def test_when_nothing_is_kept_any_more_pods_are_told_of_no_start() -> None:
     harness.observe(*gang("big", 2))
     waiting(harness)
     harness.advance_to(20)
-    assert "about 00:10 UTC (estimate)" in conditions(harness.effects)[-1][1]
+    assert "It starts about 00:10 UTC (estimate)" in conditions(harness.effects)[-1][1]
     harness.effects.clear()
     for now in (62, 70):
         harness.advance_to(now)
