@@ -37,4 +37,4 @@ class PlannedStart:
         minute = datetime.fromtimestamp(math.ceil(self.at / 60) * 60, UTC)
         shown = minute.strftime("%H:%M UTC" if self.at - now < _DAY else "%Y-%m-%d %H:%M UTC")
         when = f"by {shown} (known ends)" if self.known else f"about {shown} (estimate)"
-        return f"starts {when}, after {self.waits_for}" if self.waits_for else f"starts {when}"
+        return f"starts {when}" + (f", after {self.waits_for}" if self.waits_for else "")

@@ -33,6 +33,8 @@ MAX_RECURRING: Final = 86400.0
 MAX_NAMES: Final = 5000
 #: The most resources and cards of one Reservation.
 MAX_AMOUNTS: Final = 16
+#: Characters of the name of a resource or card; its status may repeat them.
+MAX_KEY: Final = 317
 
 
 class Window(NamedTuple):
@@ -144,6 +146,8 @@ def problem_of(spec: ReservationSpec) -> str:
         return "nodes: count, or resources and cards, not both"
     if amounts > MAX_AMOUNTS:
         return f"nodes: more than {MAX_AMOUNTS} resources and cards"
+    if max(map(len, (*nodes.resources, *nodes.cards)), default=0) > MAX_KEY:
+        return f"nodes: a name of more than {MAX_KEY} characters"
     if max(len(nodes.names), len(users.queues), len(users.gangs)) > MAX_NAMES:
         return f"more than {MAX_NAMES} names"
     named = bool(users.queues or users.gangs or users.namespace_selector is not None)

@@ -92,6 +92,13 @@ class Infeasible:
         """
         return self.evaluation.pod_dependent_filters - profile.monotone_filters
 
+    def filters_about_objects(self, profile: Profile) -> frozenset[str]:
+        """Plugins that may reject the pod for other objects, its claims for example.
+
+        As above: where evictions do not help, it may be for these.
+        """
+        return profile.object_filters - self.evaluation.unconcerned_plugins
+
 
 def single_node_fit_error(refusal: Status) -> str:
     """The text for a pod whose chosen node a Reserve, Permit or PreBind plugin refused.

@@ -349,7 +349,7 @@ class SchedulingCycle:
         diagnosis.post_filter_message = answer.message(leave_out=unconcerned)
         rejected_by = diagnosis.unschedulable_plugins()
         if not answer.nominated_node:
-            rejected_by |= about_others
+            rejected_by |= about_others | infeasible.filters_about_objects(member.profile)
         return Unschedulable(
             diagnosis.message(),
             rejected_by,

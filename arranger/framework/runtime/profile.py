@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from arranger.cluster.pod_info import PodInfo
+from arranger.framework.cluster_event import ActionType
 from arranger.framework.interface import DependsOn, Plugin, SpecOnlyPlugin
 from arranger.framework.runtime.active_plugins import ActivePlugins
 from arranger.framework.runtime.run import implements
@@ -48,6 +49,8 @@ class Profile:
         scheduler_name: whose pods these plugins schedule.
         plugins: all of them, in configured order.
         monotone_filters: names of the plugins that are ``monotone``.
+        object_filters: names of those that may reject a pod for other objects than nodes and pods,
+            whoever leaves: its claims for example.
         resource_filters: names of the plugins that count resources, of nodes or of quotas.
         node_resource_filters: names of the plugins that count resources of nodes.
         quota_plugin: name of the first plugin that counts quotas, "" if none does.
@@ -95,6 +98,8 @@ class Profile:
             )
         )
         self.monotone_filters = frozenset(p.name for p in self.by_name.values() if p.monotone)
+        about_objects = (p.name for p in filters if _looks_at_objects(p) and not p.monotone)
+        self.object_filters = frozenset(about_objects)
         counting = (p.name for p in self.by_name.values() if p.counts_resources)
         self.node_resource_filters = frozenset(counting)
         quotas = [p.name for p in self.by_name.values() if p.counts_quota]
@@ -142,3 +147,7 @@ class Profile:
                     f"profile {self.scheduler_name!r}: the weight of {weighted.plugin.name} is "
                     f"{weighted.weight}; it must be at least 1 (disable the plugin instead)"
                 )
+
+
+def _looks_at_objects(plugin: Plugin) -> bool:
+    return any(hint.action_types & ActionType.OTHER for hint in plugin.queueing_hints)

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from arranger.api.types.core import Pod, TopologySpreadConstraint
 from arranger.cluster import ABSENT, BoolArray, Cluster, IntArray, NodeView, PodInfo
+from arranger.cluster.columns import IdArray
 from arranger.cluster.nodes.topology_counts import TopologyCounts, sum_by_domain
 from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
@@ -34,6 +35,9 @@ from arranger.plugins.topology.spread_constraints import (
 MAX_CONSTRAINTS: Final = 16
 #: Requirements of all its selectors, each of which is asked about each pod.
 MAX_REQUIREMENTS: Final = 128
+#: With fewer domains than this, so many rows are looked at before all of them are.
+_FEW_DOMAINS: Final = 32
+_FIRST_ROWS: Final = 512
 TOO_SKEWED: Final = Rejection(("node(s) didn't match pod topology spread constraints",))
 NO_LABEL: Final = Rejection(
     ("node(s) didn't match pod topology spread constraints (missing required label)",),
@@ -323,10 +327,24 @@ def _soft_counts(
     if constraint.key == HOSTNAME:
         # As upstream, whatever the inclusion policies say.
         return counts, log(np.count_nonzero(candidates) + 2)
-    ids = nodes.label(constraint.key)
-    # No label at all is a domain of its own.
-    size = np.count_nonzero(np.bincount(ids[candidates] - ABSENT))
+    ids, labelled = nodes.label(constraint.key), nodes.label(constraint.key) != ABSENT
+    domains = len(nodes.table.label_values(constraint.key))
     policies = constraint.match_node_inclusion_policies(pod, data.affinity, nodes)
-    among = complete & policies & (ids != ABSENT)
-    pods = sum_by_domain(ids, counts, among, len(nodes.table.label_values(constraint.key)))
+    rows = np.flatnonzero(counts)  # mostly few
+    among = complete[rows] & policies[rows] & labelled[rows]
+    pods = sum_by_domain(ids[rows], counts[rows], among, domains)
+    size = _count_domains(ids, candidates, domains if labelled.all() else domains + 1)
     return np.append(pods, 0), log(size + 2)
+
+
+def _count_domains(ids: IdArray, candidates: BoolArray, most: int) -> int:
+    """How many domains the candidates are in; ``most``: how many there are at most.
+
+    No label at all is a domain of its own.
+    """
+    if most < _FEW_DOMAINS:  # often the first rows are enough
+        first = ids[:_FIRST_ROWS][candidates[:_FIRST_ROWS]]
+        if np.count_nonzero(np.bincount(first - ABSENT)) == most:
+            return most
+    found: int = (np.bincount(ids[candidates] - ABSENT) > 0).sum().item()
+    return found

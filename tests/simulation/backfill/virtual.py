@@ -52,7 +52,7 @@ class Machine:
     """One engine and its cluster.
 
     Attributes:
-        delay: seconds by which kubelets are late to end pods.
+        delay: seconds by which kubelets are late to start pods, and to end them.
     """
 
     policy: GangPolicy
@@ -64,6 +64,7 @@ class Machine:
     pods: dict[str, dict[str, Any]] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     running: list[tuple[int, str]] = field(default_factory=list)
+    starting: list[tuple[int, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.restart()
@@ -82,7 +83,7 @@ class Machine:
         arrivals = list(trace)
         while len(self.played.starts) < len(trace):
             times = [arrivals[0].arrives] if arrivals else []
-            times += [self.running[0][0]] if self.running else []
+            times += [each[0][0] for each in (self.running, self.starting) if each]
             assert times, "nothing runs, nothing comes, and something waits"
             self.step(max(self.now, min(times)), arrivals)
             if checked:
@@ -92,6 +93,8 @@ class Machine:
     def step(self, now: int, arrivals: list[Job]) -> None:
         """Jobs end and come, and the engine does what follows."""
         self.now = now
+        while self.starting and self.starting[0][0] <= now:
+            self._start(self.pods[heapq.heappop(self.starting)[1]])
         while self.running and self.running[0][0] <= now:
             self._end(self.jobs[heapq.heappop(self.running)[1]])
         while arrivals and arrivals[0].arrives <= now:
@@ -138,12 +141,19 @@ class Machine:
             return
         manifest = self.pods[effect.pod.name]
         manifest["spec"]["nodeName"] = effect.node
-        manifest["status"] = {"phase": "Running", "startTime": _at(self.now)}
-        self._show(manifest)
+        if self.delay:
+            heapq.heappush(self.starting, (self.now + self.delay, effect.pod.name))
+            self._show(manifest)
+        else:
+            self._start(manifest)
         job = self.jobs[effect.pod.name.rpartition("-")[0]]
         if job.name not in self.played.starts:
             self.played.starts[job.name] = self.now
-            heapq.heappush(self.running, (self.now + job.lasts + self.delay, job.name))
+            heapq.heappush(self.running, (self.now + job.lasts + 2 * self.delay, job.name))
+
+    def _start(self, manifest: dict[str, Any]) -> None:
+        manifest["status"] = {"phase": "Running", "startTime": _at(self.now)}
+        self._show(manifest)
 
     def _end(self, job: Job) -> None:
         for n in range(job.size):

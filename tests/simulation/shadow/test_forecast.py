@@ -231,7 +231,7 @@ def test_the_shadow_foretells_what_a_change_does(first: int) -> None:
 
 
 def test_victims_are_foretold_for_one_that_lacks_room_and_a_volume() -> None:
-    """The volume is there a second later, which wakes nobody: the scheduler looks again by time."""
+    """The volume is there a second later: only then others help by leaving."""
     objects = a_forecast_world(88)
     truth = play(objects)
     assert truth.nodes["default/w5-1"] == "n2"

@@ -83,6 +83,7 @@ class GroupAttempt:
             message = answer.diagnosis.message()
             rejected_by = answer.diagnosis.unschedulable_plugins() - {GANG}
             rejected_by |= answer.filters_about_others(member.profile)
+            rejected_by |= answer.filters_about_objects(member.profile)
         self.failed_classes[member.equivalence_key] = member.pod, rejected_by
         result = self.result
         if result.blocker is None:

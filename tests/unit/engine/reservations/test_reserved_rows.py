@@ -79,6 +79,11 @@ CHOSEN: dict[str, tuple[dict[str, Any], set[str], str | None]] = {
         set(),
         "nodes: count, or resources and cards, not both",
     ),
+    "a long name": (
+        {"cards": {"x" * 318: 1}},
+        set(),
+        "nodes: a name of more than 317 characters",
+    ),
     "too many": (
         {"resources": {f"example.com/{n}": 1 for n in range(17)}},
         set(),

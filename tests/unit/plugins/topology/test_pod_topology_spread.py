@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
 
 import msgspec
@@ -285,3 +286,20 @@ def test_wakes(case: tuple[ClusterEvent, bool]) -> None:
     assert (
         any(w.matches(SPREAD.info(), event) for w in PodTopologySpread.queueing_hints) == expected
     )
+
+
+@pytest.mark.parametrize("last", ["z0", "z3", ""], ids=["seen", "new", "none"])
+def test_where_a_node_stands_in_the_table_decides_nothing(last: str) -> None:
+    """What the first rows show of the zones is not taken for all of them."""
+    nodes = [a_node(f"n{n}").in_zone(f"z{n % 3}") for n in range(520)]
+    at_end = a_node("end").in_zone(last) if last else a_node("end")
+    pods = [web(f"w{n}", f"n{n}") for n in (0, 3, 4, 6, 8, 9, 12)]
+    forwards, backwards = (
+        scores(PodTopologySpread(), SOFT, *order, *pods)
+        for order in ([*nodes, at_end], [at_end, *reversed(nodes)])
+    )
+    assert forwards == backwards
+    weight = log(2 + len({"z0", "z1", "z2", last} - {""}))
+    emptiest = int((last != "z3") * weight + 0.5)
+    most = int(5 * weight + 0.5)
+    assert forwards["n0"] == 100 * emptiest // most
