@@ -20,6 +20,7 @@ from arranger.cluster.change_log import ChangeLog
 from arranger.cluster.nodes import node_results, selector_counts
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
+from arranger.framework.runtime import evaluation_cache
 from arranger.plugins import default_profile
 from arranger.plugins.dynamicresources import cel_selectors
 from tests.builders import a_node, a_pod, a_pod_group
@@ -163,6 +164,7 @@ def test_what_comes_and_goes_leaves_nothing_behind(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cel_selectors, "_MAX_SELECTORS", 8)
     monkeypatch.setattr(selector_counts, "_MAX_CACHED", 8)
     monkeypatch.setattr(node_results, "_MAX_KEPT", 8)
+    monkeypatch.setattr(evaluation_cache, "MAX_KEPT", 8)
     engine = Engine(EngineSettings([default_profile()]))
     for n in range(NODES):
         engine.handlers.on_node_updated(a_node(f"n{n}").offers(cpu=8).build(), 0.0)
