@@ -29,13 +29,13 @@ from arranger.daemon.serving.reviews import Reviews
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import load_api_server_config
 from arranger.kube.client.transport import Transport, TransportError
-from arranger.shadow.branch import BranchError
-from arranger.shadow.changes import ClusterChange
-from arranger.shadow.comparison import Difference, Present, PresentState, WhatIf
+from arranger.shadow.answers.questions import Why
+from arranger.shadow.answers.why import Answer
+from arranger.shadow.forecasts.branch import BranchError
+from arranger.shadow.forecasts.changes import ClusterChange
+from arranger.shadow.forecasts.comparison import Difference, Present, PresentState, WhatIf
 from arranger.shadow.live import LiveShadow
-from arranger.shadow.questions import Why
 from arranger.shadow.shadow import Shadow
-from arranger.shadow.why import Answer
 from arranger.ui.security import KeyGuard, TokenGuard, is_loopback
 from arranger.ui.server import Cockpit, serve
 from arranger.ui.source import QuestionError, WhatIfForm

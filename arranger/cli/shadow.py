@@ -15,12 +15,12 @@ from arranger.daemon.config.schema import Config, ConfigError
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
 from arranger.kube.client.transport import Request, Transport, TransportError
-from arranger.shadow import changes
-from arranger.shadow.changes import ChangeError, ClusterChange, MalformedChangeError
-from arranger.shadow.listing import list_objects
-from arranger.shadow.objects import CLUSTER_WIDE, ObjectError
+from arranger.shadow.forecasts import changes
+from arranger.shadow.forecasts.changes import ChangeError, ClusterChange, MalformedChangeError
+from arranger.shadow.inputs.listing import list_objects
+from arranger.shadow.inputs.objects import CLUSTER_WIDE, ObjectError
+from arranger.shadow.inputs.usage import recorded_usage, usage_in
 from arranger.shadow.shadow import Shadow
-from arranger.shadow.usage import recorded_usage, usage_in
 
 #: What ends a command in one line: it is about files, the cluster, or what was asked.
 SHADOW_ERRORS: Final = (

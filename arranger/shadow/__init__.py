@@ -8,10 +8,10 @@
     shadow.ask_now(WhatIf([cordon("gpu-3")]))
 """
 
-from arranger.shadow.comparison import Present, WhatIf
-from arranger.shadow.forecast import Forecast, forecast
-from arranger.shadow.objects import ClusterObjects
-from arranger.shadow.questions import Why
+from arranger.shadow.answers.questions import Why
+from arranger.shadow.forecasts.comparison import Present, WhatIf
+from arranger.shadow.forecasts.forecast import Forecast, forecast
+from arranger.shadow.inputs.objects import ClusterObjects
 from arranger.shadow.shadow import Shadow
 
 __all__ = ["ClusterObjects", "Forecast", "Present", "Shadow", "WhatIf", "Why", "forecast"]

@@ -22,10 +22,10 @@ from arranger.daemon.tasks import loop_time
 from arranger.kube.client.metrics import NULL_METRICS
 from arranger.kube.client.problems import Problem, ProblemKind
 from arranger.kube.client.transport import Transport
-from arranger.shadow.listing import UnreadableError
-from arranger.shadow.objects import ClusterObjects, Kind, key_of, owner_kinds
+from arranger.shadow.inputs.listing import UnreadableError
+from arranger.shadow.inputs.objects import ClusterObjects, Kind, key_of, owner_kinds
+from arranger.shadow.inputs.usage import recorded_usage
 from arranger.shadow.shadow import Shadow
-from arranger.shadow.usage import recorded_usage
 
 log = structlog.get_logger(__name__)
 

@@ -1,7 +1,8 @@
 """The warm shadow: the scheduler's core, fed with all there is, and asked in branches.
 
 It takes in what happens and decides nothing. Each question is answered in a copy of it
-(:mod:`arranger.shadow.branch`), where time passes and objects are changed as the question wants.
+(:mod:`arranger.shadow.forecasts.branch`), where time passes and objects are changed as the question
+wants.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from arranger.api.timestamps import utc_now
 from arranger.daemon.config.schema import Config
 from arranger.daemon.usage import UsageConfigMap
 from arranger.engine.engine import Engine
-from arranger.shadow.branch import MAX_SECONDS, Branch
-from arranger.shadow.event_feed import EventFeed, build_engine
-from arranger.shadow.forecast import Driver
-from arranger.shadow.objects import ClusterObjects, owner_kinds
+from arranger.shadow.forecasts.branch import MAX_SECONDS, Branch
+from arranger.shadow.forecasts.forecast import Driver
+from arranger.shadow.inputs.event_feed import EventFeed, build_engine
+from arranger.shadow.inputs.objects import ClusterObjects, owner_kinds
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from arranger.shadow.comparison import PresentState
+from arranger.shadow.forecasts.comparison import PresentState
 from arranger.ui.source import QuestionError
 
 #: Seconds between two questions, and that a page waits for the answer: for the first one, and where

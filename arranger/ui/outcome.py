@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from arranger.shadow.comparison import Difference, replacement_text
+from arranger.shadow.forecasts.comparison import Difference, replacement_text
 
 #: Pods that a part names before it only counts.
 _NAMED: Final = 200

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from arranger.shadow.why import Answer
+from arranger.shadow.answers.why import Answer
 
 
 @dataclass(frozen=True, slots=True)

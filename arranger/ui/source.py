@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from arranger.engine.engine import Engine
-from arranger.shadow.comparison import Difference, PresentState
-from arranger.shadow.objects import ClusterObjects
-from arranger.shadow.why import Answer
+from arranger.shadow.answers.why import Answer
+from arranger.shadow.forecasts.comparison import Difference, PresentState
+from arranger.shadow.inputs.objects import ClusterObjects
 
 
 class State(Protocol):

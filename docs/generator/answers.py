@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from arranger.cli.doctor.finding import Finding
-from arranger.shadow.capacity import CapacityAnswer, NodesNeeded
-from arranger.shadow.comparison import Difference
-from arranger.shadow.why import Answer, GangState, QueuePlace, Suggestion
+from arranger.shadow.answers.capacity import CapacityAnswer, NodesNeeded
+from arranger.shadow.answers.why import Answer, GangState, QueuePlace, Suggestion
+from arranger.shadow.forecasts.comparison import Difference
 from docs.generator.markdown import code, heading, table
 from docs.generator.markdown import page as text_of
 

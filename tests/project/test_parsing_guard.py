@@ -104,7 +104,7 @@ ALLOWED_CALLS: Final[dict[str, dict[str, str]]] = {
     "arranger/plugins/volumes/volume_binding.py": {"float": _ADMIN},
     "arranger/quota/cards.py": {"re.compile": _NAME_FORM},
     "arranger/quota/min_resources.py": {"int": _NUMBER},
-    "arranger/shadow/branch.py": {"int": "what the system says of the process itself"},
+    "arranger/shadow/forecasts/branch.py": {"int": "what the system says of the process itself"},
     "arranger/ui/security.py": {
         "ipaddress.ip_address": "of an address to serve at, from the command line",
         "re.compile": "one class of characters, of a length that is bounded",

@@ -8,7 +8,7 @@ from arranger.cli.cockpit import FileSource
 from arranger.cli.shadow import Source
 from arranger.daemon.config.schema import Config
 from arranger.shadow import Shadow
-from arranger.shadow.comparison import PresentState
+from arranger.shadow.forecasts.comparison import PresentState
 from arranger.ui.foretelling import Foretelling
 from arranger.ui.source import QuestionError
 from arranger.ui.views.observed import Observed

@@ -35,7 +35,7 @@ def capacity(
     from arranger.cli.output.why_answers import print_capacity
     from arranger.cli.question import ask
     from arranger.cli.shadow import Source, read_copies
-    from arranger.shadow.capacity import Capacity
+    from arranger.shadow.answers.capacity import Capacity
 
     if not files:
         raise click.UsageError("give what is to be placed: -f")

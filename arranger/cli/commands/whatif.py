@@ -48,8 +48,8 @@ def whatif(
     from arranger.cli.output.why_answers import print_difference
     from arranger.cli.question import ask
     from arranger.cli.shadow import Source, named_changes, read_changes
-    from arranger.shadow.changes import MalformedChangeError
-    from arranger.shadow.comparison import WhatIf
+    from arranger.shadow.forecasts.changes import MalformedChangeError
+    from arranger.shadow.forecasts.comparison import WhatIf
 
     if not (files or deleted or cordoned or added or queues):
         raise click.UsageError("give a change: -f, --delete, --cordon, --add-nodes or --queue")

@@ -9,7 +9,7 @@ import click
 from arranger.cli import options
 
 if TYPE_CHECKING:
-    from arranger.shadow.why import Answer
+    from arranger.shadow.answers.why import Answer
 
 
 @click.command()
@@ -37,7 +37,7 @@ def why(
     from arranger.cli.output.screen import say_json
     from arranger.cli.output.why_answers import print_answers
     from arranger.cli.question import ask
-    from arranger.shadow.questions import Why
+    from arranger.shadow.answers.questions import Why
 
     if not all(what.split("/")):
         raise click.UsageError(f"{what!r}: neither NAME nor KIND/NAME")

@@ -9,7 +9,7 @@ from arranger.cli.doctor.finding import CheckContext, Finding
 from arranger.cli.doctor.object_checks import objects
 from arranger.daemon.config.schema import Config
 from arranger.kube.client.transport import Transport
-from arranger.shadow.listing import UnreadableError, list_objects
+from arranger.shadow.inputs.listing import UnreadableError, list_objects
 from arranger.shadow.shadow import Shadow
 
 _CHECKS = (

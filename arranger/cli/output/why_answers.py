@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from arranger.cli.output.screen import Screen, line, text
-from arranger.shadow.capacity import CapacityAnswer
-from arranger.shadow.comparison import Difference, replacement_text
-from arranger.shadow.why import Answer, QueuePlace, Suggestion
+from arranger.shadow.answers.capacity import CapacityAnswer
+from arranger.shadow.answers.why import Answer, QueuePlace, Suggestion
+from arranger.shadow.forecasts.comparison import Difference, replacement_text
 
 #: Pods that a list names before it only counts.
 _NAMED: Final = 20

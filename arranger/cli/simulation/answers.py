@@ -6,9 +6,9 @@ from typing import Final
 
 from arranger.daemon.config.schema import Config
 from arranger.embedded.server import EmbeddedCluster
-from arranger.shadow.questions import Why
+from arranger.shadow.answers.questions import Why
+from arranger.shadow.answers.why import Answer
 from arranger.shadow.shadow import Shadow
-from arranger.shadow.why import Answer
 
 #: Pods that are asked about; the others wait for much the same.
 _MOST: Final = 2

@@ -11,7 +11,7 @@ from typing import Final
 from arranger.api.types.core import Pod
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.engine import Engine
-from arranger.shadow.objects import ClusterObjects
+from arranger.shadow.inputs.objects import ClusterObjects
 from arranger.ui.scope import EVERYTHING, Scope
 
 UNTRIED: Final = "has not been tried yet"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from arranger.api.quantity import QuantityError
 from arranger.api.resource_requests import pod_requests
 from arranger.api.types.core import Pod
-from arranger.shadow.ends import ends_by
+from arranger.shadow.answers.ends import ends_by
 from arranger.ui.views.amounts import several
 from arranger.ui.views.observed import STATES, Observed, state_of
 

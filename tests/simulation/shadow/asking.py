@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from arranger.daemon.config.schema import Config
 from arranger.shadow import Shadow, Why
-from arranger.shadow.why import Answer
+from arranger.shadow.answers.why import Answer
 from tests.builders import Manifest, a_node, a_pod
 from tests.builders.base import ManifestBuilder
 

@@ -14,8 +14,8 @@ import pytest
 
 from arranger.daemon.config.schema import Config
 from arranger.shadow import Present, Shadow
-from arranger.shadow.branch import Branch, BranchError
-from arranger.shadow.changes import ChangeError
+from arranger.shadow.forecasts.branch import Branch, BranchError
+from arranger.shadow.forecasts.changes import ChangeError
 from tests.builders import a_node, a_pod
 
 

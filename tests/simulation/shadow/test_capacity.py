@@ -10,8 +10,8 @@ import pytest
 
 from arranger.daemon.config.schema import Config
 from arranger.shadow import Present, Shadow
-from arranger.shadow.capacity import Capacity, CapacityAnswer, NodesNeeded, copy_of
-from arranger.shadow.changes import ChangeError
+from arranger.shadow.answers.capacity import Capacity, CapacityAnswer, NodesNeeded, copy_of
+from arranger.shadow.forecasts.changes import ChangeError
 from tests.builders import Manifest, a_node, a_pod, a_pod_group
 from tests.builders.base import ManifestBuilder
 from tests.queueing import a_queue_manifest

@@ -15,7 +15,7 @@ from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.virtual_time import run_virtual, virtual_now
 from arranger.kube.client.transport import Request
 from arranger.shadow import Present, Why
-from arranger.shadow.listing import UnreadableError
+from arranger.shadow.inputs.listing import UnreadableError
 from arranger.shadow.live import LiveShadow
 from tests.builders import a_node, a_pod
 from tests.queueing import a_queue_manifest

@@ -21,8 +21,8 @@ from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from arranger.shadow import Present, Shadow, Why
-from arranger.shadow.comparison import PresentState
-from arranger.shadow.listing import list_objects
+from arranger.shadow.forecasts.comparison import PresentState
+from arranger.shadow.inputs.listing import list_objects
 from arranger.shadow.live import LiveShadow
 from tests.simulation.warm_cold.engines import CONFIG
 from tests.simulation.warm_cold.lives import Lives

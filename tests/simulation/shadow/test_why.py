@@ -8,9 +8,9 @@ import pytest
 
 from arranger.daemon.config.schema import Config
 from arranger.shadow import Shadow, WhatIf
-from arranger.shadow.changes import create
-from arranger.shadow.forecast import Driver
-from arranger.shadow.suggestions import Suggester
+from arranger.shadow.answers.suggestions import Suggester
+from arranger.shadow.forecasts.changes import create
+from arranger.shadow.forecasts.forecast import Driver
 from arranger.ui.views.observed import Observed
 from arranger.ui.views.pods import pod_view
 from tests import devices, storage

@@ -10,9 +10,9 @@ import pytest
 from arranger.api.annotations import MAX_RUN_TIME, RESERVATION
 from arranger.daemon.config.schema import Config
 from arranger.shadow import Shadow
-from arranger.shadow.forecast import Driver
-from arranger.shadow.suggestions import Suggester
-from arranger.shadow.why import Answer
+from arranger.shadow.answers.suggestions import Suggester
+from arranger.shadow.answers.why import Answer
+from arranger.shadow.forecasts.forecast import Driver
 from tests.builders import Manifest, PodBuilder, a_pod, a_pod_group
 from tests.queueing import a_queue_manifest
 from tests.simulation.shadow.asking import NOW, Given, busy, manifests, node, why

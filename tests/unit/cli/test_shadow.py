@@ -17,8 +17,8 @@ from arranger.cli.main import main
 from arranger.daemon.config.schema import Config
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.server import EmbeddedCluster
-from arranger.shadow.listing import UnreadableError, list_objects
-from arranger.shadow.objects import ClusterObjects
+from arranger.shadow.inputs.listing import UnreadableError, list_objects
+from arranger.shadow.inputs.objects import ClusterObjects
 from arranger.shadow.shadow import Shadow
 from tests.builders import Manifest, a_node, a_pod
 from tests.queueing import a_queue_manifest

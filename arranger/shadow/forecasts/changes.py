@@ -18,8 +18,8 @@ from arranger.api.types.core import Node, NodeStatus, ObjectMeta, Pod, Schedulin
 from arranger.api.types.queue import Queue
 from arranger.api.types.reservation import Reservation
 from arranger.api.types.resource_claims import ResourceClaim
-from arranger.shadow.objects import CLUSTER_WIDE, ClusterObjects
-from arranger.shadow.words import names_kind
+from arranger.shadow.inputs.objects import CLUSTER_WIDE, ClusterObjects
+from arranger.shadow.inputs.words import names_kind
 
 #: Nodes that one change may add.
 MAX_NODES: Final = 100_000

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from arranger.api import annotations as keys
-from arranger.shadow.branch import Branch
-from arranger.shadow.changes import ChangeError, ClusterChange, add_nodes, create, node_of
-from arranger.shadow.comparison import PresentState
-from arranger.shadow.forecast import Driver
+from arranger.shadow.forecasts.branch import Branch
+from arranger.shadow.forecasts.changes import ChangeError, ClusterChange, add_nodes, create, node_of
+from arranger.shadow.forecasts.comparison import PresentState
+from arranger.shadow.forecasts.forecast import Driver
 
 #: Pods of copies that are tried at most, and nodes that are added at most.
 MAX_PODS: Final = 4096

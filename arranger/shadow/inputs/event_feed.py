@@ -12,7 +12,7 @@ from arranger.daemon.config.schema import Config
 from arranger.daemon.informers import STORED_OWNERS
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
-from arranger.shadow.objects import ClusterObjects, Kind
+from arranger.shadow.inputs.objects import ClusterObjects, Kind
 
 #: More than can wait: nobody else waits for the loop, so all are asked about an event at once.
 _ALL: Final = 1_000_000_000

@@ -10,10 +10,10 @@ import msgspec
 
 from arranger.api.effects import Eviction
 from arranger.api.types.core import Pod
-from arranger.shadow.branch import Branch
-from arranger.shadow.changes import ClusterChange
-from arranger.shadow.forecast import Driver, Forecast
-from arranger.shadow.objects import key_of
+from arranger.shadow.forecasts.branch import Branch
+from arranger.shadow.forecasts.changes import ClusterChange
+from arranger.shadow.forecasts.forecast import Driver, Forecast
+from arranger.shadow.inputs.objects import key_of
 
 
 class PresentState(msgspec.Struct, frozen=True, rename="camel"):

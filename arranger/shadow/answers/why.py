@@ -21,8 +21,8 @@ from arranger.engine.pod.satisfiability import Satisfiability
 from arranger.explain.judgement import Judgement
 from arranger.framework.cluster_event import ActionType
 from arranger.gangs.messages import arrival_summary
-from arranger.shadow.ends import ends_by
-from arranger.shadow.forecast import Forecast, why_waiting
+from arranger.shadow.answers.ends import ends_by
+from arranger.shadow.forecasts.forecast import Forecast, why_waiting
 
 #: Nodes, and entities that are before one, that an answer names.
 _NAMED: Final = 5

@@ -25,7 +25,7 @@ from arranger.api.types.storage import (
 from arranger.api.types.workloads import Owner, Workload
 from arranger.daemon.config.schema import Config
 from arranger.engine.handlers.watched_kinds import TYPES
-from arranger.shadow.words import names_kind
+from arranger.shadow.inputs.words import names_kind
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.listing import NotListedError, list_collection
 from arranger.kube.watch.trimming import trim
-from arranger.shadow.objects import ClusterObjects, Kind, owner_kinds
+from arranger.shadow.inputs.objects import ClusterObjects, Kind, owner_kinds
 
 #: Requests at a time.
 _AT_ONCE: Final = 8

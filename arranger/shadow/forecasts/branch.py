@@ -26,8 +26,8 @@ import msgspec
 import numpy.ma  # noqa: F401 - np.unique asks for it: here once, not in each copy
 
 from arranger.daemon.config.schema import ConfigError
-from arranger.shadow.changes import ChangeError
-from arranger.shadow.objects import ObjectError
+from arranger.shadow.forecasts.changes import ChangeError
+from arranger.shadow.inputs.objects import ObjectError
 
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@ from arranger.api.types.storage import (
     StorageClass,
     VolumeNodeAffinity,
 )
-from arranger.shadow.objects import ClusterObjects
+from arranger.shadow.inputs.objects import ClusterObjects
 
 _BOUND: Final = PhaseStatus("Bound")
 

@@ -12,11 +12,11 @@ import msgspec
 from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.types.core import Pod
 from arranger.engine.context.entity import QueuedEntity
-from arranger.shadow.forecast import Driver
-from arranger.shadow.objects import ClusterObjects
-from arranger.shadow.suggestions import QUICK_SECONDS, THOROUGH_SECONDS, Suggester
-from arranger.shadow.why import Answer, WhyAnswers
-from arranger.shadow.words import singular
+from arranger.shadow.answers.suggestions import QUICK_SECONDS, THOROUGH_SECONDS, Suggester
+from arranger.shadow.answers.why import Answer, WhyAnswers
+from arranger.shadow.forecasts.forecast import Driver
+from arranger.shadow.inputs.objects import ClusterObjects
+from arranger.shadow.inputs.words import singular
 
 #: Answers to one question; of a queue in which more waits the first.
 MAX_ANSWERS: Final = 20

@@ -33,8 +33,8 @@ from arranger.api.types.core import ObjectMeta, Pod, PodStatus, StatusCondition
 from arranger.api.types.resource_claims import ResourceClaim
 from arranger.api.types.storage import PersistentVolume, PersistentVolumeClaim
 from arranger.engine.handlers.watched_kinds import TYPES
-from arranger.shadow.objects import Change, ClusterObjects, Kind, key_of
-from arranger.shadow.volumes import bound, kept_volumes, volume_for
+from arranger.shadow.inputs.objects import Change, ClusterObjects, Kind, key_of
+from arranger.shadow.inputs.volumes import bound, kept_volumes, volume_for
 
 _GONE: Final = Refused(404, "NotFound", "it is gone")
 #: Kinds of owners whose pods are made again when they are evicted.

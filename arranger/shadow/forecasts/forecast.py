@@ -19,10 +19,10 @@ from arranger.engine.context.entity import QueuedPod, QueueState
 from arranger.engine.context.phases import Phase
 from arranger.engine.engine import Engine
 from arranger.engine.run_time.enforcer import RAN_TOO_LONG
-from arranger.shadow.changes import ClusterChange
-from arranger.shadow.event_feed import EventFeed, build_engine
-from arranger.shadow.objects import Change, ClusterObjects, Kind, key_of
-from arranger.shadow.writes import ImmediateWrites
+from arranger.shadow.forecasts.changes import ClusterChange
+from arranger.shadow.forecasts.writes import ImmediateWrites
+from arranger.shadow.inputs.event_feed import EventFeed, build_engine
+from arranger.shadow.inputs.objects import Change, ClusterObjects, Kind, key_of
 
 #: Seconds of its time without a Binding, eviction or nomination that end a forecast, beside what
 #: gangs wait and starve.

@@ -22,8 +22,10 @@ from arranger.engine.reservations.entry import shown_time
 from arranger.explain.judgement import Judgement
 from arranger.explain.lack import Lack, format_amount
 from arranger.quota.min_resources import requested_minimum
-from arranger.shadow.branch import Branch
-from arranger.shadow.changes import (
+from arranger.shadow.answers.ends import ends_by
+from arranger.shadow.answers.why import Suggestion, blocking_member, why_never
+from arranger.shadow.forecasts.branch import Branch
+from arranger.shadow.forecasts.changes import (
     ClusterChange,
     add_nodes,
     annotate,
@@ -39,10 +41,8 @@ from arranger.shadow.changes import (
     without_gate,
     without_reservation,
 )
-from arranger.shadow.comparison import PresentState
-from arranger.shadow.ends import ends_by
-from arranger.shadow.forecast import Driver, Forecast
-from arranger.shadow.why import Suggestion, blocking_member, why_never
+from arranger.shadow.forecasts.comparison import PresentState
+from arranger.shadow.forecasts.forecast import Driver, Forecast
 
 #: Forecasts that one answer may take, and suggestions after which no more are tried.
 MAX_TRIED: Final = 12

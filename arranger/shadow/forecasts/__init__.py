@@ -1,0 +1,1 @@
+"""What would come of the objects, as they are or changed: the scheduler itself, fed with copies."""
