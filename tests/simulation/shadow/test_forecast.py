@@ -33,8 +33,8 @@ from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import run_virtual, virtual_now
 from arranger.kube.client.transport import Request
 from arranger.shadow import ClusterObjects, Shadow, WhatIf
-from arranger.shadow.forecasts import forecast
 from arranger.shadow.forecasts.changes import add_nodes, cordon
+from arranger.shadow.forecasts.forecast import forecast
 from arranger.shadow.inputs.listing import list_objects
 from arranger.shadow.inputs.objects import owner_kinds
 from tests import storage

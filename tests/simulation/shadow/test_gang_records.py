@@ -5,8 +5,7 @@ from __future__ import annotations
 from arranger.api.types.pod_groups import GangObject
 from arranger.daemon.config.schema import Config
 from arranger.shadow import ClusterObjects
-from arranger.shadow.forecasts import forecast
-from arranger.shadow.forecasts.forecast import Forecast
+from arranger.shadow.forecasts.forecast import Forecast, forecast
 from arranger.shadow.inputs.objects import owner_kinds
 from tests.builders import Manifest, a_pod
 from tests.simulation.shadow.asking import NOW, Given, manifests, node
