@@ -137,26 +137,25 @@ class ExtenderCoordinator:
 
     def _interested(
         self, entity: QueuedEntity
-    ) -> dict[Hashable, tuple[QueuedPod, tuple[Extender, ...]]]:
-        """One member of each class that extenders are interested in, and these extenders."""
-        found: dict[Hashable, tuple[QueuedPod, tuple[Extender, ...]]] = {}
-        seen: set[Hashable] = set()
+    ) -> dict[Hashable, tuple[list[QueuedPod], tuple[Extender, ...]]]:
+        """The members of each class that extenders are interested in, and these extenders."""
+        classes: dict[Hashable, list[QueuedPod]] = {}
         for member in entity.ready():
-            if (key := member.equivalence_key) in seen:
-                continue
-            seen.add(key)
-            judging = (e for e in self._context.extenders if e.filters_or_scores)
-            if interested := tuple(e for e in judging if e.is_interested(member.pod.pod)):
-                found[key] = member, interested
-        return found
+            classes.setdefault(member.equivalence_key, []).append(member)
+        judging = [e for e in self._context.extenders if e.filters_or_scores]
+        found = (
+            (key, members, tuple(e for e in judging if e.is_interested(members[0].pod.pod)))
+            for key, members in classes.items()
+        )
+        return {key: (members, interested) for key, members, interested in found if interested}
 
     def _start(self, entity: QueuedEntity, now: float) -> None:
         interested = self._interested(entity)
         asked = tuple(e for _, extenders in interested.values() for e in extenders)
         call = self._new_call(entity, asked, now)
-        for kind, (member, extenders) in interested.items():
-            if nodes := self._cycle.feasible_nodes(member):
-                key = pod_events.pod_key(member.pod.pod)
+        for kind, (members, extenders) in interested.items():
+            if nodes := self._cycle.nodes_for(members):
+                key = pod_events.pod_key(members[0].pod.pod)
                 self._send(call, kind, QueryExtenders(key, extenders, nodes))
             else:
                 call.results[kind] = empty_extender_result(self._context.cluster.table)

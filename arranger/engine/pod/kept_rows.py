@@ -51,14 +51,18 @@ class KeptRows:
         masks += self._planned_room.row_masks(member, there=there)
         return masks
 
+    def kind_of(self, member: QueuedPod) -> Hashable:
+        """The same is left to pods of one kind and one group."""
+        kept = self._reserved.kind_of(member), self._planned_room.end_of(member)
+        return member.equivalence_key, member.pod.priority, *kept
+
     def allow(self, members: Iterable[QueuedPod]) -> bool:
         """Whether pods of one group may be on their nodes now; those of one kind are asked about
         once."""
         rows_of: dict[Hashable, list[int]] = {}
         one_of: dict[Hashable, QueuedPod] = {}
         for member in members:
-            kept = self._reserved.kind_of(member), self._planned_room.end_of(member)
-            kind = member.equivalence_key, member.pod.priority, *kept
+            kind = self.kind_of(member)
             one_of.setdefault(kind, member)
             rows_of.setdefault(kind, []).append(self._table.index[member.node])
         return all(

@@ -77,18 +77,23 @@ class SchedulingCycle:
         self._is_dry_run = False
         self._evaluations = EvaluationCache()
 
-    def feasible_nodes(self, member: QueuedPod) -> tuple[str, ...]:
-        """The nodes that the pod could be placed on now, as if it were alone in its gang.
+    def nodes_for(self, members: Sequence[QueuedPod]) -> tuple[str, ...]:
+        """The nodes that any of some members of one class could be placed on now, if it were alone.
 
-        Those count that others of its gang are nominated for: members that are alike are asked
-        about once. None when a plugin raises: placing the pod will then raise as well, and its
-        condition says so.
+        Those count that others of its gang are nominated for; and if not the same nodes are kept
+        from all of them, those that are kept from some. None when a plugin raises: placing the pods
+        will then raise as well, and their conditions say so.
         """
+        member = max(members, key=lambda each: each.pod.priority)
         try:
             entity = member.entity
             mates = () if entity is None or not self._nominator else entity.members.values()
             with self._nominator.hide_for(member, self._policy, mates):
-                rows = self._feasible_rows(member, None)
+                if len(set(map(self._kept.kind_of, members))) == 1:
+                    rows = self._feasible_rows(member, None)
+                else:
+                    feasible = self.evaluate(member.profile, member.pod, member.signature).feasible
+                    rows = np.flatnonzero(feasible)
         except Exception:
             return ()
         return tuple(self.cluster.table.name(row) for row in rows.tolist())

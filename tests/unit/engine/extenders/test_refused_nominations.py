@@ -138,3 +138,28 @@ def test_a_gang_that_is_refused_one_of_its_nodes_gives_all_of_them_up() -> None:
     while harness.now < FIRST_WAIT / 2:
         follow(harness.advance_to(harness.now + 1.0))
     assert len(evicted) == 2
+
+
+@pytest.mark.parametrize("asks_first", [True, False])
+def test_members_alike_of_which_one_may_go_nowhere_do_not_keep_each_other_back(
+    asks_first: bool,
+) -> None:
+    """They are of one class, about which extenders are asked once."""
+    harness = EngineHarness(default_profile(), extenders=(GPU,))
+    harness.observe(a_node("n0").offers({MINDED: 8}, cpu=4))
+    for name in "ab":
+        pod = taker(name, 2).in_gang("g", 1)
+        asks = (name == "a") is asks_first
+        harness.observe(pod.annotated({"arranger.io/reservation": "none"}) if asks else pod)
+    placed: list[str] = []
+    for now in range(30):
+        todo = [*harness.advance_to(float(now))]
+        while todo:
+            match effect := todo.pop(0):
+                case QueryExtenders():
+                    todo += harness.settle(effect, ExtenderDecision(effect.nodes))
+                case Bind():
+                    placed.append(effect.pod.name)
+                    todo += harness.settle(effect)
+    assert placed == ["b" if asks_first else "a"]
+    harness.engine.check_consistent()
