@@ -6,7 +6,9 @@ process, and takes most of the time.
 
 from __future__ import annotations
 
+import gc
 import statistics
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,6 +20,15 @@ from tests.processor_time import run_in_processor_time
 RATE, SECONDS = 1700, 0.7
 #: Seconds within which half of another's pods are bound.
 MEDIAN_WITHIN = 0.1
+
+
+@pytest.fixture(autouse=True)
+def no_garbage_of_others() -> Iterator[None]:
+    """What earlier tests of this process have left is not looked through meanwhile."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.mark.parametrize("kind", KINDS)

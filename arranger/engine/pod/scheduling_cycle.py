@@ -89,7 +89,7 @@ class SchedulingCycle:
             entity = member.entity
             mates = () if entity is None or not self._nominator else entity.members.values()
             with self._nominator.hide_for(member, self._policy, mates):
-                if len(set(map(self._kept.kind_of, members))) == 1:
+                if len(set(map(self.kind_of, members))) == 1:
                     rows = self._feasible_rows(member, None)
                 else:
                     feasible = self.evaluate(member.profile, member.pod, member.signature).feasible
@@ -266,6 +266,10 @@ class SchedulingCycle:
     def unreserve_all(self, members: Sequence[QueuedPod]) -> None:
         """The same of several pods, the last first; no time passes between them."""
         unreserve_all(self.cluster, members)
+
+    def kind_of(self, member: QueuedPod) -> Hashable:
+        """Pods of one kind and one group find the same nodes feasible, and open to them."""
+        return self._kept.kind_of(member)
 
     def may_stay(self, members: Iterable[QueuedPod]) -> bool:
         """Whether pods that are on their nodes again may be there now.

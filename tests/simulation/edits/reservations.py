@@ -7,8 +7,17 @@ from typing import Any, Final
 from arranger.api import annotations as keys
 from tests.builders import a_node, a_pod
 from tests.simulation.edits.cluster import STAYS
-from tests.simulation.edits.edit import Edits, create, note, opens, patch
+from tests.simulation.edits.edit import (
+    Edits,
+    NoMeaning,
+    TakesEffect,
+    create,
+    note,
+    opens,
+    patch,
+)
 from tests.simulation.edits.fields import Field
+from tests.simulation.harnesses.gangs import GangHarness
 from tests.simulation.harnesses.simulation import Object
 
 _PATH: Final = "/apis/arranger.io/v1alpha1/reservations/r"
@@ -69,6 +78,20 @@ _COUNTED: Final = create(
     _reserved(nodes={"selector": {"matchLabels": {"team": "red"}}, "count": 2}),
     a_pod("p").needs(cpu=1),
 )
+_RUNNING: Final = create(a_node("n1").offers(cpu=1), _reserved(), a_pod("p").on("n1"))
+
+
+def _fewer(field: str, name: str) -> Edits:
+    """Of two nodes with a card each both are reserved, and then one."""
+    card = {"nvidia.com/gpu.product": "A100"}
+    nodes = (a_node(n).offers({"nvidia.com/gpu": 1}, cpu=1).labelled(card) for n in ("n0", "n1"))
+    given = create(*nodes, _reserved(nodes={field: {name: 2}}), a_pod("p").needs(cpu=1))
+    return Edits(opens(given, patch(_PATH, {"spec": {"nodes": {field: {name: 1}}}})), STAYS)
+
+
+def _pods(sim: GangHarness) -> set[str]:
+    return {pod["metadata"]["name"] for pod in sim.cluster.objects("pods")}
+
 
 ROWS: Final[dict[Field, Edits]] = {
     ("Reservation", f"spec.{name}"): edits
@@ -77,6 +100,8 @@ ROWS: Final[dict[Field, Edits]] = {
         "nodes.count": Edits(
             opens(_COUNTED, patch(_PATH, {"spec": {"nodes": {"count": 1}}})), STAYS
         ),
+        "nodes.cards": _fewer("cards", "A100"),
+        "nodes.resources": _fewer("resources", "nvidia.com/gpu"),
         "nodes.selector.matchLabels": _selector(
             {"matchLabels": {"team": "blue"}}, matchLabels={"team": "red"}
         ),
@@ -132,6 +157,12 @@ ROWS: Final[dict[Field, Edits]] = {
             {"matchExpressions": [_IN_DEFAULT]}, matchExpressions=[_IN_OTHER]
         ),
         "maintenance": _edit({"maintenance": False, "users": {"queues": ["default"]}}),
+        "evict": Edits(
+            NoMeaning("a pod that waits leaves no node"),
+            TakesEffect(
+                _RUNNING, patch(_PATH, {"spec": {"evict": True}}), _pods, without={"p"}, seen=set()
+            ),
+        ),
         "drainBefore": _edit(
             {"drainBefore": "1s"},
             window={"start": "2026-01-01T00:30:00Z", "end": "2026-01-01T01:00:00Z"},

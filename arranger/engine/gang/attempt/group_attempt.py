@@ -51,7 +51,8 @@ class GroupAttempt:
 
     Attributes:
         placed_counts: gang → bundle → members placed, those held from earlier attempts included.
-        failed_classes: equivalence key → one of its pods, and the plugins that rejected it.
+        failed_classes: kind of pods to which the same nodes are open → one of its pods, and the
+            plugins that rejected it.
         result: what is known so far.
     """
 
@@ -75,8 +76,8 @@ class GroupAttempt:
         uids = {member.uid for member, _ in placed}
         return [member for member in members if member.uid not in uids]
 
-    def fail(self, member: QueuedPod, answer: Infeasible | Unschedulable) -> None:
-        """A member fits nowhere, and so do the others of its class."""
+    def fail(self, member: QueuedPod, kind: Hashable, answer: Infeasible | Unschedulable) -> None:
+        """A member fits nowhere, and so do the others of its kind."""
         if isinstance(answer, Unschedulable):
             message, rejected_by = answer.message, answer.rejected_by
         else:
@@ -84,7 +85,7 @@ class GroupAttempt:
             rejected_by = answer.diagnosis.unschedulable_plugins() - {GANG}
             rejected_by |= answer.filters_about_others(member.profile)
             rejected_by |= answer.filters_about_objects(member.profile)
-        self.failed_classes[member.equivalence_key] = member.pod, rejected_by
+        self.failed_classes[kind] = member.pod, rejected_by
         result = self.result
         if result.blocker is None:
             result.blocker, result.message = member, message

@@ -203,7 +203,8 @@ class GangSchedulingCycle:
         for n, member in enumerate(members):
             gang = attempt.gang_of[member.uid]
             bundle, counts = gang.memberships[member.uid].bundle, attempt.placed_counts[gang.name]
-            if member.equivalence_key in attempt.failed_classes or (
+            failed = attempt.failed_classes
+            if (failed and self._cycle.kind_of(member) in failed) or (
                 required and not gang.advances_minimum(bundle, counts)
             ):
                 unplaced.append(member)
@@ -219,7 +220,7 @@ class GangSchedulingCycle:
                 attempt.result.error, attempt.result.blocker = answer.message, member
                 return [*unplaced, *members[n:]]
             else:
-                attempt.fail(member, answer)
+                attempt.fail(member, self._cycle.kind_of(member), answer)
                 unplaced.append(member)
         return unplaced
 
