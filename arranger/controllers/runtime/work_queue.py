@@ -33,6 +33,10 @@ _CONCURRENT: Final = 5
 _MOST: Final = 16
 
 
+#: Reconciles of a key that may follow each other at once: the pods of a job are made in slices.
+MAX_AT_ONCE: Final = 100
+
+
 class Result(Enum):
     """How a reconcile ended."""
 
@@ -94,6 +98,8 @@ class WorkQueue:
         #: Set when a key may have become due, or may be reconciled now.
         self._changed = asyncio.Event()
         self._backoffs: dict[str, Backoff] = {}
+        #: Key → how many of its last reconciles were to be followed by another one at once.
+        self._at_once: dict[str, int] = {}
 
     @property
     def idle(self) -> bool:
@@ -202,13 +208,23 @@ class WorkQueue:
             # A change that has come meanwhile waits as long: the server is not well.
             if known := self._timers.pop(key, None):
                 known[1].cancel()
+            self._at_once.pop(key, None)
             self._enqueue_after(backoff.next_delay(), key)
             return
         self._backoffs.pop(key, None)
+        if not isinstance(result, float) or result > 0:
+            self._at_once.pop(key, None)
         if result is Result.REQUEUE:
             self.enqueue([key])
         elif isinstance(result, float):
-            self._enqueue_after(result, key)
+            self._enqueue_after(self._bounded(key, result), key)
+
+    def _bounded(self, key: str, delay: float) -> float:
+        """Who goes on at once again and again is undone by somebody, and waits like a change."""
+        if delay > 0:
+            return delay
+        self._at_once[key] = times = self._at_once.get(key, 0) + 1
+        return 0.0 if times <= MAX_AT_ONCE else self._debounce
 
 
 def _namespace_of(key: str) -> str:

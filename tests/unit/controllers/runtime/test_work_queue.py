@@ -13,7 +13,7 @@ import pytest
 from arranger.api.effects import ObjectReference, PublishEvent
 from arranger.controllers.runtime.barrier import ObjectBarrier
 from arranger.controllers.runtime.controller import ControllerOptions
-from arranger.controllers.runtime.work_queue import Result, WorkQueue
+from arranger.controllers.runtime.work_queue import MAX_AT_ONCE, Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError
 from arranger.kube.client.transport import TransportError
 
@@ -129,6 +129,17 @@ async def test_no_seconds_at_all_let_other_keys_go_first() -> None:
         await asyncio.sleep(5)
     assert {key for _, key in seen.log[:5]} == {"a", "b", "c", "d", "e"}
     assert len(seen.log) > 10
+
+
+async def test_who_is_undone_by_somebody_does_not_go_on_at_once_for_ever() -> None:
+    seen = Reconciled(lambda _: 0.0)
+    async with seen.running():
+        seen.queue.enqueue(["a"])
+        await asyncio.sleep(60)
+    gaps = [later - earlier for earlier, later in pairwise(seen.times)]
+    assert max(gaps[: MAX_AT_ONCE - 1]) < 0.2
+    assert min(gaps[MAX_AT_ONCE:]) >= 0.5
+    assert len(seen.times) < 200
 
 
 @pytest.mark.parametrize("error", [StatusError(500, "not well"), TransportError("reset"), None])
