@@ -182,14 +182,7 @@ def run_time_condition(pod: Pod, seconds: float, queue: str) -> PodCondition:
 
 def ran_too_long(pod: Pod, seconds: float, queue: str) -> PublishEvent:
     """A pod is deleted since it has run for its maximum run time."""
-    return PublishEvent(
-        regarding=object_ref(pod),
-        reason=event_reasons.MAX_RUN_TIME,
-        action="Deleting",
-        note=f"It {_ran(seconds, queue)}",
-        type="Warning",
-        controller=pod.spec.scheduler_name,
-    )
+    return _deleting(pod, event_reasons.MAX_RUN_TIME, f"It {_ran(seconds, queue)}")
 
 
 def reserved_condition(pod: Pod, text: str) -> PodCondition:
@@ -203,14 +196,13 @@ def reserved_condition(pod: Pod, text: str) -> PodCondition:
 
 def node_reserved(pod: Pod, text: str) -> PublishEvent:
     """A pod is deleted since its node is reserved for others."""
-    return PublishEvent(
-        regarding=object_ref(pod),
-        reason=event_reasons.NODE_RESERVED,
-        action="Deleting",
-        note=f"It has to leave: its node is {text}",
-        type="Warning",
-        controller=pod.spec.scheduler_name,
-    )
+    return _deleting(pod, event_reasons.NODE_RESERVED, f"It has to leave: its node is {text}")
+
+
+def _deleting(pod: Pod, reason: str, note: str) -> PublishEvent:
+    """A pod that has its node is deleted, for nobody in particular."""
+    about, controller = object_ref(pod), pod.spec.scheduler_name
+    return PublishEvent(about, reason, "Deleting", note, "Warning", controller=controller)
 
 
 def _ran(seconds: float, queue: str) -> str:

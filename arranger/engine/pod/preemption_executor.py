@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from arranger.api.effects import (
     Ambiguous,
@@ -20,6 +19,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedPod, QueueState
+from arranger.engine.context.eviction_listener import EvictionListener
 from arranger.engine.context.pending_effects import PendingEffects
 from arranger.engine.context.phases import Phase
 from arranger.engine.evictions import texts
@@ -33,16 +33,6 @@ from arranger.framework.preemption import EvictionPolicy
 from arranger.framework.status import Code, Status
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption.eviction_protection import EvictionProtection
-
-
-class EvictionListener(Protocol):
-    """Follows evictions."""
-
-    def on_evicted(self, victim: PodInfo) -> None:
-        """A pod is being evicted."""
-
-    def on_eviction_failed(self, uid: str) -> None:
-        """A pod could not be evicted."""
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from arranger.api import event_reasons
 from arranger.api.annotations import CHECKPOINT_BEFORE_EVICTION
@@ -31,11 +31,12 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import pod_events
 from arranger.engine.context.deadlines import DeadlineSet
 from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.eviction_listener import EvictionListener
 from arranger.engine.context.pending_effects import PendingEffects
 from arranger.engine.evictions import texts
+from arranger.engine.evictions.notices import Gangs
 from arranger.engine.reservations.book import ReservationBook
 from arranger.engine.reservations.entry import Entry
-from arranger.gangs.gang import Gang
 
 #: Seconds until a pod is told or deleted again where that was refused.
 RETRY_AFTER: Final = 10.0
@@ -49,23 +50,6 @@ _SYSTEM_CRITICAL: Final = 2_000_000_000
 _MIRROR: Final = "kubernetes.io/config.mirror"
 #: Pods that are looked at in one step, when Reservations or nodes have changed.
 _PODS_IN_A_STEP: Final = 2000
-
-
-class Gangs(Protocol):
-    """Knows which pods belong together, and follows whom we evict."""
-
-    def gang_of(self, uid: str) -> Gang | None:
-        """The gang of a pod."""
-
-
-class EvictionListener(Protocol):
-    """Follows evictions."""
-
-    def on_evicted(self, victim: PodInfo) -> None:
-        """A pod has to leave."""
-
-    def on_eviction_failed(self, uid: str) -> None:
-        """A pod could not be made to leave."""
 
 
 @dataclass(slots=True, eq=False)

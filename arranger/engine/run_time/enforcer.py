@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from arranger.api.effects import Ambiguous, Applied, DeletePod, Effect, Eviction, Outcome
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import pod_events
 from arranger.engine.context.deadlines import DeadlineSet
 from arranger.engine.context.engine_context import EngineContext
+from arranger.engine.context.eviction_listener import EvictionListener
 from arranger.engine.context.pending_effects import PendingEffects
 from arranger.engine.run_time.limits import RunTimeLimit, RunTimeLimits
 
@@ -25,16 +26,6 @@ RETRY_AFTER: Final = 10.0
 RAN_TOO_LONG: Final = "maximum run time"
 #: Pods whose end is worked out anew in one step, when queues have changed.
 _PODS_IN_A_STEP: Final = 2000
-
-
-class EndListener(Protocol):
-    """Follows whom we end."""
-
-    def on_evicted(self, victim: PodInfo) -> None:
-        """A pod has to leave."""
-
-    def on_eviction_failed(self, uid: str) -> None:
-        """A pod could not be made to leave."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +43,7 @@ class RunTimeEnforcer:
     _limits: RunTimeLimits
     _effects: PendingEffects
     _leaving: set[str]
-    _gangs: EndListener
+    _gangs: EvictionListener
     #: Pods by uid, with the time at which they are looked at, in seconds since 1970.
     _ends: DeadlineSet = field(default_factory=DeadlineSet, init=False)
     #: Pods that we are ending.
