@@ -31,8 +31,6 @@ log = structlog.get_logger(__name__)
 _CONCURRENT: Final = 5
 #: The same with those that take long, as where a webhook does not answer.
 _MOST: Final = 16
-
-
 #: Reconciles of a key that may follow each other at once: the pods of a job are made in slices.
 MAX_AT_ONCE: Final = 100
 
@@ -203,28 +201,23 @@ class WorkQueue:
             self._barrier.on_reconciled(self._quarantined.pop(key))
 
     def _handle_result(self, key: str, result: Result | float) -> None:
+        at_once = self._at_once.pop(key, 0)
         if result is Result.BACKOFF:
             backoff = self._backoffs.setdefault(key, Backoff(self._rng))
             # A change that has come meanwhile waits as long: the server is not well.
             if known := self._timers.pop(key, None):
                 known[1].cancel()
-            self._at_once.pop(key, None)
             self._enqueue_after(backoff.next_delay(), key)
             return
         self._backoffs.pop(key, None)
-        if not isinstance(result, float) or result > 0:
-            self._at_once.pop(key, None)
         if result is Result.REQUEUE:
             self.enqueue([key])
         elif isinstance(result, float):
-            self._enqueue_after(self._bounded(key, result), key)
-
-    def _bounded(self, key: str, delay: float) -> float:
-        """Who goes on at once again and again is undone by somebody, and waits like a change."""
-        if delay > 0:
-            return delay
-        self._at_once[key] = times = self._at_once.get(key, 0) + 1
-        return 0.0 if times <= MAX_AT_ONCE else self._debounce
+            if result <= 0:
+                # Who goes on at once again and again is undone by somebody: it waits like a change.
+                self._at_once[key] = at_once + 1
+                result = 0.0 if at_once < MAX_AT_ONCE else self._debounce
+            self._enqueue_after(result, key)
 
 
 def _namespace_of(key: str) -> str:
