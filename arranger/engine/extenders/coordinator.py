@@ -30,7 +30,7 @@ from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.context.pending_effects import PendingEffects
-from arranger.engine.pod.extender_result import ExtenderResult, empty_extender_result
+from arranger.engine.pod.extender_result import ExtenderResult
 from arranger.engine.pod.schedule_result import Unschedulable
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
@@ -154,11 +154,13 @@ class ExtenderCoordinator:
         asked = tuple(e for _, extenders in interested.values() for e in extenders)
         call = self._new_call(entity, asked, now)
         for kind, (members, extenders) in interested.items():
-            if nodes := self._cycle.nodes_for(members):
-                key = pod_events.pod_key(members[0].pod.pod)
-                self._send(call, kind, QueryExtenders(key, extenders, nodes))
-            else:
-                call.results[kind] = empty_extender_result(self._context.cluster.table)
+            key = pod_events.pod_key(members[0].pod.pod)
+            nodes = self._cycle.nodes_for(members)
+            question = QueryExtenders(key, extenders, nodes)
+            if nodes:
+                self._send(call, kind, question)
+            else:  # nobody is asked; rows are counted when the others are answered
+                call.answers[kind] = question, ExtenderDecision(())
         self._park(call)
         if not call.pending:
             self._finished.append(call)

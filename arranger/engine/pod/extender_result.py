@@ -93,11 +93,6 @@ class ExtenderResult:
         diagnosis.replace_index(kind_of, kinds)
 
 
-def empty_extender_result(table: NodeTable) -> ExtenderResult:
-    """For pods that extenders have not been asked about, since no node would do anyway."""
-    return ExtenderResult(table, (), ExtenderDecision(()))
-
-
 def rows_to_clear(table: NodeTable, member: QueuedPod, now: float) -> RowMask | None:
     """The rows on which pods may be evicted for a pod; None if these are all."""
     closed = member.refused_nominations.closed(now)

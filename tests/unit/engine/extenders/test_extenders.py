@@ -260,6 +260,22 @@ def test_a_gang_of_which_extenders_allow_too_little_holds_nothing() -> None:
     assert "1 no" in harness.entity("w0").reason, told
 
 
+def test_a_node_comes_for_a_member_of_whom_nobody_was_asked_while_others_are() -> None:
+    harness = asking(JUDGE)
+    harness.observe(*gang(small("worker"), a_pod("leader").needs(cpu=9)))
+    asked = question(harness)
+    assert asked.pod.name == "worker"  # no node would take the leader
+    harness.observe(a_node("n2").offers(cpu=16))
+    effects = harness.settle(asked, ExtenderDecision(("n0",)))
+    assert placements(effects) == []
+    assert "1 node(s) became feasible after the extenders" in harness.entity("worker").reason
+    again = of_kind(QueryExtenders, harness.advance_to(20))
+    assert {each.pod.name for each in again} == {"worker", "leader"}
+    for each in again:
+        effects = harness.settle(each, ExtenderDecision(("n2",)))
+    assert sorted(placements(effects)) == [("leader", "n2"), ("worker", "n2")]
+
+
 def test_a_member_that_goes_voids_the_question_about_its_gang() -> None:
     harness = asking(JUDGE)
     pods = gang(small("w0"), small("w1"))
