@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,7 +59,12 @@ class ExtenderBinder:
                 return
             refused = call_error(extender, error).refused
         # It may have bound the pod all the same, and have failed at something else.
-        on_outcome(await self._read_outcome(bind) or refused)
+        try:
+            outcome = await self._read_outcome(bind) or refused
+        except ExtenderCallError:
+            await self._resolve_ambiguous(bind, refused.message, on_outcome)
+        else:
+            on_outcome(outcome)
 
     async def _resolve_ambiguous(self, bind: Bind, why: str, on_outcome: OutcomeCallback) -> None:
         """No answer came: read the pod until its outcome is known or the window has passed.
@@ -69,17 +75,30 @@ class ExtenderBinder:
         on_outcome(Ambiguous(why))
         loop = asyncio.get_running_loop()
         pauses, end = Backoff(self.rng, first=0.25, limit=5.0), loop.time() + AMBIGUITY_WINDOW
-        while (outcome := await self._read_outcome(bind)) is None and loop.time() < end:  # noqa: ASYNC110
+        while True:
+            outcome = None
+            with suppress(ExtenderCallError):
+                outcome = await self._read_outcome(bind)
+            if outcome is not None or loop.time() >= end:
+                break
             await asyncio.sleep(pauses.next_delay())
         assert bind.extender is not None
-        on_outcome(outcome or call_error(bind.extender, f"{why}; and the pod is not bound").refused)
+        on_outcome(
+            outcome or call_error(bind.extender, f"{why}; and the pod is not seen bound").refused
+        )
 
     async def _read_outcome(self, bind: Bind) -> Outcome | None:
-        """What the pod says of its binding; None while it is not bound, or cannot be read."""
+        """What the pod says of its binding; None while it is not bound.
+
+        Raises:
+            ExtenderCallError: it cannot be read.
+        """
         try:
             raw = await self.caller.read_pod(bind.pod)
         except ExtenderCallError as error:
-            return error.refused if error.refused.reason in ("NotFound", "Replaced") else None
+            if error.refused.reason in ("NotFound", "Replaced"):
+                return error.refused
+            raise
         node = bound_node(raw)
         if node == bind.node:
             return Applied()

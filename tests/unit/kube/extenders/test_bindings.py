@@ -82,7 +82,7 @@ BINDINGS: dict[str, tuple[str, TransportError | ReceivedRequest, list[Outcome | 
             Refused(
                 0,
                 "Extender",
-                'running extender "http://binder": lost; and the pod is not bound',
+                'running extender "http://binder": lost; and the pod is not seen bound',
             ),
         ],
     ),
@@ -131,6 +131,29 @@ async def test_an_extender_that_binds_and_then_fails_has_bound() -> None:
 
     asker = consultant(Silent(act), cluster)
     assert await outcomes(asker, Bind(POD, "n1", extender=BINDER)) == [Applied()]
+
+
+UNREAD = {
+    "it is bound, as is read later": ("n1", Applied()),
+    "it is bound elsewhere": ("n9", Refused(409, "AlreadyBound", "the pod is bound to n9")),
+}
+
+
+@pytest.mark.looptime(noop_cycles=0)
+@pytest.mark.parametrize(("node", "expected"), UNREAD.values(), ids=UNREAD.keys())
+async def test_after_an_error_nobody_knows_until_the_pod_can_be_read(
+    node: str, expected: Outcome
+) -> None:
+    cluster = Cluster(a_pod().on(node).manifest())
+    cluster.lost = True
+
+    async def act() -> tuple[int, bytes]:
+        asyncio.get_running_loop().call_later(3, setattr, cluster, "lost", False)
+        return 200, b'{"Error": "could not say so"}'
+
+    why = 'running extender "http://binder": could not say so'
+    found = await outcomes(consultant(Silent(act), cluster), Bind(POD, "n1", extender=BINDER))
+    assert found == [Ambiguous(why), expected]
 
 
 async def test_nothing_is_bound_while_we_may_not_write() -> None:
