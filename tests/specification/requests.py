@@ -91,6 +91,8 @@ class RequestBook:
     _reading: dict[tuple[str, str], float] = field(default_factory=dict)
     #: (process, uid) of pods that a process has read, on their nodes.
     _read: set[tuple[str, str]] = field(default_factory=set)
+    #: (process, uid) → the node of a Binding whose last answer did not say whether it is done.
+    _unsaid: dict[tuple[str, str], str] = field(default_factory=dict)
     #: (process, pod) → a Binding that it cannot know the end of.
     _doubts: dict[tuple[str, str], _Doubt] = field(default_factory=dict)
 
@@ -142,6 +144,10 @@ class RequestBook:
             return
         if 200 <= status < 300:
             self._told.add((asked.by, asked.uid, asked.verb))
+        if asked.verb == "bind":
+            self._unsaid.pop((asked.by, asked.uid), None)
+            if status in (0, *_SAYS_NOTHING) or status >= 500:
+                self._unsaid[asked.by, asked.uid] = asked.node
         if asked.verb == "bind" and status not in _SAYS_NOTHING:
             self._doubts.pop(key, None)
             if status in (0, _CONFLICT) or status >= 500:
@@ -155,7 +161,11 @@ class RequestBook:
             yield f"at {now:g} s: {asked.by} asks to {asked.verb} {asked.pod} without its uid"
 
     def a_pod_is_asked_for_once(self, asked: Asked, now: float) -> Iterator[str]:
-        """No second node is asked for a pod, and nothing again that was done."""
+        """No second node is asked for a pod, and nothing again that was done.
+
+        The same may be repeated until an answer tells what has become of it, whatever another part
+        of the process has read meanwhile.
+        """
         about = f"at {now:g} s: {asked.by} asks to {asked.verb} {asked.pod}"
         if (asked.by, asked.uid, asked.verb) in self._told:
             yield f"{about}, which it has been told is done"
@@ -164,6 +174,8 @@ class RequestBook:
             _, node, since = self._bound.get(asked.uid, ("", "", now))
             if done != asked.node:
                 yield f"{about} to {asked.node}, and has bound it to {done}"
+            elif node == asked.node == self._unsaid.get((asked.by, asked.uid)):
+                return
             elif node and (asked.by, asked.uid) in self._read:
                 yield f"{about} to {asked.node}, and has read that it is on {node}"
             elif node and now - since >= self.premises.notice:

@@ -66,6 +66,20 @@ CASES: dict[str, tuple[Sequence[tuple[str, Asked | float]], str]] = {
         (("does", BY_TWO), ("passes", 1.0), ("sends", READ), ("hears", READ), ("sends", A)),
         "a_pod_is_asked_for_once",
     ),
+    "the same is asked again until it is answered, though it was read meanwhile": (
+        (
+            *(("sends", A), ("does", A), ("hears nothing", A), ("passes", 1.0)),
+            *(("sends", READ), ("hears", READ), ("passes", 200.0), ("sends", A)),
+        ),
+        "",
+    ),
+    "a node is asked for though another part has read the pod on another": (
+        (
+            *(("sends", A), ("does", BY_TWO), ("hears nothing", A), ("passes", 1.0)),
+            *(("sends", READ), ("hears", READ), ("sends", A)),
+        ),
+        "a_pod_is_asked_for_once",
+    ),
     "another node is asked where the answer is lost": (
         (*SENT_AND_DONE, ("sends", B)),
         "a_pod_is_asked_for_once",
