@@ -110,11 +110,8 @@ def""",
         "old-state-is-tried-again",
         "an old state of a pod that we have bound has it placed a second time",
         "arranger/engine/handlers/pod_handlers.py",
-        """            if info.uid in self._context.cluster:
-                return  # bound by an earlier run of ours or by others; this event is older
-""",
-        """            self._context.cluster.remove_pod(info.uid)
-""",
+        "return  # bound by an earlier run of ours or by others; this event is older",
+        "self._context.cluster.remove_pod(info.uid)",
         (
             "tests/unit/engine/pod/test_life_of_a_pod.py",
             "tests/unit/engine/stateful/test_pods.py",
