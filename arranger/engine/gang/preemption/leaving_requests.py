@@ -69,12 +69,14 @@ class LeavingRequests:
         """False if one requests more than sums can tell."""
         table = self._cluster.table
         for pod in self._nominator.visible_pods():
+            row = table.index.get(self._cluster.node_of(pod.uid) or "")
+            if row is None:
+                continue
             columns, amounts = pod.request_vector(table.resource_column)
             if max(amounts) >= LARGE:
                 return False
-            row = table.index.get(self._cluster.node_of(pod.uid) or "")
             for column, amount in zip(columns, amounts, strict=True):
-                free[column, row] += 0 if row is None else amount
+                free[column, row] += amount
         return True
 
     def _place_of(self, pod: PodInfo) -> int:
