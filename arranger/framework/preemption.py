@@ -52,6 +52,42 @@ class QuotaLimits(Protocol):
         """What a placed pod would give back to each limit."""
 
 
+class Losses(Protocol):
+    """Victims that may leave together, to which others are added; good for one moment.
+
+    As it stands all may. Who may not leave with some may not with more of them either.
+    """
+
+    def add(self, victims: Sequence[PodInfo]) -> bool:
+        """Add these, if they may leave with those that were added before; returns whether."""
+        return True
+
+    def may_add(self, victims: Sequence[PodInfo]) -> bool:
+        """Whether :meth:`add` would add these."""
+        return True
+
+    @property
+    def state(self) -> Hashable:
+        """While it is the same, so are all answers."""
+        return None
+
+    def kind_of(self, victim: PodInfo) -> Hashable:
+        """Of victims of one kind and :meth:`EvictionPolicy.victim_class` one may be added where
+        another may."""
+        return None
+
+    def copy(self) -> Losses:
+        """The same, to which others can be added."""
+        return self
+
+
+class _NoLosses(Losses):
+    """Nobody loses anything that counts."""
+
+
+NO_LOSSES: Final[Losses] = _NoLosses()
+
+
 class EvictionPolicy(Protocol):
     """Decides who may be evicted for whom, what leaves together, and who goes first.
 
@@ -127,6 +163,10 @@ class EvictionPolicy(Protocol):
         """Whether a pod is in a gang, so that others may have to leave with it."""
         return False
 
+    def group_of(self, pod: PodInfo) -> str | None:
+        """The gang group of a pod, whose others may have to leave with it; None for none."""
+        return None
+
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """The victims, and all that must leave with them."""
         return victims
@@ -139,9 +179,9 @@ class EvictionPolicy(Protocol):
         """How important a pod is among victims; the least important go first."""
         return pod.priority
 
-    def allows(self, victims: Sequence[PodInfo], takers: Sequence[PodInfo]) -> bool:
-        """Whether these pods, at least one, may be evicted together for some others."""
-        return True
+    def losses(self, takers: Sequence[PodInfo]) -> Losses:
+        """Which victims may leave together for some pods, as things are now."""
+        return NO_LOSSES
 
 
 class PriorityPolicy(EvictionPolicy):
