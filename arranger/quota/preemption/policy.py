@@ -175,7 +175,7 @@ class QueuePreemptionPolicy:
         if ledger.active and self._protection is not None:
             return None
         found = set[int]()
-        state = ledger.active, ledger.version, ledger.has_dues
+        state = ledger.active, ledger.charges_version, ledger.has_dues
         for like, rows in self._classes.rows_by_pod(state, work):
             if all(self.can_preempt(each, like) for each in preemptors):
                 found.update(rows)
