@@ -21,14 +21,11 @@ UNPROTECTED: Final = float("-inf")
 class QuotaLimits(Protocol):
     """Limits on what pods use together, wherever they are."""
 
-    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
-        """(version, row → whether a limit would be exceeded with the pod there).
-
-        While the version is the same, :meth:`remaining` says the same about the pod's class.
-        """
-
     def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
         """What would be left of each limit with the pod on that node; less than 0 is too little."""
+
+    def released_by(self, pod: PodInfo) -> Iterable[tuple[Limit, int]]:
+        """What a placed pod would give back to each limit."""
 
     def room_for(self, pod: PodInfo, node: str) -> int:
         """How many pods like this one all limits have room for, on such a node."""
@@ -48,8 +45,57 @@ class QuotaLimits(Protocol):
     def relieved_by_nodes(self) -> Set[Limit]:
         """The limits of which there may be more when nodes have more."""
 
+
+class LimitsAfterEvictions(Protocol):
+    """The same limits, as they are once those have gone that are being evicted."""
+
+    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
+        """(version, row → whether a limit would be exceeded with the pod there).
+
+        While the version is the same, :meth:`remaining` says the same about the pod's class there.
+        """
+
+    def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
+        """What would be left of each limit with the pod on that node; less than 0 is too little."""
+
     def released_by(self, pod: PodInfo) -> Iterable[tuple[Limit, int]]:
-        """What a placed pod would give back to each limit."""
+        """What a placed pod would give back; nothing where that has been counted already."""
+
+
+class Losses(Protocol):
+    """Victims that may leave together, to which others are added; good for one moment.
+
+    As it stands all may. Who may not leave with some may not with more of them either.
+    """
+
+    def add(self, victims: Sequence[PodInfo]) -> bool:
+        """Add these, if they may leave with those that were added before; returns whether."""
+        return True
+
+    def may_add(self, victims: Sequence[PodInfo]) -> bool:
+        """Whether :meth:`add` would add these."""
+        return True
+
+    @property
+    def state(self) -> Hashable:
+        """While it is the same, so are all answers."""
+        return None
+
+    def kind_of(self, victim: PodInfo) -> Hashable:
+        """Of victims of one kind and :meth:`EvictionPolicy.victim_class` one may be added where
+        another may."""
+        return None
+
+    def copy(self) -> Losses:
+        """The same, to which others can be added."""
+        return self
+
+
+class _NoLosses(Losses):
+    """Nobody loses anything that counts."""
+
+
+NO_LOSSES: Final[Losses] = _NoLosses()
 
 
 class EvictionPolicy(Protocol):
@@ -67,6 +113,11 @@ class EvictionPolicy(Protocol):
     @property
     def quota(self) -> QuotaLimits | None:
         """The limits that count beside the resources of nodes; None where there are none."""
+        return None
+
+    @property
+    def quota_after_evictions(self) -> LimitsAfterEvictions | None:
+        """The same, as they are once those have gone that are being evicted."""
         return None
 
     @property
@@ -127,6 +178,10 @@ class EvictionPolicy(Protocol):
         """Whether a pod is in a gang, so that others may have to leave with it."""
         return False
 
+    def group_of(self, pod: PodInfo) -> str | None:
+        """The gang group of a pod, whose others may have to leave with it; None for none."""
+        return None
+
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """The victims, and all that must leave with them."""
         return victims
@@ -139,9 +194,9 @@ class EvictionPolicy(Protocol):
         """How important a pod is among victims; the least important go first."""
         return pod.priority
 
-    def allows(self, victims: Sequence[PodInfo], takers: Sequence[PodInfo]) -> bool:
-        """Whether these pods, at least one, may be evicted together for some others."""
-        return True
+    def losses(self, takers: Sequence[PodInfo]) -> Losses:
+        """Which victims may leave together for some pods, as things are now."""
+        return NO_LOSSES
 
 
 class PriorityPolicy(EvictionPolicy):

@@ -18,6 +18,7 @@ from arranger.cluster import PodInfo
 from arranger.cluster.attempt_work import UnfinishedError
 from arranger.cluster.columns import BoolArray, resized
 from arranger.framework.preemption import EvictionPolicy, PreemptionContext
+from arranger.preemption.allowed_candidates import AllowedCandidates
 from arranger.preemption.importance import Candidate
 from arranger.preemption.several_takers import MAX_TAKERS, cheapest_way, size_like
 from arranger.preemption.victims import (
@@ -26,7 +27,6 @@ from arranger.preemption.victims import (
     IsPreemptable,
     Reasons,
     VictimSelector,
-    allowed_together,
 )
 
 #: Of candidates that the guarantees of queues leave no one of.
@@ -78,7 +78,7 @@ class CandidateCache:
         self._expiries: list[tuple[float, int]] = []
         self._expiry_of: dict[int, float] = {}
         self._policy: EvictionPolicy | None = None
-        self._takers: Sequence[PodInfo] = ()
+        self._allowed = AllowedCandidates()
         self._preemptor_state: Hashable = None
         self._selector: VictimSelector | None = None
 
@@ -125,8 +125,8 @@ class CandidateCache:
         return found if isinstance(found, Candidate) and self._allows(found.victims) else None
 
     def _allows(self, victims: Sequence[PodInfo]) -> bool:
-        assert self._policy is not None, "there are candidates since it looked"
-        return self._policy.allows(victims, self._takers)
+        assert self._selector is not None, "there are candidates since it looked"
+        return self._selector.losses.may_add(victims)
 
     def candidates(self) -> Iterator[Candidate]:
         """All candidates that may leave together, the cheapest first.
@@ -140,22 +140,13 @@ class CandidateCache:
                 yield heappop(others)[1]
             found = self._found[rank[-1]]
             assert isinstance(found, Candidate), "only candidates have a rank"
-            if self._allows(found.victims):
+            allowed = self._allowed.of(found)
+            if allowed is found:
                 yield found
-            elif (other := self._alternative(rank[-1])) is not None:
-                heappush(others, ((*other.cost(), other.row), other))
+            elif allowed is not None:
+                heappush(others, ((*allowed.cost(), allowed.row), allowed))
         while others:
             yield heappop(others)[1]
-
-    def _alternative(self, row: int) -> Candidate | None:
-        """The cheapest of a node's victims that may leave together, where those found may not."""
-        selector, policy = self._selector, self._policy
-        assert selector is not None, "there are candidates since it looked"
-        assert policy is not None, "there are candidates since it looked"
-        pods = selector.preemptible(row)
-        may = allowed_together(pods, lambda some: self._allows(policy.expand_to_gang(some)))
-        found = selector.select_victims(row, may) if may else None
-        return found if isinstance(found, Candidate) and self._allows(found.victims) else None
 
     def reasons(self) -> tuple[Counter[str], int]:
         """(reason → nodes that gave it, number of nodes that were looked at).
@@ -180,7 +171,6 @@ class CandidateCache:
             UnfinishedError: not all rows that count have been looked at; ask again.
         """
         policy = self._policy = context.policy
-        self._takers = (context.pod,)
         if (state := policy.preemptor_state(context.pod)) != self._preemptor_state:
             self._preemptor_state = state
             self._forget_all()
@@ -191,6 +181,7 @@ class CandidateCache:
         known = self._reason_cache
         selector = VictimSelector(context, is_preemptable, known, self._exceeded)
         self._selector = selector
+        self._allowed.begin(selector, policy, cluster.work, self._gang_rows)
         if not (selector.resource_only and self._reusable):
             self._forget_all_but_searched(selector.resource_only)
         self._reusable, self._budgets_version = selector.resource_only, cluster.budgets_version
@@ -214,15 +205,17 @@ class CandidateCache:
             self._add(row, selector, context)
             if not selector.resource_only and len(self._order) >= enough and self._order[0][0] == 0:
                 break
-        if self._searching:
+        self._version = table.version  # the simulations change nothing
+        searched, self._searching = self._searching, True
+        if searched:
             self._look_again_at_best_gangs(selector, context)
-        self._searching = False
         while (best := self.best()) is not None and best.row not in self._gang_rows:
             if not any(map(policy.in_gang, best.victims)):
                 break
             self._forget(best.row)  # they have joined a gang since
             self._add(best.row, selector, context)
-        self._version = table.version  # the simulations have changed nothing
+        self._searching = False
+        self._allowed.finish()
 
     def _without_hopeless(self, rows: list[int], may: Collection[int] | None) -> list[int]:
         """Those of the rows on which there is somebody to evict; the answer for others is known."""
@@ -293,7 +286,7 @@ class CandidateCache:
 
     def _forget_exceeded(self, context: PreemptionContext) -> None:
         """Forget the rows that quotas have a say on, or had, if they are used otherwise now."""
-        size, quota = context.cluster.table.size, context.policy.quota
+        size, quota = context.cluster.table.size, context.policy.quota_after_evictions
         before, version = resized(self._exceeded[:size], size, False), self._quota_version
         self._quota_version, self._exceeded = None, np.zeros(size, dtype=np.bool_)
         if quota is not None:
@@ -311,6 +304,7 @@ class CandidateCache:
             self._forget(row)
 
     def _forget(self, row: int) -> None:
+        self._allowed.forget(row)
         found = self._found.pop(row, None)
         if found is None:
             return
@@ -329,6 +323,7 @@ class CandidateCache:
             self._forget_all()
 
     def _forget_all(self) -> None:
+        self._allowed.forget_all()
         self._known[:] = False
         self._found.clear()
         self._ranks.clear()

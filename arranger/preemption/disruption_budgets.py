@@ -21,6 +21,8 @@ class DisruptionBudgetCounter:
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
         self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+        #: Key of a budget → the pods it covers, once somebody asks; None for none.
+        self._selectors: dict[str, Selector | None] = {}
         self._disruptions_left: dict[str, int] = {}
         for budget in budgets:
             self._by_namespace.setdefault(budget.metadata.namespace, []).append(budget)
@@ -34,11 +36,18 @@ class DisruptionBudgetCounter:
         violated = False
         meta = pod.pod.metadata
         for budget in self._by_namespace.get(meta.namespace, ()) if meta.labels else ():
-            if meta.name in budget.status.disrupted_pods or not _matches(budget, meta.labels):
+            selector = self._selector_of(budget)
+            disrupted = meta.name in budget.status.disrupted_pods
+            if disrupted or selector is None or not selector.matches(meta.labels):
                 continue
             self._disruptions_left[budget.key] -= 1
             violated |= self._disruptions_left[budget.key] < 0
         return violated
+
+    def _selector_of(self, budget: PodDisruptionBudget) -> Selector | None:
+        if budget.key not in self._selectors:
+            self._selectors[budget.key] = _selector_of(budget)
+        return self._selectors[budget.key]
 
 
 def split_by_pdb_violation(
@@ -53,11 +62,11 @@ def split_by_pdb_violation(
     return violating, non_violating
 
 
-def _matches(budget: PodDisruptionBudget, labels: dict[str, str]) -> bool:
+def _selector_of(budget: PodDisruptionBudget) -> Selector | None:
     selector = budget.spec.selector
     if selector is None or not (selector.match_labels or selector.match_expressions):
-        return False
-    return _compiled(_encode(selector)).matches(labels)
+        return None
+    return _compiled(_encode(selector))
 
 
 @bounded_cache(1024)

@@ -33,10 +33,12 @@ def start_time(pod: PodInfo) -> float:
 def by_importance(victims: Iterable[PodInfo], importance: Importance = priority) -> list[PodInfo]:
     """The most important first: by importance, then by age, then who has not saved its state for
     longest; of equal ones by uid, in whatever order they came."""
-    return sorted(
-        victims,
-        key=lambda pod: (-importance(pod), start_time(pod), checkpointed_at(pod.pod), pod.uid),
-    )
+    return sorted(victims, key=lambda pod: place_in_order(pod, importance))
+
+
+def place_in_order(pod: PodInfo, importance: Importance) -> tuple[int, float, float, str]:
+    """The less the more important, as :func:`by_importance` puts pods in order."""
+    return -importance(pod), start_time(pod), checkpointed_at(pod.pod), pod.uid
 
 
 def oldest_checkpoint(victims: Sequence[PodInfo]) -> float:

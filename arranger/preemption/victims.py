@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from arranger.cluster import BoolArray, PodInfo
-from arranger.framework.preemption import PreemptionContext, QuotaLimits
+from arranger.framework.preemption import LimitsAfterEvictions, PreemptionContext
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
 from arranger.preemption.importance import Candidate, by_importance
 from arranger.preemption.victim_search import Company, VictimSearch
@@ -23,19 +23,6 @@ GANG_NOT_EVICTABLE: Reasons = ("node(s) would lose part of a gang that may not b
 PROTECTED_BY_TIME: Reasons = (
     "node(s) would lose pods that have not run their minimum time, or are back from an eviction",
 )
-
-
-def allowed_together(
-    pods: Sequence[PodInfo], may_leave: Callable[[Sequence[PodInfo]], bool]
-) -> list[PodInfo]:
-    """As many of the pods as may be evicted together, tried from the last one on."""
-    if not pods or may_leave(pods):
-        return list(pods)
-    chosen: list[PodInfo] = []
-    for pod in reversed(pods):
-        if may_leave([*chosen, pod]):
-            chosen.append(pod)
-    return chosen[::-1]
 
 
 class VictimSelector:
@@ -65,16 +52,36 @@ class VictimSelector:
         self._is_preemptable = is_preemptable
         self._budgets = tuple(context.cluster.budgets.values())
         self._policy = context.policy
-        self._quota = context.policy.quota
-        self._can_preempt = context.policy.can_preempt
+        self._quota = context.policy.quota_after_evictions
         self._exceeded = exceeded
         self._reason_cache = {} if reason_cache is None else reason_cache
         self.resource_only = context.resource_only
+        #: What queues lose to the pod.
+        self.losses = context.policy.losses((context.pod,))
+        #: Class of victims → whether the pod may take their place; where time protects nobody.
+        self._may_take: dict[Hashable, bool] = {}
 
     def preemptible(self, row: int) -> list[PodInfo]:
         """The pods on a node that may go, the most important first."""
         pods = [pod for pod in self._cluster.table.pods[row].values() if self._can_evict(pod)]
         return by_importance(pods, self._policy.importance)
+
+    def likeness(self, row: int, pods: Sequence[PodInfo]) -> Hashable | None:
+        """Equal for nodes and their preemptible pods where the same may leave together, and do or
+        do not make enough room; None where more counts than what is said here."""
+        if not self.resource_only or any(map(self._policy.in_gang, pods)):
+            return None
+        table, policy = self._cluster.table, self._policy
+        exceeded = self._exceeded is not None and bool(self._exceeded[row])
+        if exceeded or not self._context.fits_when_empty[row]:
+            return None
+        columns, _ = self._pod.request_vector(table.resource_column)
+        kinds = list[Hashable]()
+        for pod in pods:
+            if (requested := pod.sums_key(table.resource_column)) is None:
+                return None
+            kinds += requested, policy.victim_class(pod), self.losses.kind_of(pod)
+        return tuple(table.free(row, columns)), tuple(kinds)
 
     def next_expiry(self, row: int) -> float:
         """When the next pod on a node may go that only time protects; inf where there is none."""
@@ -198,7 +205,7 @@ class VictimSelector:
         return found
 
     def _usage(
-        self, pod: PodInfo, limits: dict[object, int], quota: QuotaLimits | None
+        self, pod: PodInfo, limits: dict[object, int], quota: LimitsAfterEvictions | None
     ) -> list[tuple[object, int]]:
         columns, amounts = pod.request_vector(self._cluster.table.resource_column)
         pairs = zip(columns, amounts, strict=True)
@@ -255,7 +262,7 @@ class VictimSelector:
         policy = self._policy
 
         def company(pods: Sequence[PodInfo]) -> Sequence[PodInfo] | None:
-            allowed = not policy.groups_broken(pods) and policy.allows(pods, (self._pod,))
+            allowed = not policy.groups_broken(pods) and self.losses.may_add(pods)
             return pods if allowed else None
 
         return self._search(row, preemptible, company)
@@ -263,7 +270,7 @@ class VictimSelector:
     def _company(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo] | None:
         together = self._policy.expand_to_gang(pods)
         may_leave = all(map(self._can_evict, together))
-        return together if may_leave and self._policy.allows(together, (self._pod,)) else None
+        return together if may_leave and self.losses.may_add(together) else None
 
     def _search(
         self, row: int, preemptible: Sequence[PodInfo], company: Company
@@ -309,4 +316,14 @@ class VictimSelector:
         return leaving, [pod for pod in pods if pod.uid not in terminating] if leaving else pods
 
     def _can_evict(self, pod: PodInfo) -> bool:
-        return self._can_preempt(self._pod, pod) and self._is_preemptable(pod)
+        return self._may_take_place_of(pod) and self._is_preemptable(pod)
+
+    def _may_take_place_of(self, pod: PodInfo) -> bool:
+        policy = self._policy
+        if policy.by_priority_alone or policy.time_protects:
+            return policy.can_preempt(self._pod, pod)
+        kind = policy.victim_class(pod)
+        known = self._may_take.get(kind)
+        if known is None:
+            known = self._may_take[kind] = policy.can_preempt(self._pod, pod)
+        return known

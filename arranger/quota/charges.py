@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -11,7 +9,6 @@ from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import Limit
-from arranger.quota.queue_spec import QueueQuota
 
 
 class ChargedLimit(NamedTuple):
@@ -91,17 +88,6 @@ class PodGroups(Protocol):
     def pod_group_of(self, uid: str) -> AnyPodGroup | None:
         """The PodGroup of a pod, if it has one."""
         ...
-
-
-def sums_by_queue(
-    charges: Iterable[Charge], path_self_to_root: Callable[[str], Iterable[QueueQuota]]
-) -> dict[str, Counter[str]]:
-    """What is charged in all to each queue, those of its parts included."""
-    sums: dict[str, Counter[str]] = {}
-    for charge in charges:
-        for queue in path_self_to_root(charge.queue):
-            sums.setdefault(queue.name, Counter()).update(charge.amounts)
-    return sums
 
 
 class LiftedCharges:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from itertools import chain
-
-import numpy as np
 
 from arranger.api.annotations import SERVICE_TYPE
 from arranger.api.resource_requests import Amounts
@@ -24,7 +22,7 @@ from arranger.api.settings.queue_annotations import (
 )
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.api.types.queue import Queue
-from arranger.cluster import BoolArray, Cluster, NodeTable, PodInfo
+from arranger.cluster import Cluster, NodeTable, PodInfo
 from arranger.framework.preemption import Limit
 from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, is_card_resource
@@ -40,6 +38,8 @@ from arranger.quota.queue_spec import (
     read_queue,
     why_no_pods,
 )
+
+_Limits = Iterator[ChargedLimit]
 
 
 class QuotaLedger:
@@ -58,7 +58,7 @@ class QuotaLedger:
         annotations: which count for pods.
         card_column: row → the node's card set.
         rights: which queues namespaces may use, and what is believed of their pods there.
-        version: number of times that all pods were counted anew.
+        version, charges_version: number of changes of queues, and times all was charged anew.
         has_dues: whether any queue deserves anything, or is guaranteed it.
     """
 
@@ -88,14 +88,14 @@ class QuotaLedger:
             lambda: (queue.rights for queue in self.queues.values()),
             lambda name: (queue.rights for queue in self.path_self_to_root(name)),
         )
-        #: Whether charges may have changed; and whether what queues use is to be summed up anew.
-        self._stale = self._uncounted = False
-        self.version = 0
+        #: Whether charges may have changed; what queues use is to be summed up anew; they changed.
+        self._stale = self._uncounted = self._edited = False
+        self.version = self.charges_version = 0
         self.has_dues = False
 
     @property
     def active(self) -> bool:
-        """Whether there are queues at all; without any, nothing is charged."""
+        """Whether there are queues; without any, nothing is charged."""
         return bool(self.queues)
 
     @property
@@ -104,23 +104,25 @@ class QuotaLedger:
         table = self.table
         if self._cluster_total[0] != table.nodes_version:
             sums = table.allocatable[:, : table.size].sum(axis=1).tolist()
-            total = dict(zip(table.resources.values, sums, strict=False))
-            self._cluster_total = table.nodes_version, total
+            named = zip(table.resources.values, sums, strict=False)
+            self._cluster_total = table.nodes_version, dict(named)
         return self._cluster_total[1]
 
     def set_queue(self, queue: Queue) -> bool:
         """A queue was added or edited; returns whether anything but its status has changed."""
-        state = read_queue(queue)
+        state, known = read_queue(queue), self.queues.get(queue.name)
         state.stated = queue
-        known = self.queues.get(queue.name)
         if known == state:
             return False
         stale = self._stale or known is None or not known.charges_as(state)
+        if known is not None:
+            state.used = known.used
+            self._uncounted |= known.guarantee != state.guarantee
         self.remove_queue(queue.name)
         self.queues[queue.name] = state
         self._child_counts[state.parent] += state.parent != queue.name
         self.rights.on_queues_changed()
-        self._stale, self._uncounted = stale, True
+        self._stale, self._edited = stale, True
         return True
 
     def remove_queue(self, name: str) -> None:
@@ -138,11 +140,14 @@ class QuotaLedger:
     def refresh(self, cluster: Cluster) -> None:
         """Charge every pod anew if anything has changed that charges depend on."""
         self._lifted.clear()
-        if self._stale or self._uncounted:
-            stale, self._stale, self._uncounted = self._stale, False, False
-            self.version += 1
+        stale, counts = self._stale, self._stale or self._uncounted
+        if counts or self._edited:
+            self._stale = self._uncounted = self._edited = False
+            self.version, self.charges_version = self.version + 1, self.charges_version + stale
+            self.has_dues = any(state.due for state in self.queues.values())
             cluster.objects.invalidate()
-            self._recount(cluster, charge=stale)
+            if counts:
+                self._recount(cluster, charge=stale)
 
     def path_self_to_root(self, name: str) -> Iterator[QueueQuota]:
         """A queue and its ancestors, itself first; nothing if there is no such queue."""
@@ -168,9 +173,8 @@ class QuotaLedger:
     def why_refused(self, pod: PodInfo) -> str:
         """Why the queue that a pod names takes it not at all; "" if it does."""
         name, namespace = self.stated_queue(pod), pod.namespace
-        if not self.rights.may_use(name, namespace):
-            return not_for_namespace(name, namespace)
-        return self.why_no_pods(name)
+        may_use = self.rights.may_use(name, namespace)
+        return self.why_no_pods(name) if may_use else not_for_namespace(name, namespace)
 
     def why_no_pods(self, name: str) -> str:
         """Why a queue takes no pods at all, however few; "" if it does."""
@@ -184,14 +188,11 @@ class QuotaLedger:
     def service_of(self, pod: PodInfo) -> tuple[str, bool]:
         """(``inference``, ``training`` or "", whether somebody says so whom its queue believes)."""
         stated = self.annotations.get(pod, SERVICE_TYPE)
-        believed = None
-        if self.rights.limits_services:
-            believed = self.rights.service_types(self.queue_name(pod))
-        if believed is not None and stated not in believed:
-            stated = ""
+        limited = self.rights.limits_services
+        believed = self.rights.service_types(self.queue_name(pod)) if limited else None
+        stated = stated if believed is None or stated in believed else ""
         service = service_type(pod.pod, stated, self._service_by_owner)
-        if believed is not None and service not in believed:
-            service = ""
+        service = service if believed is None or service in believed else ""
         return service, bool(stated and service)
 
     def cards_on(self, node: str) -> Cards:
@@ -275,22 +276,20 @@ class QuotaLedger:
     def relieved_by(self, pod: PodInfo, node: str) -> Set[Limit]:
         """The limits of which more is left since a pod has left a node."""
         charged = self.charges_for(pod, self.cards_on(node))
-        of_guarantees = self._guarantees.relieved(self.queue_name(pod), charged)
-        return self.remaining(pod, node).keys() | set(of_guarantees)
+        relieved = set(self._guarantees.relieved(self.queue_name(pod), charged))
+        return self.remaining(pod, node).keys() | relieved
 
     def relieved_by_nodes(self) -> Set[Limit]:
         """The limits of which there may be more when nodes have more."""
         return set(self._guarantees.limits_of(ROOT_QUEUE, self._guarantees.resources))
 
-    def limits_for(self, queue: str, demand: Amounts) -> Iterator[ChargedLimit]:
+    def limits_for(self, queue: str, demand: Amounts) -> _Limits:
         """The limits that count for pods of a queue that want so much in all, of whatever cards."""
         free = self.exempt_card_pods and any(map(is_card_resource, demand))
         limits = self._limits(queue, demand, (), ("cpu", "memory") if free else ())
         return (each for each in limits if each.binds)
 
-    def _charged_limits(
-        self, pod: PodInfo, demand: Amounts, cards: Cards
-    ) -> Iterator[ChargedLimit]:
+    def _charged_limits(self, pod: PodInfo, demand: Amounts, cards: Cards) -> _Limits:
         """The limits that count for a pod, from its queue upwards; then those beside guarantees."""
         of_cards = set(cards.values())
         exempt = ("cpu", "memory") if self.exempt_card_pods and of_cards & demand.keys() else ()
@@ -298,7 +297,7 @@ class QuotaLedger:
 
     def _limits(
         self, queue: str, demand: Amounts, of_cards: Collection[str], exempt: Collection[str]
-    ) -> Iterator[ChargedLimit]:
+    ) -> _Limits:
         for state in self.path_self_to_root(queue):
             for name, n in demand.items():
                 if name not in of_cards:
@@ -319,32 +318,19 @@ class QuotaLedger:
 
     def released_by(self, pod: PodInfo) -> Iterator[tuple[Limit, int]]:
         """(queue, resource or card), amount: what a placed pod is charged in all its queues."""
-        charge = self._charges.get(pod.uid)
-        if charge is not None:
-            for state in self.path_self_to_root(charge.queue):
-                for name, n in charge.amounts.items():
-                    yield (state.name, name), n
-            yield from self._guarantees.released(charge.queue, charge.amounts)
+        charge = self.charge_of(pod.uid)
+        return iter(()) if charge is None else self.released(charge)
+
+    def released(self, charge: Charge) -> Iterator[tuple[Limit, int]]:
+        """The same of what some pod is charged."""
+        for state in self.path_self_to_root(charge.queue):
+            for name, n in charge.amounts.items():
+                yield (state.name, name), n
+        yield from self._guarantees.released(charge.queue, charge.amounts)
 
     def charge_of(self, uid: str) -> Charge | None:
         """What a placed pod is charged."""
         return self._charges.get(uid)
-
-    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
-        """(all uses that :meth:`remaining` depends on, row → whether a limit would be exceeded)."""
-        kinds = self.card_column.card_set_ids()
-        exceeded: dict[int, bool] = {}
-        names: set[str] = set()
-        for kind in np.unique(kinds).tolist():
-            cards = self.card_column.card_set(kind)
-            exceeded[kind] = min(self.remaining_with(pod, cards).values(), default=0) < 0
-            names.update(self.charges_for(pod, cards))
-        bad = [kind for kind, tight in exceeded.items() if tight]
-        path = list(self.path_self_to_root(self.queue_name(pod)))
-        uses = tuple((state.name, *(state.used[n] for n in sorted(names))) for state in path)
-        if self._guarantees.resources:
-            uses += ((*self._guarantees.state(self.queue_name(pod)), self.version),)
-        return uses, np.isin(kinds, bad)
 
     def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
         """Charge a pod that takes a node (1), or give its charge back (-1)."""
@@ -376,7 +362,6 @@ class QuotaLedger:
         for state in (*self.queues.values(), self._default_queue):
             state.used.clear()
         self._guarantees.reset(self.queues)
-        self.has_dues = any(state.due for state in self.queues.values())
         if not charge:
             for each in self._charges.values():
                 self._count(each, 1)

@@ -227,6 +227,7 @@ class LiveShadow:
             while not self._is_read(informers):
                 await self._changed.wait()
             shadow.take_in()
+            shadow.count()
             await self._read_usage(shadow)
             self._shadow = shadow
             self._on_change()

@@ -134,6 +134,7 @@ class Shadow:
         """
         shadow = cls.unsynced(config, objects, calendar=calendar)
         EventFeed(shadow.engine, config).start(objects, time.monotonic())
+        shadow.count()
         return shadow
 
     @classmethod
@@ -192,11 +193,19 @@ class Shadow:
         engine, today = self.engine, self._clocks.today()
         if self._usage is not None:
             engine.usage.restore(self._usage.key, self._usage.text, self._clocks.now())
-        # Counted once here, not in each copy.
+        self._count(today)
+        driver = Driver(engine, self.objects, self.config, today, self._clocks.now())
+        return Branch.start(lambda: question.answer(driver), question.kind, seconds)
+
+    def count(self) -> None:
+        """Count what questions need counted, before the first of them is asked."""
+        self._count(self._clocks.today())
+
+    def _count(self, today: datetime) -> None:
+        """Count anew what has changed: once here, not in the copy of each question."""
+        engine = self.engine
         engine.ledger.refresh(engine.cluster)
         engine.ledger.card_column.card_set_ids()
         engine.policy.evictable_rows(())
         if any(each.group is not None for each in engine.queue.entities()):
             engine.planned_room.timeline.refresh(today.timestamp())
-        driver = Driver(engine, self.objects, self.config, today, self._clocks.now())
-        return Branch.start(lambda: question.answer(driver), question.kind, seconds)

@@ -24,6 +24,8 @@ def expand(
 ) -> list[Object]:
     """What there is once controllers have seen the manifests, themselves included.
 
+    They say not when they were created: the clock of this cluster is not that of any other.
+
     Args:
         manifests: with where each stands, for messages.
         surroundings: namespaces and PriorityClasses that are there before.
@@ -34,7 +36,7 @@ def expand(
     around = [("the cluster", _bare(each)) for each in surroundings]
     there = {(each["kind"], *_key(each)) for each in surroundings}
     made = run_virtual(_expand([*around, *manifests], config))
-    return [each for each in made if (each["kind"], *_key(each)) not in there]
+    return [_undated(each) for each in made if (each["kind"], *_key(each)) not in there]
 
 
 async def _expand(manifests: list[tuple[str, Object]], config: Config) -> list[Object]:
@@ -53,6 +55,11 @@ async def _expand(manifests: list[tuple[str, Object]], config: Config) -> list[O
     await asyncio.wait(parts)
     store = cluster.store
     return [obj for resource in store.resources() for obj in store.items(resource)]
+
+
+def _undated(obj: Object) -> Object:
+    meta = {key: it for key, it in obj["metadata"].items() if key != "creationTimestamp"}
+    return {**obj, "metadata": meta}
 
 
 def _at_once(manifest: Object) -> Object:

@@ -59,6 +59,6 @@ def _candidate(
         named.append(pod)
     victims = by_importance(policy.expand_to_gang(named), policy.importance)
     may_go = (policy.can_preempt(member.pod, v) and plugin.is_preemptable(v) for v in victims)
-    if not victims or not policy.allows(victims, (member.pod,)) or not all(may_go):
+    if not victims or not policy.losses((member.pod,)).may_add(victims) or not all(may_go):
         return None
     return Candidate(row, tuple(victims), proposed.violations, policy.importance)

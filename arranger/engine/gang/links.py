@@ -24,6 +24,11 @@ class GangLinks:
         """Whether a pod is in a gang."""
         return self._registry.gang_of(pod.uid) is not None
 
+    def group_of(self, pod: PodInfo) -> str | None:
+        """The gang group of a pod; None for a pod on its own."""
+        gang = self._registry.gang_of(pod.uid)
+        return None if gang is None else self._registry.group_of(gang).name
+
     def role_of(self, pod: PodInfo) -> tuple[str, str] | None:
         """The gang and the bundle of a pod; None for a pod on its own."""
         return self._registry.gang_and_bundle_of(pod.uid) if self.in_gang(pod) else None

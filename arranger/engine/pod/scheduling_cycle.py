@@ -369,14 +369,14 @@ class SchedulingCycle:
         )
 
     def _count_waiting_alike(self, member: QueuedPod, most: int) -> int:
-        """How many lone pods of a pod's class and priority wait for room, itself included."""
-        key, priority = member.equivalence_key, member.pod.priority
+        """How many lone pods of a pod's kind wait for room, itself included."""
+        key, kind = member.equivalence_key, self.kind_of(member)
         alike = (
             other
             for other in self._pods.values()
             if other.equivalence_key == key
-            and other.pod.priority == priority
             and other.phase is Phase.QUEUED
+            and self.kind_of(other) == kind
             and (other is member or other.uid not in self._nominator)
         )
         return sum(1 for _ in islice(alike, most))

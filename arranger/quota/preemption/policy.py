@@ -13,15 +13,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from heapq import nlargest
 from typing import Final, Protocol
 
 from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.preemption import UNPROTECTED, PriorityPolicy, QuotaLimits
-from arranger.quota.charges import Charge, sums_by_queue
+from arranger.framework.preemption import (
+    NO_LOSSES,
+    UNPROTECTED,
+    LimitsAfterEvictions,
+    Losses,
+    PriorityPolicy,
+    QuotaLimits,
+)
+from arranger.quota.charges import Charge
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption.eviction_protection import EvictionProtection
+from arranger.quota.preemption.leaving_charges import LeavingCharges, LeavingLimits
+from arranger.quota.preemption.queue_losses import QueueLosses, Taker
 from arranger.quota.preemption.reclaim import Demand, DeservedReclaim
 from arranger.quota.preemption.victim_classes import VictimClasses
 
@@ -70,6 +80,9 @@ class GangExpansion(Protocol):
     def in_gang(self, pod: PodInfo) -> bool:
         """Whether a pod is in a gang."""
 
+    def group_of(self, pod: PodInfo) -> str | None:
+        """The gang group of a pod; None for a pod on its own."""
+
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """The victims, and all that must leave with them."""
 
@@ -112,6 +125,8 @@ class QueuePreemptionPolicy:
         self._ledger = ledger
         self._config = config
         self._terminating_victims = terminating_victims
+        self._leaving = LeavingCharges(ledger, terminating_victims)
+        self._limits_after_evictions = LeavingLimits(ledger, self._leaving)
         self._classes = classes or VictimClasses(ledger.table, self.victim_class)
         #: uid → preemptor, version of the ledger, what counts of it.
         self._facts: dict[str, tuple[PodInfo, int, tuple[Charge, bool]]] = {}
@@ -125,6 +140,11 @@ class QueuePreemptionPolicy:
     def quota(self) -> QuotaLimits | None:
         """The queues' limits, where there are queues."""
         return self._ledger if self._ledger.active else None
+
+    @property
+    def quota_after_evictions(self) -> LimitsAfterEvictions | None:
+        """The same, as they are once those have gone that are being evicted."""
+        return self._limits_after_evictions if self._ledger.active else None
 
     @property
     def time_protects(self) -> bool:
@@ -155,7 +175,7 @@ class QueuePreemptionPolicy:
         if ledger.active and self._protection is not None:
             return None
         found = set[int]()
-        state = ledger.active, ledger.version, ledger.has_dues
+        state = ledger.active, ledger.charges_version, ledger.has_dues
         for like, rows in self._classes.rows_by_pod(state, work):
             if all(self.can_preempt(each, like) for each in preemptors):
                 found.update(rows)
@@ -295,6 +315,10 @@ class QueuePreemptionPolicy:
         """Whether a pod is in a gang, so that others may have to leave with it."""
         return self._gangs.in_gang(pod)
 
+    def group_of(self, pod: PodInfo) -> str | None:
+        """The gang group of a pod; None for a pod on its own."""
+        return self._gangs.group_of(pod)
+
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """The victims, and the whole of each gang that would be left short of its minimum."""
         return self._gangs.expand_to_gang(victims)
@@ -312,46 +336,16 @@ class QueuePreemptionPolicy:
         state = ledger.queue_quota(charge.queue if charge else ledger.queue_name(pod))
         return (state.priority if state is not None else 0) * _QUEUE_PRIORITY_FACTOR + pod.priority
 
-    def allows(self, victims: Sequence[PodInfo], takers: Sequence[PodInfo]) -> bool:
-        """Whether no queue but the takers' own would fall below what it is guaranteed, and none
-        that others take from below what it deserves."""
+    def losses(self, takers: Sequence[PodInfo]) -> Losses:
+        """What queues lose to some pods: none but the takers' own may fall below what it is
+        guaranteed, and none that they take from below what it deserves."""
         ledger = self._ledger
         if not ledger.has_dues:
-            return True
-        evicted = {pod.uid for pod in victims}
-        leaving = {
-            uid: charge
-            for uid in evicted.union(self._terminating_victims)
-            if (charge := ledger.charge_of(uid)) is not None
-        }
-        taken = [charge for uid, charge in leaving.items() if uid in evicted]
+            return NO_LOSSES
+        leaving = self._leaving.charges()
         own = frozenset[str]().union(*map(ledger.queues_of, takers))
-        if not self._leaves_guarantees(taken, leaving.values(), own):
-            return False
-        for taker in takers:
-            mine = ledger.charge(taker)
-            reclaimed = [
-                theirs
-                for pod in victims
-                if (theirs := leaving.get(pod.uid)) is not None
-                and theirs.queue != mine.queue
-                and not self._takes_by_service(taker, mine, pod, theirs)
-            ]
-            demand = self._demand_of(taker, mine)
-            if not self._reclaim.leaves_enough(demand, reclaimed, leaving.values()):
-                return False
-        return True
+        return QueueLosses(ledger, self._reclaim, [*map(self._taker, takers)], own, leaving)
 
-    def _leaves_guarantees(
-        self, taken: Iterable[Charge], leaving: Iterable[Charge], own: Collection[str]
-    ) -> bool:
-        """Whether no queue but these has less than it is guaranteed of what it loses."""
-        ledger = self._ledger
-        lost = sums_by_queue(taken, ledger.path_self_to_root)
-        gone = sums_by_queue(leaving, ledger.path_self_to_root)
-        return not any(
-            amounts[resource] and loser.used[resource] - gone[name][resource] < guaranteed
-            for name, amounts in lost.items()
-            if name not in own and (loser := ledger.queue_quota(name)) is not None
-            for resource, guaranteed in loser.guarantee.items()
-        )
+    def _taker(self, pod: PodInfo) -> Taker:
+        mine = self._ledger.charge(pod)
+        return Taker(self._demand_of(pod, mine), partial(self._takes_by_service, pod, mine))

@@ -8,13 +8,13 @@ between queues.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from arranger.api.resource_requests import Amounts
 from arranger.cluster.pod_info import PodInfo
-from arranger.quota.charges import Charge, sums_by_queue
+from arranger.quota.charges import Charge
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.queue_spec import QueueQuota
 
@@ -56,6 +56,19 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
+class Keeps:
+    """What a queue must keep: of one of these resources at least what it deserves."""
+
+    queue: QueueQuota
+    resources: Sequence[str]
+
+    def is_enough(self, lost: Mapping[str, int]) -> bool:
+        """Whether it has that after losing so much (resource → amount, 0 for others)."""
+        queue = self.queue
+        return any(queue.used[r] - lost[r] >= queue.due[r] for r in self.resources)
+
+
+@dataclass(frozen=True, slots=True)
 class DeservedReclaim:
     """Compares what queues use with what they deserve; of queues in a tree, as far as they differ.
 
@@ -73,7 +86,7 @@ class DeservedReclaim:
     def may_reclaim(self, taker: Demand, victim: PodInfo, theirs: Charge) -> bool:
         """Whether a taker might have the place of a pod of another queue.
 
-        Whether all victims may leave is asked of :meth:`leaves_enough`.
+        Whether all victims may leave together is decided by what :meth:`keeps` tells.
         """
         state = self._ledger.queue_quota(theirs.queue)
         if state is None or not state.reclaimable or _is_critical(victim):
@@ -87,20 +100,13 @@ class DeservedReclaim:
             if (resources := _concerned(each, taker.wanted, theirs.amounts))
         )
 
-    def leaves_enough(
-        self, taker: Demand, victims: Iterable[Charge], leaving: Iterable[Charge]
-    ) -> bool:
-        """Whether other queues have what they deserve without the victims.
-
-        ``leaving`` are the victims, and those that are leaving already.
-        """
-        lost = sums_by_queue(leaving, self._ledger.path_self_to_root)
-        return all(
-            any(each.used[r] - lost[each.name][r] >= each.due[r] for r in resources)
-            for charge in victims
+    def keeps(self, taker: Demand, charge: Charge) -> Sequence[Keeps]:
+        """What other queues must keep if pods charged with the same resources leave for a taker."""
+        return [
+            Keeps(each, resources)
             for each in self._apart(taker.queue, charge.queue)[1]
             if (resources := _concerned(each, taker.wanted, charge.amounts))
-        )
+        ]
 
     def state(self, taker: Demand) -> tuple[object, ...]:
         """What :meth:`may_reclaim` depends on beside the victim."""

@@ -26,6 +26,7 @@ from arranger.shadow.answers.ends import ends_by
 from arranger.shadow.answers.why import Suggestion, blocking_member, why_never
 from arranger.shadow.forecasts.branch import Branch
 from arranger.shadow.forecasts.changes import (
+    ChangeError,
     ClusterChange,
     add_nodes,
     annotate,
@@ -127,12 +128,15 @@ class Suggester:
     def _judged(
         self, change: ClusterChange, pods: Sequence[str], branch: Branch[PresentState]
     ) -> Suggestion | None:
-        """A change that has been tried, if it helps.
+        """A change that has been tried, if it helps; one that the server would refuse does not.
 
         Raises:
             TimeoutError: that is not known in time.
         """
-        after = branch.result()
+        try:
+            after = branch.result()
+        except ChangeError:
+            return None
         nodes = {key: after.nodes[key] for key in pods if key in after.nodes}
         return (
             Suggestion(change.text, nodes, sorted(after.evicted.keys() - self.told.evicted.keys()))

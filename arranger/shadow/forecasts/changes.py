@@ -7,15 +7,17 @@ raises :class:`ChangeError`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from typing import Any, Final
 
 import msgspec
 
 from arranger.api.quantity import QuantityError, milli_value, parse_quantity, value
 from arranger.api.types.core import Node, NodeStatus, ObjectMeta, Pod, SchedulingGate
-from arranger.api.types.queue import Queue
+from arranger.api.types.queue import Queue, QueueSpec
 from arranger.api.types.reservation import Reservation
 from arranger.api.types.resource_claims import ResourceClaim
 from arranger.shadow.inputs.objects import CLUSTER_WIDE, ClusterObjects
@@ -238,9 +240,27 @@ def set_queue(name: str, field: str, resource: str, amount: str) -> ClusterChang
         else:
             changed = {**getattr(spec, field), resource: amount}
             spec = msgspec.structs.replace(spec, **{field: changed})
+        if refused := _why_refused(spec, field, resource):
+            raise ChangeError(f"queue {name}: {refused} of {resource}")
         objects.put(msgspec.structs.replace(queue, spec=spec))
 
     return ClusterChange(f"queue {name} with {field} {resource} {amount}", apply)
+
+
+def _why_refused(spec: QueueSpec, field: str, resource: str) -> str:
+    """Why the definition does not allow what a field says of a resource; "" if it does."""
+    stated = {
+        "guarantee": spec.guarantee.resource,
+        "deserved": spec.deserved,
+        "capability": spec.capability,
+    }
+    amounts = {of: str(given[resource]) for of, given in stated.items() if resource in given}
+    for less, more in combinations(amounts, 2):
+        with suppress(QuantityError):
+            is_more = parse_quantity(amounts[less]) > parse_quantity(amounts[more])
+            if is_more and field in (less, more):
+                return f"{less} cannot be more than {more}"
+    return ""
 
 
 def without_gate(key: str, gate: str) -> ClusterChange:

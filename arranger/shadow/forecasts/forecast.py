@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from arranger.api.effects import DeletePod, Effect, Eviction
 from arranger.api.timestamps import after
@@ -131,11 +133,26 @@ class Driver:
         for change in done.values():
             shown = change.after
             if shown is not None:
-                shown = self.writes.stamped(shown)
+                shown = self.writes.stamped(self._dated(shown, change.before))
                 self.objects.put(shown, change.kind)
             if shown is not None or change.before is not None:
                 self._show(Change(change.kind, change.before, shown))
         return list(done.values())
+
+    def _dated(self, shown: Any, before: Any | None) -> Any:
+        """An object that says not when it was created: now, as the API server would say.
+
+        Without a time it would count as older than all others. What replaces an object keeps its
+        time; a pod is another one.
+        """
+        if shown.metadata.creation_timestamp is not None:
+            return shown
+        if before is None or (isinstance(shown, Pod) and before.metadata.uid != shown.metadata.uid):
+            created = self.writes.now()
+        else:
+            created = before.metadata.creation_timestamp
+        metadata = msgspec.structs.replace(shown.metadata, creation_timestamp=created)
+        return msgspec.structs.replace(shown, metadata=metadata)
 
     def settle(self) -> Forecast:
         """Have it decide until nothing moves any more."""

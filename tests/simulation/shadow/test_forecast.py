@@ -14,7 +14,7 @@ import random
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -33,7 +33,7 @@ from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import run_virtual, virtual_now
 from arranger.kube.client.transport import Request
 from arranger.shadow import ClusterObjects, Shadow, WhatIf
-from arranger.shadow.forecasts.changes import add_nodes, cordon
+from arranger.shadow.forecasts.changes import add_nodes, cordon, create
 from arranger.shadow.forecasts.forecast import forecast
 from arranger.shadow.inputs.listing import list_objects
 from arranger.shadow.inputs.objects import owner_kinds
@@ -213,13 +213,19 @@ def test_the_shadow_foretells_what_a_change_does(first: int) -> None:
         node = nodes[seed % len(nodes)]
         name = node["metadata"]["name"]
         known, began = _as_read(objects)
-        if seed % 2:
-            change, more = cordon(name), []
-            node.setdefault("spec", {})["unschedulable"] = True
-        else:
-            change, more = add_nodes(1, name), [_alike(node, f"{name}-like-1")]
+        more: list[Manifest] = []
+        match seed % 4:
+            case 0:
+                change, more = add_nodes(1, name), [_alike(node, f"{name}-like-1")]
+            case 2:
+                new = _another(seed, objects)
+                change, more = create([deepcopy(new)], "with one more"), [new]
+            case _:
+                change = cordon(name)
+                node.setdefault("spec", {})["unschedulable"] = True
         truth = play(objects, more)
-        shadow = Shadow.of(known, CONFIG, calendar=partial(_at, began))
+        asked_at = began + timedelta(seconds=1)
+        shadow = Shadow.of(known, CONFIG, calendar=partial(_at, asked_at))
         told = shadow.ask_now(WhatIf([change]))
         if kept_for_a_while({**told.waiting, **told.still_waiting}):
             continue
@@ -267,6 +273,16 @@ def _as_read(objects: Sequence[Manifest]) -> tuple[ClusterObjects, datetime]:
 
     start, began = run_virtual(load())
     return ClusterObjects.from_manifests(start, owner_kinds(CONFIG)), began
+
+
+def _another(seed: int, objects: Sequence[Manifest]) -> Manifest:
+    """A new pod like one of the world, as its author would write it."""
+    like = random.Random(seed).choice([each for each in objects if each["kind"] == "Pod"])
+    meta = like["metadata"]
+    kept = {k: meta[k] for k in ("labels", "annotations") if k in meta}
+    named = {"namespace": meta.get("namespace", "default"), "name": f"{meta['name']}-new"}
+    spec = {key: given for key, given in like["spec"].items() if key != "nodeName"}
+    return deepcopy({**like, "metadata": {**kept, **named}, "spec": spec, "status": {}})
 
 
 def _alike(node: Manifest, name: str) -> Manifest:

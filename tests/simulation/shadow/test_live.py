@@ -113,3 +113,17 @@ def test_without_pods_or_nodes_there_is_no_answer(path: str) -> None:
                 await live.until_read()
 
     run_virtual(play())
+
+
+def test_what_questions_need_counted_is_counted_before_the_first_of_them() -> None:
+    async def scenario() -> None:
+        cluster = a_cluster()
+        async with following(cluster) as live:
+            await live.until_read()
+            ledger = live.shadow.engine.ledger
+            counted = ledger.version, ledger.charges_version
+            assert min(counted) > 0
+            live.shadow.ask_now(Present())
+            assert (ledger.version, ledger.charges_version) == counted
+
+    run_virtual(scenario())

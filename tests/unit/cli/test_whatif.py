@@ -123,6 +123,42 @@ def test_an_evicted_pod_of_a_controller_comes_back(room: bool, tmp_path: Path) -
     assert f"comes back as web-abc-again, {where}" in shown
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("q.capability=cpu=3", "deserved cannot be more than capability of cpu"),
+        ("q.deserved=cpu=9", "deserved cannot be more than capability of cpu"),
+        ("q.deserved=cpu=1", "guarantee cannot be more than deserved of cpu"),
+        ("q.guarantee=cpu=5", "guarantee cannot be more than deserved of cpu"),
+        ("q.capability=memory=1", ""),
+        ("q.capability=cpu=4", ""),
+    ],
+)
+def test_a_queue_that_the_server_would_refuse_is_refused(
+    change: str, why: str, tmp_path: Path
+) -> None:
+    amounts = {"capability": {"cpu": "8"}, "deserved": {"cpu": "4"}}
+    queue = a_queue_manifest("q", **amounts, guarantee={"resource": {"cpu": "2"}})
+    cluster = written(tmp_path / "cluster.yaml", NODE, queue)
+    result = arranger("whatif", "--snapshot", cluster, "--queue", change)
+    assert why in result.output
+    assert bool(result.exit_code) is bool(why), result.output
+
+
+@pytest.mark.parametrize("said", [False, True], ids=["undated", "dated by its author"])
+def test_a_pod_of_a_file_is_younger_than_those_that_wait(said: bool, tmp_path: Path) -> None:
+    """The server says when it is created: now, and after whatever waits already."""
+    there = a_pod("zz-waits").needs(cpu=4).manifest()
+    there["metadata"]["creationTimestamp"] = "2026-06-01T00:00:00Z"
+    cluster = written(tmp_path / "cluster.yaml", NODE, there)
+    mine = a_pod("mine").needs(cpu=4).manifest()
+    if said:
+        mine["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"
+    told = answered("whatif", "--snapshot", cluster, "-f", written(tmp_path / "new.yaml", mine))
+    assert list(told["waiting"]) == ["default/mine"]
+    assert not told["moved"]
+
+
 @pytest.mark.parametrize("by", ["snapshot", "-f"])
 def test_annotations_of_what_owns_pods_count(by: str, tmp_path: Path) -> None:
     notes = {"volcano.sh/card.name": "H900"}

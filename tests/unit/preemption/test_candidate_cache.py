@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import msgspec
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.preemption import PriorityPolicy
+from arranger.framework.preemption import Losses, PriorityPolicy
 from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
@@ -50,14 +50,23 @@ class PartnersLeaveTogether(PriorityPolicy):
         return self._world.company(victims)
 
 
-class Keeps(PriorityPolicy):
+class Keeps(PriorityPolicy, Losses):
     """Allows no eviction of pods of these names."""
 
     def __init__(self, kept: set[str]) -> None:
         self._kept = kept
 
-    def allows(self, victims: Sequence[PodInfo], takers: Sequence[PodInfo]) -> bool:
+    def losses(self, takers: Sequence[PodInfo]) -> Losses:
+        return self
+
+    def add(self, victims: Sequence[PodInfo]) -> bool:
+        return self.may_add(victims)
+
+    def may_add(self, victims: Sequence[PodInfo]) -> bool:
         return not any(pod.pod.metadata.name in self._kept for pod in victims)
+
+    def kind_of(self, victim: PodInfo) -> Hashable:
+        return victim.uid
 
 
 class RandomCluster:

@@ -217,7 +217,7 @@ def test_no_queue_falls_below_its_guarantee(case: tuple[list[Queue], int, bool])
     pods = [a_pod(f"p{n}").in_queue("training").needs(cpu=1).on("n").info() for n in range(3)]
     for pod in pods:
         cluster.observe_pod(pod)
-    assert policy.allows(pods[:count], ()) is expected
+    assert policy.losses(()).may_add(pods[:count]) is expected
     with cluster.simulate_without(pods[:count]):
         pass
-    assert policy.allows(pods[:count], ()) is expected
+    assert policy.losses(()).may_add(pods[:count]) is expected

@@ -56,7 +56,11 @@ def test_the_rows_are_those_that_a_look_at_each_pod_finds(seed: int) -> None:
                 cluster.remove_node(f"n{rng.randrange(NODES)}")
             case 2 if seed % 4:
                 deserved = {"cpu": str(rng.randint(1, 6))} if seed % 2 else {}
-                ledger.set_queue(a_queue(rng.choice(QUEUES), deserved=deserved))
+                kept = {"resource": {"cpu": rng.randint(0, 2)} if seed % 3 == 0 else {}}
+                limit = {"cpu": rng.randint(6, 9)}
+                name = rng.choice(QUEUES)
+                queue = a_queue(name, deserved=deserved, guarantee=kept, capability=limit)
+                ledger.set_queue(queue)
                 ledger.refresh(cluster)
             case 3 if seed % 4:
                 ledger.remove_queue(rng.choice(QUEUES))
@@ -72,6 +76,8 @@ def test_the_rows_are_those_that_a_look_at_each_pod_finds(seed: int) -> None:
         assert rows is not None
         assert set(rows) == by_hand(cluster, asked, takers)
         found.append(rows)
+        if rng.random() < 0.1:
+            ledger.check_consistent(cluster)
     assert any(found), "somebody may be evicted"
     assert not all(found), "and not by everybody"
 

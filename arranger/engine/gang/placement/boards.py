@@ -70,6 +70,9 @@ class SearchEffort:
 class Board(Protocol):
     """Members are put on rows, and taken back."""
 
+    def kind_of(self, member: QueuedPod) -> Hashable:
+        """The same rows do for members of one kind."""
+
     def rows(self, member: QueuedPod) -> Iterable[int]:
         """The rows that are to be tried for a member, the most promising first."""
 
@@ -165,6 +168,10 @@ class NumbersBoard:
         """Whether the group would have what it needs if no role took room from another."""
         return has_room_for_each(group, counts, count_alike(group, self._members), self._room)
 
+    def kind_of(self, member: QueuedPod) -> Hashable:
+        """Its class: what is kept by Reservations and plans is not known here."""
+        return member.equivalence_key
+
     def rows(self, member: QueuedPod) -> Iterable[int]:
         """Those with enough left, one of each kind, the fullest first."""
         wanted, possible = self._wanted(member), self._possible[member.equivalence_key]
@@ -204,6 +211,10 @@ class RealBoard:
     _row_mask: RowMask | None
     effort: SearchEffort
     placed: Placements = field(default_factory=list)
+
+    def kind_of(self, member: QueuedPod) -> Hashable:
+        """Its class, and what else decides which rows are kept from it."""
+        return self._cycle.kind_of(member)
 
     def rows(self, member: QueuedPod) -> Iterable[int]:
         """Those that are feasible now, the fullest first."""

@@ -120,10 +120,10 @@ class PlacementSearcher:
 
     def _may_differ(self, members: Sequence[QueuedPod]) -> bool:
         """Whether some way may do where placing one after the other does not."""
-        if len({member.equivalence_key for member in members}) > 1:
-            return True
         if len(members) < 2:
             return False
+        if len(set(map(self._cycle.kind_of, members))) > 1:
+            return True
         first = members[0]
         evaluation = self._cycle.evaluate(first.profile, first.pod, first.signature)
         return not evaluation.pod_dependent_filters <= first.profile.resource_filters
@@ -163,10 +163,10 @@ class _Search:
             self.counts[name][bundle] -= 1
             self.board.take_back(member)
         # Do without this one, and without its like.
-        key = member.equivalence_key, name, bundle
+        key = self.board.kind_of(member), name, bundle
         while number < len(self.members):
             other = self.members[number]
-            if (other.equivalence_key, *role_in(self.group, other)) != key:
+            if (self.board.kind_of(other), *role_in(self.group, other)) != key:
                 break
             number += 1
         return self._visit(number)
@@ -208,7 +208,7 @@ class _AnyOrderSearch:
         placed, kinds = {member.uid for member, _ in self.board.placed}, set[Hashable]()
         for member in self.members:
             name, bundle = role_in(self.group, member)
-            kind = member.equivalence_key, name, bundle
+            kind = self.board.kind_of(member), name, bundle
             if member.uid in placed or kind in kinds or not self._is_needed(name, bundle):
                 continue
             kinds.add(kind)

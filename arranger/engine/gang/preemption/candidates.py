@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
 from typing import Final
 
 from arranger.cluster.attempt_work import UnfinishedError
@@ -13,15 +15,24 @@ from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.preemption.trial import PlanSteps
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.interface import Plugin
-from arranger.framework.preemption import EvictionPolicy
-from arranger.preemption.disruption_budgets import split_by_pdb_violation
-from arranger.preemption.importance import by_importance
+from arranger.framework.preemption import EvictionPolicy, Losses
+from arranger.preemption.allowed_together import AllowedTogether
+from arranger.preemption.disruption_budgets import (
+    DisruptionBudgetCounter,
+    split_by_pdb_violation,
+)
+from arranger.preemption.importance import by_importance, place_in_order
 from arranger.preemption.victim_search import Cost, cost_of
 
 #: Units of :mod:`~arranger.cluster.attempt_work` for a pod: to find out whether it could leave, and
 #: to put it in order.
 _ASKING: Final = 5
-_SORTING: Final = 2
+_SORTING: Final = 3
+#: Pods that are looked at at once, where little is asked of each; of these so many are one unit.
+_SLICE: Final = 1000
+_KNOWN_PER_UNIT: Final = 2
+#: A pod and its place among victims.
+_Placed = tuple[tuple[int, float, float, str], PodInfo]
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +62,11 @@ class PreemptionCandidates:
     #: uids of the gangs that could leave whole, as far as they have been found.
     _in_whole_gang: set[str] = field(default_factory=set)
     time_protected: bool = False
+    #: What queues lose already, as it was at the beginning of this step or of an earlier one.
+    _losses: Losses = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._losses = self.policy.losses(self._preemptors)
 
     def found(self) -> PlanSteps[list[PodInfo]]:
         """All that could leave, each with those that would have to leave with it.
@@ -61,12 +77,16 @@ class PreemptionCandidates:
         rows, found = (yield from self._evictable_rows()), list[PodInfo]()
         for row in rows:
             if work.is_spent:
-                yield
+                yield from self._rest()
             pods = list(cluster.table.pods[row].values())
             found += filter(self._is_candidate, pods)
             work.count(_ASKING * len(pods))
-        # Some may have left while others were asked about.
-        return (yield from self.ordered(pod for pod in found if pod.uid in cluster))
+        there = list[PodInfo]()
+        for start in range(0, len(found), _SLICE):
+            yield from self.may_rest(_SLICE // _KNOWN_PER_UNIT)
+            # Some may have left while others were asked about.
+            there += [pod for pod in found[start : start + _SLICE] if pod.uid in cluster]
+        return (yield from self.ordered(there))
 
     def _evictable_rows(self) -> PlanSteps[Iterable[int]]:
         policy, cluster = self.policy, self._cluster
@@ -74,26 +94,48 @@ class PreemptionCandidates:
             try:
                 rows = policy.evictable_rows(self._preemptors, cluster.work)
             except UnfinishedError:
-                yield
+                yield from self._rest()
                 continue
             return range(cluster.table.size) if rows is None else sorted(rows)
 
     def ordered(self, pods: Iterable[PodInfo]) -> PlanSteps[list[PodInfo]]:
         """Those first that are to be spared first."""
-        pods, budgets = list(pods), tuple(self._cluster.budgets.values())
-        yield from self.may_rest(_SORTING * len(pods))
-        ordered = by_importance(pods, self.policy.importance)
+        ordered, budgets = (yield from self._by_importance(list(pods))), self._cluster.budgets
         if not budgets:
             return ordered
-        yield from self.may_rest(_SORTING * len(pods))
-        violating, others = split_by_pdb_violation(ordered, budgets)
+        counter = DisruptionBudgetCounter(budgets.values())
+        violating, others = list[PodInfo](), list[PodInfo]()
+        for start in range(0, len(ordered), _SLICE):
+            yield from self.may_rest(_SORTING * _SLICE)
+            for pod in ordered[start : start + _SLICE]:
+                (violating if counter.count_eviction(pod) else others).append(pod)
         return [*violating, *others]
+
+    def _by_importance(self, pods: Sequence[PodInfo]) -> PlanSteps[list[PodInfo]]:
+        """As :func:`by_importance`, in steps: slices are put in order, and then merged."""
+        importance, slices = self.policy.importance, list[list[_Placed]]()
+        for start in range(0, len(pods), _SLICE):
+            yield from self.may_rest(_SORTING * _SLICE)
+            some = pods[start : start + _SLICE]
+            placed = [(place_in_order(pod, importance), pod) for pod in some]
+            slices.append(sorted(placed, key=itemgetter(0)))
+        while len(slices) > 1:
+            pairs, slices = slices, []
+            for start in range(0, len(pairs), 2):
+                merged = list(chain.from_iterable(pairs[start : start + 2]))
+                yield from self.may_rest(len(merged) // _KNOWN_PER_UNIT)
+                slices.append(sorted(merged, key=itemgetter(0)))
+        return [pod for _, pod in slices[0]] if slices else []
 
     def may_rest(self, units: int) -> PlanSteps[None]:
         """Go on in the next step if so many units are not left."""
         self._cluster.work.count(units)
         if self._cluster.work.is_spent:
-            yield
+            yield from self._rest()
+
+    def _rest(self) -> PlanSteps[None]:
+        yield
+        self._losses = self.policy.losses(self._preemptors)
 
     def violating(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
         """Those whose eviction would break a PodDisruptionBudget if all of them left."""
@@ -109,7 +151,7 @@ class PreemptionCandidates:
         if not all(map(self._is_evictable, together)):
             return None
         evicted = [pod for pod in together if not self._is_leaving(pod)]
-        if evicted and not self.policy.allows(evicted, self._preemptors):
+        if evicted and not self._losses.may_add(evicted):
             return None
         return evicted
 
@@ -132,12 +174,13 @@ class PreemptionCandidates:
         """
         if not pods or self.company(pods) is not None:
             return list(pods)
-        chosen: list[PodInfo] = []
+        allowed = AllowedTogether(
+            self.policy, self._losses.copy(), self._is_evictable, self._is_leaving
+        )
         for pod in reversed(pods):
-            yield from self.may_rest(1 + len(chosen))
-            if self.company([*chosen, pod]) is not None:
-                chosen.append(pod)
-        return chosen[::-1]
+            yield from self.may_rest(_ASKING + allowed.mates_of(pod))
+            allowed.add(pod)
+        return allowed.chosen[::-1]
 
     def breaking_nobody(self, pods: Sequence[PodInfo]) -> PlanSteps[list[PodInfo]]:
         """Those without which every gang has its minimum, the least important of each gang."""
@@ -159,7 +202,9 @@ class PreemptionCandidates:
         columns, requested = like.request_vector(table.resource_column)
         importance = self.policy.importance
         rows: dict[int, list[PodInfo]] = {}
-        for pod in pods:
+        for n, pod in enumerate(pods):
+            if n % _SLICE == 0:
+                yield from self.may_rest(_SLICE)
             row = table.index.get(self._cluster.node_of(pod.uid) or "")
             if row is not None:
                 rows.setdefault(row, []).append(pod)
@@ -185,6 +230,8 @@ class PreemptionCandidates:
     def _is_candidate(self, pod: PodInfo) -> bool:
         if self._is_leaving(pod) or not self._is_evictable(pod):
             return False
+        if not self.policy.in_gang(pod):
+            return self._losses.may_add((pod,))
         if pod.uid not in self._in_whole_gang:
             together = self.company([pod])
             if together is None:

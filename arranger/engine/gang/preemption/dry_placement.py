@@ -67,7 +67,6 @@ class DryPlacement:
             self._numbers = RoomByNumbers(
                 self._cluster,
                 self._pod_cycle,
-                self._nominator,
                 self._row_mask,
                 self._entity.gang_group,
                 list(self._entity.ready()),

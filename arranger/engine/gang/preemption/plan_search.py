@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from itertools import chain
 from typing import Final
 
 from arranger.cluster.cluster import Cluster
@@ -19,6 +19,7 @@ from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.placement.topology import age
 from arranger.engine.gang.preemption.candidates import PreemptionCandidates
 from arranger.engine.gang.preemption.dry_placement import DryPlacement
+from arranger.engine.gang.preemption.leaving_requests import LeavingRequests
 from arranger.engine.gang.preemption.trial import PlanSteps
 from arranger.framework.preemption import EvictionPolicy
 from arranger.preemption.victim_search import MAX_CANDIDATES, VictimSearch, VictimSet, cost_of
@@ -33,6 +34,8 @@ _VICTIMS_PER_MEMBER: Final = 16
 MANY_MOVED: Final = 4096
 #: How often a plan of many is tried with fewer; each try costs as much as placing the group.
 MAX_SHRINK_ATTEMPTS: Final = 16
+#: Pods that are put into tiers at once.
+_SLICE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class PlanSearch:
     _links: GangLinks
     _candidates: PreemptionCandidates
     _members: Sequence[QueuedPod]
+    _leaving: LeavingRequests
 
     def is_small(self, pods: Sequence[PodInfo]) -> bool:
         """Whether all sets of these can be compared in reasonable time."""
@@ -121,8 +125,10 @@ class PlanSearch:
 
     def may_do(self, group: DryPlacement, pods: Sequence[PodInfo]) -> PlanSteps[bool]:
         """Whether the requests alone allow that these are enough."""
-        yield from self._candidates.may_rest(len(pods))
-        return group.numbers.may_fit_without(pods)
+        if not group.numbers.decides:
+            return True
+        free = yield from self._leaving.free_without(pods)
+        return free is None or group.numbers.may_fit(free)
 
     def _good_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> PlanSteps[VictimSet]:
         enough = yield from self._least_important(group, pods)
@@ -147,7 +153,15 @@ class PlanSearch:
         self, group: DryPlacement, pods: Sequence[PodInfo]
     ) -> PlanSteps[list[PodInfo] | None]:
         """Those of as little importance as is enough; None if all are too few."""
-        tiers = [list(tier) for _, tier in groupby(reversed(pods), key=self._policy.importance)]
+        tiers, last = list[list[PodInfo]](), None
+        for n, pod in enumerate(reversed(pods)):
+            if n % _SLICE == 0:
+                yield from self._candidates.may_rest(_SLICE // 2)
+            importance = self._policy.importance(pod)
+            if importance != last:
+                tiers.append([])
+                last = importance
+            tiers[-1].append(pod)
         count = yield from _fewest(len(tiers), lambda n: self._are_enough(group, _first(tiers, n)))
         return None if count is None else _first(tiers, count)[::-1]
 

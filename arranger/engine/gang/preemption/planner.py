@@ -20,6 +20,7 @@ from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.preemption.candidates import PreemptionCandidates, preemptors_of
 from arranger.engine.gang.preemption.dry_placement import Destinations, DryPlacement
+from arranger.engine.gang.preemption.leaving_requests import LeavingRequests
 from arranger.engine.gang.preemption.plan_search import MAX_EFFORT, PlanSearch
 from arranger.engine.gang.preemption.trial import Between, PlanSteps, Trial, VoidTrialError
 from arranger.engine.gang.steps import at_once
@@ -100,7 +101,10 @@ class GangPreemptionPlanner:
         if plugin is None or not _may_preempt(entity, members):
             return PreemptionPlan()
         candidates = self._candidates(entity, members, plugin)
-        search = PlanSearch(self._cluster, candidates.policy, self._links, candidates, members)
+        leaving_requests = LeavingRequests(self._cluster, self._nominator)
+        search = PlanSearch(
+            self._cluster, candidates.policy, self._links, candidates, members, leaving_requests
+        )
         pods = yield from candidates.found()
         plan = (yield from trials.best(pods, search)) if pods else PreemptionPlan()
         plan = replace(plan, time_protected=candidates.time_protected)

@@ -6,7 +6,7 @@ What it denies cannot be; what it allows has to be tried. It moves nobody.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,14 +14,11 @@ import numpy as np
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.excess_amounts import LARGE
-from arranger.cluster.pod_info import PodInfo, SumsKey
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.placement.boards import count_alike, has_room_for_each
 from arranger.engine.pod.reserve_and_permit import reserve_more
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
-from arranger.engine.queue.nominator import Nominator
 from arranger.gangs.group import GangGroup
 
 #: Classes of members up to which it is worth it.
@@ -39,7 +36,6 @@ class RoomByNumbers:
 
     _cluster: Cluster
     _cycle: SchedulingCycle
-    _nominator: Nominator
     _row_mask: RowMask | None
     _group: GangGroup
     _members: Sequence[QueuedPod]
@@ -51,14 +47,15 @@ class RoomByNumbers:
         self._one_of = {member.equivalence_key: member for member in self._members}
         self._alike = count_alike(self._group, self._members)
 
-    def may_fit_without(self, leaving: Iterable[PodInfo]) -> bool:
-        """Whether there is hope if these have left."""
-        if len(self._one_of) > _MAX_CLASSES or reserve_more(list(self._one_of.values())):
-            return True
+    @property
+    def decides(self) -> bool:
+        """Whether anything can be denied; if not, it need not be asked."""
+        one_of = list(self._one_of.values())
+        return len(one_of) <= _MAX_CLASSES and not reserve_more(one_of)
+
+    def may_fit(self, free: IntArray) -> bool:
+        """Whether there is hope if so much is free (resource × row)."""
         table, size = self._cluster.table, self._cluster.table.size
-        free = table.allocatable[:, :size] - table.requested[:, :size]
-        if not self._add([*leaving, *self._nominator.visible_pods()], free):
-            return True
         within = table.alive[:size] if self._row_mask is None else self._row_mask.rows
         room: dict[Hashable, int] = {}
         for key, member in self._one_of.items():
@@ -75,24 +72,3 @@ class RoomByNumbers:
         each = np.min([free[column][rows] // n for column, n in wanted], axis=0)
         room: int = np.maximum(each, 0).sum().item()
         return room
-
-    def _add(self, pods: Iterable[PodInfo], free: IntArray) -> bool:
-        """Add what these pods request to what is free; False where that is more than sums tell."""
-        table, cluster = self._cluster.table, self._cluster
-        alike: dict[SumsKey, list[int]] = {}
-        for pod in pods:
-            row = table.index.get(cluster.node_of(pod.uid) or "")
-            if row is None:
-                continue
-            key = pod.sums_key(table.resource_column)
-            if key is None:
-                columns, amounts = pod.request_vector(table.resource_column)
-                if max(amounts) >= LARGE:
-                    return False
-                key = tuple(columns), tuple(amounts), (0, 0)
-            alike.setdefault(key, []).append(row)
-        for (of, requested, _), rows in alike.items():
-            counts = np.bincount(np.array(rows, dtype=np.int64), minlength=free.shape[1])
-            for column, amount in zip(of, requested, strict=True):
-                free[column] += amount * counts
-        return True

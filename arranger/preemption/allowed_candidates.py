@@ -1,0 +1,105 @@
+"""Candidates of which all victims may leave together, as far as queues have a say."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Final
+
+from arranger.cluster.attempt_work import AttemptWork, UnfinishedError
+from arranger.framework.preemption import EvictionPolicy
+from arranger.preemption.allowed_together import allowed_together
+from arranger.preemption.importance import Candidate
+from arranger.preemption.victims import VictimSelector
+
+#: Units of work for each victim, to ask whether all may leave, and to look for others.
+_ASKING: Final = 4
+_LOOKING: Final = 8
+
+
+class AllowedCandidates:
+    """Tells of a node's victims whether they may leave together, and who else might.
+
+    Answers are good for one attempt: they depend on what queues use and lose. Where a step ends
+    before all is known they are kept for the next, if queues then lose as much.
+    """
+
+    _selector: VictimSelector
+    _policy: EvictionPolicy
+
+    def __init__(self) -> None:
+        self._answers: dict[int, Candidate | None] = {}
+        #: What nodes have in common on which there is no hope (:meth:`VictimSelector.likeness`).
+        self._hopeless: set[Hashable] = set()
+        #: What queues lost when the last step ended before all was known.
+        self._state: Hashable = None
+        self._is_unfinished = False
+        #: Nodes that were looked at in this step, and that are looked at in any case: the more the
+        #: more often what was found out had to be forgotten.
+        self._looked = self._least = 0
+        #: What may be spent; None where all is told at once.
+        self._work: AttemptWork | None = None
+
+    def begin(
+        self,
+        selector: VictimSelector,
+        policy: EvictionPolicy,
+        work: AttemptWork,
+        gangs: Iterable[int],
+    ) -> None:
+        """An attempt begins, or goes on; ``gangs``: rows where gangs have a say, to ask anew."""
+        self._selector, self._policy, self._work = selector, policy, work
+        if self._is_unfinished and selector.losses.state == self._state:
+            for row in gangs:
+                self.forget(row)
+        else:
+            self._least = 2 * max(len(self._answers), self._least) if self._is_unfinished else 1
+            self.forget_all()
+        self._is_unfinished, self._looked = False, 0
+
+    def finish(self) -> None:
+        """All that is asked about from now on in this attempt is told at once."""
+        self._work = None
+
+    def forget(self, row: int) -> None:
+        """A node has changed."""
+        self._answers.pop(row, None)
+
+    def forget_all(self) -> None:
+        """All nodes may have changed."""
+        self._answers.clear()
+        self._hopeless.clear()
+
+    def of(self, found: Candidate) -> Candidate | None:
+        """The candidate, if its victims may leave together; else the cheapest of its node of whom
+        that is true.
+
+        Raises:
+            UnfinishedError: nothing is left to spend on it.
+        """
+        row, work = found.row, self._work
+        if row in self._answers:
+            return self._answers[row]
+        if work is not None:
+            if work.is_spent and self._looked >= self._least:
+                self._state, self._is_unfinished = self._selector.losses.state, True
+                raise UnfinishedError
+            work.count(_ASKING * len(found.victims))
+        self._looked += 1
+        may = self._selector.losses.may_add(found.victims)
+        answer = self._answers[row] = found if may else self._look_for_others(row)
+        return answer
+
+    def _look_for_others(self, row: int) -> Candidate | None:
+        selector = self._selector
+        pods = selector.preemptible(row)
+        if self._work is not None:
+            self._work.count(_LOOKING * len(pods))
+        like = selector.likeness(row, pods)
+        if like is not None and like in self._hopeless:
+            return None
+        may = allowed_together(pods, self._policy, selector.losses)
+        found = selector.select_victims(row, may) if may else None
+        if isinstance(found, Candidate) and selector.losses.may_add(found.victims):
+            return found
+        self._hopeless.add(like)
+        return None
