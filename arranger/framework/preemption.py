@@ -21,14 +21,11 @@ UNPROTECTED: Final = float("-inf")
 class QuotaLimits(Protocol):
     """Limits on what pods use together, wherever they are."""
 
-    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
-        """(version, row → whether a limit would be exceeded with the pod there).
-
-        While the version is the same, :meth:`remaining` says the same about the pod's class.
-        """
-
     def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
         """What would be left of each limit with the pod on that node; less than 0 is too little."""
+
+    def released_by(self, pod: PodInfo) -> Iterable[tuple[Limit, int]]:
+        """What a placed pod would give back to each limit."""
 
     def room_for(self, pod: PodInfo, node: str) -> int:
         """How many pods like this one all limits have room for, on such a node."""
@@ -48,8 +45,21 @@ class QuotaLimits(Protocol):
     def relieved_by_nodes(self) -> Set[Limit]:
         """The limits of which there may be more when nodes have more."""
 
+
+class LimitsAfterEvictions(Protocol):
+    """The same limits, as they are once those have gone that are being evicted."""
+
+    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
+        """(version, row → whether a limit would be exceeded with the pod there).
+
+        While the version is the same, :meth:`remaining` says the same about the pod's class there.
+        """
+
+    def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
+        """What would be left of each limit with the pod on that node; less than 0 is too little."""
+
     def released_by(self, pod: PodInfo) -> Iterable[tuple[Limit, int]]:
-        """What a placed pod would give back to each limit."""
+        """What a placed pod would give back; nothing where that has been counted already."""
 
 
 class Losses(Protocol):
@@ -103,6 +113,11 @@ class EvictionPolicy(Protocol):
     @property
     def quota(self) -> QuotaLimits | None:
         """The limits that count beside the resources of nodes; None where there are none."""
+        return None
+
+    @property
+    def quota_after_evictions(self) -> LimitsAfterEvictions | None:
+        """The same, as they are once those have gone that are being evicted."""
         return None
 
     @property

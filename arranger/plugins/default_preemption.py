@@ -96,7 +96,19 @@ class DefaultPreemption(SpecOnlyPlugin):
             lower = context.policy.can_preempt(pod, other) and self.is_preemptable(other)
             if lower and (other.uid in context.terminating_victims or _is_terminating(other)):
                 return TERMINATING
-        return ""
+        return TERMINATING if _quota_is_made(pod, context) else ""
+
+
+def _quota_is_made(pod: PodInfo, context: PreemptionContext) -> bool:
+    """Whether only those that are being evicted keep the pod's queue from having it there."""
+    policy, node = context.policy, context.nominated_node
+    now, later = policy.quota, policy.quota_after_evictions
+    if now is None or later is None:
+        return False
+    return (
+        min(now.remaining(pod, node).values(), default=0) < 0
+        and min(later.remaining(pod, node).values(), default=0) >= 0
+    )
 
 
 def _no_candidate(nodes: int, cache: CandidateCache) -> str:

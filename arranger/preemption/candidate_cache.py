@@ -286,7 +286,7 @@ class CandidateCache:
 
     def _forget_exceeded(self, context: PreemptionContext) -> None:
         """Forget the rows that quotas have a say on, or had, if they are used otherwise now."""
-        size, quota = context.cluster.table.size, context.policy.quota
+        size, quota = context.cluster.table.size, context.policy.quota_after_evictions
         before, version = resized(self._exceeded[:size], size, False), self._quota_version
         self._quota_version, self._exceeded = None, np.zeros(size, dtype=np.bool_)
         if quota is not None:

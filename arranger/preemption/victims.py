@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from arranger.cluster import BoolArray, PodInfo
-from arranger.framework.preemption import PreemptionContext, QuotaLimits
+from arranger.framework.preemption import LimitsAfterEvictions, PreemptionContext
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
 from arranger.preemption.importance import Candidate, by_importance
 from arranger.preemption.victim_search import Company, VictimSearch
@@ -52,7 +52,7 @@ class VictimSelector:
         self._is_preemptable = is_preemptable
         self._budgets = tuple(context.cluster.budgets.values())
         self._policy = context.policy
-        self._quota = context.policy.quota
+        self._quota = context.policy.quota_after_evictions
         self._exceeded = exceeded
         self._reason_cache = {} if reason_cache is None else reason_cache
         self.resource_only = context.resource_only
@@ -205,7 +205,7 @@ class VictimSelector:
         return found
 
     def _usage(
-        self, pod: PodInfo, limits: dict[object, int], quota: QuotaLimits | None
+        self, pod: PodInfo, limits: dict[object, int], quota: LimitsAfterEvictions | None
     ) -> list[tuple[object, int]]:
         columns, amounts = pod.request_vector(self._cluster.table.resource_column)
         pairs = zip(columns, amounts, strict=True)

@@ -130,11 +130,6 @@ class Guarantees:
                 if (name, resource) in self._keeps:
                     yield (name, _BESIDE + resource), amounts[resource]
 
-    def state(self, queue: str) -> tuple[int, ...]:
-        """What :meth:`limits` of a queue depend on, beside the queues and the cluster."""
-        path = self._path(queue) if self.resources else ()
-        return tuple(self._in(name, each) for name in path for each in sorted(self.resources))
-
     def inside(self) -> dict[str, Counter[str]]:
         """Queue → what it uses itself, and the stakes of its parts, for checks."""
         return {name: +amounts for name, amounts in self._inside.items() if +amounts}

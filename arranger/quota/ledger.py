@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from itertools import chain
-
-import numpy as np
 
 from arranger.api.annotations import SERVICE_TYPE
 from arranger.api.resource_requests import Amounts
@@ -24,7 +22,7 @@ from arranger.api.settings.queue_annotations import (
 )
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.api.types.queue import Queue
-from arranger.cluster import BoolArray, Cluster, NodeTable, PodInfo
+from arranger.cluster import Cluster, NodeTable, PodInfo
 from arranger.framework.preemption import Limit
 from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, is_card_resource
@@ -40,6 +38,8 @@ from arranger.quota.queue_spec import (
     read_queue,
     why_no_pods,
 )
+
+_Limits = Iterator[ChargedLimit]
 
 
 class QuotaLedger:
@@ -276,22 +276,20 @@ class QuotaLedger:
     def relieved_by(self, pod: PodInfo, node: str) -> Set[Limit]:
         """The limits of which more is left since a pod has left a node."""
         charged = self.charges_for(pod, self.cards_on(node))
-        of_guarantees = self._guarantees.relieved(self.queue_name(pod), charged)
-        return self.remaining(pod, node).keys() | set(of_guarantees)
+        relieved = set(self._guarantees.relieved(self.queue_name(pod), charged))
+        return self.remaining(pod, node).keys() | relieved
 
     def relieved_by_nodes(self) -> Set[Limit]:
         """The limits of which there may be more when nodes have more."""
         return set(self._guarantees.limits_of(ROOT_QUEUE, self._guarantees.resources))
 
-    def limits_for(self, queue: str, demand: Amounts) -> Iterator[ChargedLimit]:
+    def limits_for(self, queue: str, demand: Amounts) -> _Limits:
         """The limits that count for pods of a queue that want so much in all, of whatever cards."""
         free = self.exempt_card_pods and any(map(is_card_resource, demand))
         limits = self._limits(queue, demand, (), ("cpu", "memory") if free else ())
         return (each for each in limits if each.binds)
 
-    def _charged_limits(
-        self, pod: PodInfo, demand: Amounts, cards: Cards
-    ) -> Iterator[ChargedLimit]:
+    def _charged_limits(self, pod: PodInfo, demand: Amounts, cards: Cards) -> _Limits:
         """The limits that count for a pod, from its queue upwards; then those beside guarantees."""
         of_cards = set(cards.values())
         exempt = ("cpu", "memory") if self.exempt_card_pods and of_cards & demand.keys() else ()
@@ -299,7 +297,7 @@ class QuotaLedger:
 
     def _limits(
         self, queue: str, demand: Amounts, of_cards: Collection[str], exempt: Collection[str]
-    ) -> Iterator[ChargedLimit]:
+    ) -> _Limits:
         for state in self.path_self_to_root(queue):
             for name, n in demand.items():
                 if name not in of_cards:
@@ -320,32 +318,19 @@ class QuotaLedger:
 
     def released_by(self, pod: PodInfo) -> Iterator[tuple[Limit, int]]:
         """(queue, resource or card), amount: what a placed pod is charged in all its queues."""
-        charge = self._charges.get(pod.uid)
-        if charge is not None:
-            for state in self.path_self_to_root(charge.queue):
-                for name, n in charge.amounts.items():
-                    yield (state.name, name), n
-            yield from self._guarantees.released(charge.queue, charge.amounts)
+        charge = self.charge_of(pod.uid)
+        return iter(()) if charge is None else self.released(charge)
+
+    def released(self, charge: Charge) -> Iterator[tuple[Limit, int]]:
+        """The same of what some pod is charged."""
+        for state in self.path_self_to_root(charge.queue):
+            for name, n in charge.amounts.items():
+                yield (state.name, name), n
+        yield from self._guarantees.released(charge.queue, charge.amounts)
 
     def charge_of(self, uid: str) -> Charge | None:
         """What a placed pod is charged."""
         return self._charges.get(uid)
-
-    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
-        """(all uses that :meth:`remaining` depends on, row → whether a limit would be exceeded)."""
-        kinds = self.card_column.card_set_ids()
-        exceeded: dict[int, bool] = {}
-        names: set[str] = set()
-        for kind in np.unique(kinds).tolist():
-            cards = self.card_column.card_set(kind)
-            exceeded[kind] = min(self.remaining_with(pod, cards).values(), default=0) < 0
-            names.update(self.charges_for(pod, cards))
-        bad = [kind for kind, tight in exceeded.items() if tight]
-        path = list(self.path_self_to_root(self.queue_name(pod)))
-        uses = tuple((state.name, *(state.used[n] for n in sorted(names))) for state in path)
-        if self._guarantees.resources:
-            uses += ((*self._guarantees.state(self.queue_name(pod)), self.version),)
-        return uses, np.isin(kinds, bad)
 
     def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
         """Charge a pod that takes a node (1), or give its charge back (-1)."""

@@ -22,6 +22,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import (
     NO_LOSSES,
     UNPROTECTED,
+    LimitsAfterEvictions,
     Losses,
     PriorityPolicy,
     QuotaLimits,
@@ -29,6 +30,7 @@ from arranger.framework.preemption import (
 from arranger.quota.charges import Charge
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption.eviction_protection import EvictionProtection
+from arranger.quota.preemption.leaving_charges import LeavingCharges, LeavingLimits
 from arranger.quota.preemption.queue_losses import QueueLosses, Taker
 from arranger.quota.preemption.reclaim import Demand, DeservedReclaim
 from arranger.quota.preemption.victim_classes import VictimClasses
@@ -123,6 +125,8 @@ class QueuePreemptionPolicy:
         self._ledger = ledger
         self._config = config
         self._terminating_victims = terminating_victims
+        self._leaving = LeavingCharges(ledger, terminating_victims)
+        self._limits_after_evictions = LeavingLimits(ledger, self._leaving)
         self._classes = classes or VictimClasses(ledger.table, self.victim_class)
         #: uid → preemptor, version of the ledger, what counts of it.
         self._facts: dict[str, tuple[PodInfo, int, tuple[Charge, bool]]] = {}
@@ -136,6 +140,11 @@ class QueuePreemptionPolicy:
     def quota(self) -> QuotaLimits | None:
         """The queues' limits, where there are queues."""
         return self._ledger if self._ledger.active else None
+
+    @property
+    def quota_after_evictions(self) -> LimitsAfterEvictions | None:
+        """The same, as they are once those have gone that are being evicted."""
+        return self._limits_after_evictions if self._ledger.active else None
 
     @property
     def time_protects(self) -> bool:
@@ -333,11 +342,7 @@ class QueuePreemptionPolicy:
         ledger = self._ledger
         if not ledger.has_dues:
             return NO_LOSSES
-        leaving = {
-            uid: charge
-            for uid in self._terminating_victims
-            if (charge := ledger.charge_of(uid)) is not None
-        }
+        leaving = self._leaving.charges()
         own = frozenset[str]().union(*map(ledger.queues_of, takers))
         return QueueLosses(ledger, self._reclaim, [*map(self._taker, takers)], own, leaving)
 

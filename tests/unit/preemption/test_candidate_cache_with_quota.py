@@ -13,12 +13,14 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
+from arranger.framework.preemption import LimitsAfterEvictions
 from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
 from arranger.preemption.candidate_cache import CandidateCache
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption.eviction_protection import EvictionProtection
+from arranger.quota.preemption.leaving_charges import LeavingCharges, LeavingLimits
 from arranger.quota.preemption.policy import QueuePreemptionPolicy, QuotaConfig
 from arranger.quota.quota_plugin import with_quota
 from tests.builders import PodBuilder, a_queue
@@ -30,14 +32,14 @@ PROFILE = default_profile()
 class ExceededEverywhere:
     """Says of every node that its quotas are exceeded, and never the same version twice."""
 
-    def __init__(self, ledger: QuotaLedger) -> None:
-        self._ledger = ledger
+    def __init__(self, limits: LimitsAfterEvictions) -> None:
+        self._limits = limits
         self._times = itertools.count()
-        self.remaining = ledger.remaining
-        self.released_by = ledger.released_by
+        self.remaining = limits.remaining
+        self.released_by = limits.released_by
 
     def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
-        _, rows = self._ledger.exceeded_rows(pod)
+        _, rows = self._limits.exceeded_rows(pod)
         return next(self._times), np.ones_like(rows)
 
 
@@ -52,11 +54,11 @@ class Everywhere(QueuePreemptionPolicy):
         sparing: EvictionProtection,
     ) -> None:
         super().__init__(ledger, rules, leaving, sparing)
-        self._exceeded = ExceededEverywhere(ledger)
+        self._exceeded = ExceededEverywhere(LeavingLimits(ledger, LeavingCharges(ledger, leaving)))
 
     @property
-    def quota(self) -> ExceededEverywhere | None:
-        return None if super().quota is None else self._exceeded
+    def quota_after_evictions(self) -> ExceededEverywhere | None:
+        return None if self.quota is None else self._exceeded
 
 
 class RandomClusterWithQueues:
