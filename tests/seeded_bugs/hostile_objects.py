@@ -153,11 +153,9 @@ BUGS = (
         "inference-by-own-word",
         "a pod that calls itself inference is believed, whatever its queue says",
         "arranger/quota/ledger.py",
-        """        if believed is not None and stated not in believed:
-            stated = ""
+        """        stated = stated if believed is None or stated in believed else ""
         service = service_type(pod.pod, stated, self._service_by_owner)
-        if believed is not None and service not in believed:
-            service = ""
+        service = service if believed is None or service in believed else ""
 """,
         """        service = service_type(pod.pod, stated, self._service_by_owner)
 """,
