@@ -45,6 +45,11 @@ class Nominator:
     def __contains__(self, uid: object) -> bool:
         return uid in self._nodes
 
+    def terminating_pods(self) -> list[PodInfo]:
+        """The pods that are being evicted and are on their nodes still."""
+        known = map(self._cluster.pod, sorted(self.terminating_victims))
+        return [pod for pod in known if pod is not None]
+
     def node_of(self, uid: str) -> str:
         """The node a pod is nominated for, "" for none."""
         return self._nodes.get(uid, "")

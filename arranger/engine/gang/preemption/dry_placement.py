@@ -78,7 +78,8 @@ class DryPlacement:
         """How many of the candidates have to leave at least, by the sum of what is free."""
         table, size = self._cluster.table, self._cluster.table.size
         rows = table.alive[:size] if self._row_mask is None else self._row_mask.rows
-        with self._cluster.simulate_without(self._nominator.visible_pods()):
+        away = *self._nominator.visible_pods(), *self._nominator.terminating_pods()
+        with self._cluster.simulate_without(away):
             free = np.maximum(table.allocatable[:, :size] - table.requested[:, :size], 0)
         left = free[:, rows].sum(axis=1).tolist()
         members = [member.pod for member in self._entity.ready()]
@@ -106,7 +107,7 @@ class DryPlacement:
     ) -> PlanSteps[T]:
         """Ask until nothing comes between that voids the answer."""
         while True:
-            trial = Trial(self._cluster, self._suspension, self._between, victims)
+            trial = Trial(self._cluster, self._nominator, self._suspension, self._between, victims)
             try:
                 yield from trial.begin()
                 return (yield from question(trial))

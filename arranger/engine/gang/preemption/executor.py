@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedEntity, QueuedPod
@@ -103,8 +102,7 @@ class GangPreemptionExecutor:
         self, entity: QueuedEntity, *, in_steps: bool, begin_later: bool
     ) -> PreemptionPlan | PlanState:
         """The next step of a plan for the group, or all of it; nothing yet with ``begin_later``."""
-        leaving = self._leaving_nominated_nodes(entity) if entity.suspended is None else ()
-        return self._plans.go_on(entity, leaving, in_steps=in_steps, begin_later=begin_later)
+        return self._plans.go_on(entity, in_steps=in_steps, begin_later=begin_later)
 
     def carry_out(self, entity: QueuedEntity, plan: PreemptionPlan, now: float) -> bool:
         """Make room for the group; returns whether anybody is evicted.
@@ -137,16 +135,6 @@ class GangPreemptionExecutor:
         entity.victims.update(victim.uid for victim in plan.victims)
         self._context.outbox.append(pod_events.preempting(first, plan.victims))
         return True
-
-    def _leaving_nominated_nodes(self, entity: QueuedEntity) -> list[PodInfo]:
-        """Those that are leaving the nodes for which members are nominated.
-
-        Others of its priority may be nominated there, too, for room that the victims of these still
-        take: all of them fit in the end, and none before.
-        """
-        cluster, leaving = self._context.cluster, self._nominator.terminating_victims
-        nodes = sorted(set(self.nominations_of(entity).values()))
-        return [pod for node in nodes for pod in cluster.pods_on(node) if pod.uid in leaving]
 
     def _inherited_victims(self, entity: QueuedEntity) -> set[str]:
         cluster, preemptor = self._context.cluster, entity.representative.pod

@@ -29,7 +29,7 @@ _NOWHERE: Final = -1
 class LeavingRequests:
     """Adds up what pods request on their nodes, many times for many of the same pods.
 
-    Those that are nominated count as gone, too.
+    Those that are nominated count as gone, too, and those that are being evicted.
 
     Where a pod was is remembered from the first question on. One that has left since is counted as
     if it were still there, so that there may be less free than told, and never more.
@@ -66,9 +66,9 @@ class LeavingRequests:
         return free
 
     def _add_nominated(self, free: IntArray) -> bool:
-        """False if one requests more than sums can tell."""
-        table = self._cluster.table
-        for pod in self._nominator.visible_pods():
+        """And who is being evicted; False if one requests more than sums can tell."""
+        table, leaving = self._cluster.table, self._nominator.terminating_pods()
+        for pod in (*self._nominator.visible_pods(), *leaving):
             row = table.index.get(self._cluster.node_of(pod.uid) or "")
             if row is None:
                 continue

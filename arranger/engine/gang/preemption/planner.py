@@ -76,23 +76,20 @@ class GangPreemptionPlanner:
     def plan(self, entity: QueuedEntity) -> PreemptionPlan:
         """The cheapest plan found that makes room for the group, at once."""
         with self._cycle.dry_run(entity), self._cluster.work.unlimited():
-            plan = at_once(self.steps(entity, (), Between()))
+            plan = at_once(self.steps(entity, Between()))
         assert plan is not None, "nothing has come between"
         return plan
 
-    def steps(
-        self, entity: QueuedEntity, leaving: Sequence[PodInfo], between: Between
-    ) -> PlanSteps[PreemptionPlan | None]:
+    def steps(self, entity: QueuedEntity, between: Between) -> PlanSteps[PreemptionPlan | None]:
         """The cheapest plan found that makes room for the group; None if it is void.
 
         Where things have changed between two steps it is a plan for what is there at the end, if
         perhaps not the cheapest.
 
-        Args:
-            leaving: those that leave nodes which members are nominated for.
+        It waits where the room of those is enough that are being evicted for others already.
         """
         trials = _Trials(self, entity, between)
-        if leaving and (yield from trials.fits_without(leaving)):
+        if self._nominator.terminating_victims and (yield from trials.fits_without(())):
             return PreemptionPlan(waits=True)
         members = list(entity.ready())
         for member in members:
@@ -160,7 +157,7 @@ class GangPreemptionPlanner:
         if entity.gang_group.topology is None:
             return [None]
         while True:
-            trial = Trial(self._cluster, self._suspension, between, candidates)
+            trial = Trial(self._cluster, self._nominator, self._suspension, between, candidates)
             try:
                 yield from trial.begin()
                 steps = self._cycle.row_mask_steps(entity)

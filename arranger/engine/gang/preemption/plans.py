@@ -13,7 +13,6 @@ from enum import Enum
 from typing import Final
 
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.gang.attempt.basis import AttemptBasis
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle, NominatedMembers
@@ -73,7 +72,6 @@ class GangPlans:
     def go_on(
         self,
         entity: QueuedEntity,
-        leaving: Sequence[PodInfo],
         *,
         in_steps: bool,
         begin_later: bool,
@@ -81,14 +79,13 @@ class GangPlans:
         """The next step of a plan, or all of it.
 
         Args:
-            leaving: those that leave nodes which members are nominated for.
             begin_later: whether the first step is to be another one.
         """
         suspended, entity.suspended = entity.suspended, None
         nominated = self._cycle.nominated_members(entity)
         if suspended is None:
             between, lost = Between(), list[str]()
-            steps = self.planner.steps(entity, leaving, between)
+            steps = self.planner.steps(entity, between)
         else:
             assert isinstance(suspended, SuspendedPlan)
             if (suspended.basis, suspended.nominated) != (self._basis.of(entity), nominated):

@@ -16,6 +16,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.pod.schedule_result import PermitWait
+from arranger.engine.queue.nominator import Nominator
 
 T = TypeVar("T")
 
@@ -67,7 +68,10 @@ class Between:
 class Trial:
     """One question about a group.
 
+    Pods that are being evicted are away, too: those for whom they leave are there already.
+
     Args:
+        nominator: knows who is being evicted, for whomever.
         victims: those that leave.
 
     Attributes:
@@ -76,6 +80,7 @@ class Trial:
     """
 
     _cluster: Cluster
+    _nominator: Nominator
     _suspension: MemberSuspension
     _between: Between
     victims: Iterable[PodInfo]
@@ -90,7 +95,7 @@ class Trial:
         """Take the victims away; in the next step if little is left of this one."""
         work = self._cluster.work
         self._between.on_trial_begun()
-        work.count(MOVING * len(self.gone))
+        work.count(MOVING * (len(self.gone) + len(self._nominator.terminating_victims)))
         if work.is_spent:
             yield
         self._take_away()
@@ -121,4 +126,6 @@ class Trial:
         known = ((uid, self._cluster.pod(uid)) for uid in self.gone)
         self.gone = {uid: pod for uid, pod in known if pod is not None}
         self.nodes = {uid: str(self._cluster.node_of(uid)) for uid in self.gone}
-        self._stack.enter_context(self._cluster.simulate_without(self.gone.values()))
+        leaving = (p for p in self._nominator.terminating_pods() if p.uid not in self.gone)
+        away = [*leaving, *self.gone.values()]
+        self._stack.enter_context(self._cluster.simulate_without(away))

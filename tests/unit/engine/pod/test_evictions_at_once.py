@@ -1,4 +1,4 @@
-"""Several pods at once that evict others because their queue may not use more."""
+"""Several pods or gangs at once that evict others: each for itself, and nobody in vain."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ GRACE = 7.0
 
 def low(name: str, kind: str) -> PodBuilder:
     pod = a_pod(name).needs(cpu=1)
+    if kind == "priority":
+        return pod
     return pod.in_queue("q") if kind == "capability" else pod.in_queue("t").serving("training")
 
 
 def high(name: str, kind: str) -> PodBuilder:
-    pod = a_pod(name).needs(cpu=1).in_queue("q").with_priority(9)
-    return pod if kind == "capability" else pod.serving("inference")
+    pod = a_pod(name).needs(cpu=1).with_priority(9)
+    if kind == "priority":
+        return pod
+    return pod.in_queue("q") if kind == "capability" else pod.in_queue("q").serving("inference")
 
 
 class World:
     """Nodes of so many low pods each, which use up what the takers' queue may use.
 
     ``capability``: of their own queue, on nodes with room. ``guarantee``: all of the cluster, of
-    which the takers' queue is guaranteed everything.
+    which the takers' queue is guaranteed everything. ``priority``: all of the cluster, and there
+    are no queues.
     """
 
     def __init__(self, kind: str, nodes: int, each: int, seed: int) -> None:
@@ -41,7 +46,7 @@ class World:
         count = nodes * each
         if kind == "capability":
             self.harness.observe(a_queue("q", capability={"cpu": str(count)}))
-        else:
+        elif kind == "guarantee":
             guarantee = {"resource": {"cpu": str(count)}}
             self.harness.observe(a_queue("q", guarantee=guarantee), a_queue("t"))
         cpu = 32 if kind == "capability" else each
@@ -70,7 +75,7 @@ class World:
         self.follow(self.harness.advance_to(self.harness.now + GRACE))
 
 
-@pytest.mark.parametrize("kind", ["capability", "guarantee"])
+@pytest.mark.parametrize("kind", ["capability", "guarantee", "priority"])
 @pytest.mark.parametrize(("nodes", "each"), [(2, 8), (8, 2), (16, 1)])
 @pytest.mark.parametrize("seed", range(3))
 def test_takers_need_not_wait_for_each_others_victims(
@@ -84,4 +89,21 @@ def test_takers_need_not_wait_for_each_others_victims(
     for _ in range(30):
         world.pass_time()
     assert sorted(world.bound) == takers
+    assert len(world.evicted) == len(takers), "nobody was evicted in vain"
+
+
+@pytest.mark.parametrize("kind", ["capability", "guarantee", "priority"])
+@pytest.mark.parametrize(("nodes", "each"), [(2, 8), (8, 2), (16, 1)])
+@pytest.mark.parametrize("seed", range(2))
+def test_gangs_need_not_wait_for_each_others_victims_nor_make_that_room_again(
+    kind: str, nodes: int, each: int, seed: int
+) -> None:
+    world = World(kind, nodes, each, seed)
+    takers = [high(f"g{g}-{n}", kind).in_gang(f"g{g}", 4) for g in range(3) for n in range(4)]
+    world.harness.observe(*takers)
+    world.follow(world.harness.run())
+    assert len(world.evicted) == len(takers), "one for each, at once"
+    for _ in range(40):
+        world.pass_time()
+    assert len(world.bound) == len(takers)
     assert len(world.evicted) == len(takers), "nobody was evicted in vain"
