@@ -9,11 +9,13 @@ import pytest
 
 from tests.paths import REPO
 from tests.specification import bindings, queues, reservations
-from tests.specification.cases import AT_REST, CARD, CASES, GPU, one_node
+from tests.specification.cases import CASES
+from tests.specification.cases_at_rest import AT_REST
 from tests.specification.legal import Specification
 from tests.specification.manifests import quantity
 from tests.specification.premises import Premises
 from tests.specification.traces import Trace, a_pod, a_queue, in_queue
+from tests.specification.worlds import CARD, GPU, one_node
 
 
 def judge(trace: Trace) -> Specification:

@@ -20,13 +20,8 @@ from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from arranger.kube.client.transport import Request
 from arranger.kube.extenders.caller import ExtenderTransport
-from tests.faults.injector import (
-    DropConnection,
-    FaultInjector,
-    FaultRule,
-    WatchStall,
-    from_user,
-)
+from tests.faults.injector import FaultInjector, from_user
+from tests.faults.kinds import DropConnection, FaultRule, WatchStall
 from tests.simulation.harnesses.simulation import SimulationHarness
 from tests.swarm.backup import Backup
 from tests.swarm.clock import VirtualLoop, start

@@ -16,18 +16,20 @@ from tests.faults.injector import (
     WATCHES,
     WRITES,
     ClientRequest,
+    FaultInjector,
+    RequestMatcher,
+    for_resource,
+)
+from tests.faults.kinds import (
     ConcurrentAction,
     Delay,
     DropConnection,
-    FaultInjector,
     Reply,
-    RequestMatcher,
     WatchCut,
     WatchDelay,
     WatchExpiry,
     WatchRepeat,
     WatchStall,
-    for_resource,
 )
 from tests.swarm.clock import VirtualLoop
 from tests.swarm.world import Fault

@@ -16,17 +16,8 @@ from tests.benchmarks import comparison
 from tests.benchmarks.comparison import watch_bindings
 from tests.builders import a_pod
 from tests.controlplane.harness import ControlPlane
-from tests.faults.injector import (
-    READS,
-    WATCHES,
-    FaultInjector,
-    Reply,
-    RequestFault,
-    RequestMatcher,
-    WatchCut,
-    WatchExpiry,
-    WatchFault,
-)
+from tests.faults.injector import READS, WATCHES, FaultInjector, RequestMatcher
+from tests.faults.kinds import Reply, RequestFault, WatchCut, WatchExpiry, WatchFault
 
 
 class Plane:

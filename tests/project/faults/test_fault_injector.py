@@ -28,18 +28,20 @@ from tests.faults.injector import (
     WATCHES,
     WRITES,
     ClientRequest,
+    FaultInjector,
+    for_object,
+    for_resource,
+    from_user,
+)
+from tests.faults.kinds import (
     ConcurrentAction,
     Delay,
     DropConnection,
-    FaultInjector,
     Reply,
     WatchCut,
     WatchDelay,
     WatchExpiry,
     WatchStall,
-    for_object,
-    for_resource,
-    from_user,
 )
 
 NODES = "/api/v1/nodes"

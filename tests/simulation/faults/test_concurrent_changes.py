@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from tests.builders import PodBuilder, a_node, a_pod
-from tests.faults.injector import (
-    BINDINGS,
-    LEASES,
-    ConcurrentAction,
-)
+from tests.faults.injector import BINDINGS, LEASES
+from tests.faults.kinds import ConcurrentAction
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME, SimulationHarness
 
 pytestmark = VIRTUAL_TIME

@@ -11,15 +11,8 @@ import pytest
 from arranger.daemon.scheduler import LeadershipLostError
 from arranger.engine.gang.attempt import attempts
 from tests.builders import a_node, a_pod
-from tests.faults.injector import (
-    BINDINGS,
-    LEASES,
-    WRITES,
-    Delay,
-    DropConnection,
-    Reply,
-    from_user,
-)
+from tests.faults.injector import BINDINGS, LEASES, WRITES, from_user
+from tests.faults.kinds import Delay, DropConnection, Reply
 from tests.simulation.harnesses.gangs import members
 from tests.simulation.harnesses.simulation import (
     LEASE,

@@ -12,15 +12,8 @@ import pytest
 
 from arranger.daemon.config.schema import Config, EnabledPlugin, PluginSet, ProfileConfig
 from tests.builders import a_node, a_pod
-from tests.faults.injector import (
-    BINDINGS,
-    EVENTS,
-    LEASES,
-    STATUSES,
-    Delay,
-    Reply,
-    for_object,
-)
+from tests.faults.injector import BINDINGS, EVENTS, LEASES, STATUSES, for_object
+from tests.faults.kinds import Delay, Reply
 from tests.faults.matchers import RequestMatcher
 from tests.simulation.harnesses.simulation import (
     CONFIG,

@@ -22,13 +22,8 @@ from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from tests.builders import a_node, a_pod
-from tests.faults.injector import (
-    WATCHES,
-    ClientRequest,
-    FaultInjector,
-    WatchStall,
-    for_resource,
-)
+from tests.faults.injector import WATCHES, ClientRequest, FaultInjector, for_resource
+from tests.faults.kinds import WatchStall
 from tests.queueing import a_queue_manifest
 from tests.simulation.harnesses.controllers import native_pod_groups
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME, Object, SimulationHarness

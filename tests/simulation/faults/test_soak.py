@@ -13,17 +13,11 @@ import pytest
 
 from arranger.daemon.scheduler import LeadershipLostError, Scheduler
 from tests.builders import a_node, a_pod
-from tests.faults.injector import (
-    ALL,
-    BINDINGS,
-    LEASES,
-    READS,
-    WATCHES,
-    WRITES,
+from tests.faults.injector import ALL, BINDINGS, LEASES, READS, WATCHES, WRITES, RequestMatcher
+from tests.faults.kinds import (
     Delay,
     DropConnection,
     Reply,
-    RequestMatcher,
     WatchCut,
     WatchDelay,
     WatchExpiry,

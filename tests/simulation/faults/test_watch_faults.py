@@ -13,16 +13,18 @@ from tests.faults.injector import (
     READS,
     WATCHES,
     ClientRequest,
+    RequestMatcher,
+    for_resource,
+)
+from tests.faults.kinds import (
     Delay,
     DropConnection,
     Reply,
-    RequestMatcher,
     WatchCut,
     WatchDelay,
     WatchExpiry,
     WatchRepeat,
     WatchStall,
-    for_resource,
 )
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME, SimulationHarness
 

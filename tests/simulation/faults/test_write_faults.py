@@ -17,14 +17,11 @@ from tests.faults.injector import (
     STATUSES,
     WATCHES,
     WRITES,
-    ConcurrentAction,
-    Delay,
-    DropConnection,
-    Reply,
     RequestMatcher,
     for_object,
     from_user,
 )
+from tests.faults.kinds import ConcurrentAction, Delay, DropConnection, Reply
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME, SimulationHarness
 
 pytestmark = VIRTUAL_TIME

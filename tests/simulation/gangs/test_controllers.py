@@ -23,7 +23,8 @@ from arranger.embedded.transport.http import serve
 from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
 from arranger.kube.client.transport import Request
 from tests.builders import a_pod
-from tests.faults.injector import FaultInjector, Reply, RequestMatcher
+from tests.faults.injector import FaultInjector, RequestMatcher
+from tests.faults.kinds import Reply
 from tests.paths import REPO
 from tests.simulation.harnesses.controllers import native_pod_groups, running_controllers
 from tests.tyjobs import a_tyjob

@@ -8,7 +8,8 @@ import re
 import pytest
 
 from tests.builders import a_node, a_pod
-from tests.faults.injector import WRITES, Delay
+from tests.faults.injector import WRITES
+from tests.faults.kinds import Delay
 from tests.simulation.harnesses.gangs import (
     KOORDINATOR,
     GangHarness,

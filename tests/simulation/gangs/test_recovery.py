@@ -17,15 +17,8 @@ import pytest
 
 from arranger.daemon.config.schema import Config, GangConfig
 from tests.builders import a_node, a_pod
-from tests.faults.injector import (
-    BINDINGS,
-    LEASES,
-    WRITES,
-    ConcurrentAction,
-    DropConnection,
-    FaultRule,
-    from_user,
-)
+from tests.faults.injector import BINDINGS, LEASES, WRITES, from_user
+from tests.faults.kinds import ConcurrentAction, DropConnection, FaultRule
 from tests.simulation.harnesses.gangs import KOORDINATOR, GangHarness, bundle, members
 from tests.simulation.harnesses.simulation import CONFIG, VIRTUAL_TIME
 

@@ -20,14 +20,8 @@ from tests.builders.workloads import (
     replicas,
     spark_pods,
 )
-from tests.faults.injector import (
-    BINDINGS,
-    WRITES,
-    DropConnection,
-    Reply,
-    RequestMatcher,
-    from_user,
-)
+from tests.faults.injector import BINDINGS, WRITES, RequestMatcher, from_user
+from tests.faults.kinds import DropConnection, Reply
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 from tests.simulation.harnesses.workloads import WorkloadHarness
 

@@ -18,7 +18,8 @@ from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from arranger.kube.extenders.caller import ExtenderTransport
 from tests.builders import PodBuilder, a_pod, a_pod_group
-from tests.faults.injector import BINDINGS, DropConnection, FaultRule, from_user
+from tests.faults.injector import BINDINGS, from_user
+from tests.faults.kinds import DropConnection, FaultRule
 from tests.simulation.harnesses.simulation import CONFIG, Object, SimulationHarness
 from tests.simulation.harnesses.status_judge import SCHEDULER, status_faults
 

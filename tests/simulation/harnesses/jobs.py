@@ -22,7 +22,8 @@ from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from tests.builders import an_unstructured
-from tests.faults.injector import DropConnection, FaultInjector, FaultRule, from_user
+from tests.faults.injector import FaultInjector, from_user
+from tests.faults.kinds import DropConnection, FaultRule
 from tests.simulation.harnesses.controllers import native_pod_groups
 from tests.simulation.harnesses.gangs import GangHarness
 from tests.simulation.harnesses.simulation import Object

@@ -9,17 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from arranger.embedded.server import EmbeddedCluster
-from tests.faults.injector import (
-    EVENTS,
-    WATCHES,
-    ClientRequest,
-    ConcurrentAction,
-    Delay,
-    DropConnection,
-    FaultInjector,
-    FaultRule,
-    RequestMatcher,
-)
+from tests.faults.injector import EVENTS, WATCHES, ClientRequest, FaultInjector, RequestMatcher
+from tests.faults.kinds import ConcurrentAction, Delay, DropConnection, FaultRule
 from tests.simulation.harnesses.simulation import SimulationHarness
 
 #: All of them are tried when somebody asks for many worlds.

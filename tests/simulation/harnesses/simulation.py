@@ -36,11 +36,10 @@ from tests.faults.injector import (
     LEASES,
     STATUSES,
     ClientRequest,
-    DropConnection,
     FaultInjector,
-    FaultRule,
     from_user,
 )
+from tests.faults.kinds import DropConnection, FaultRule
 from tests.judged import JudgedTrace, loop_time
 from tests.rights import granted, right_of
 from tests.specification.premises import Premises

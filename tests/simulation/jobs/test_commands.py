@@ -7,14 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults.injector import (
-    WRITES,
-    DropConnection,
-    Reply,
-    RequestFault,
-    for_resource,
-    from_user,
-)
+from tests.faults.injector import WRITES, for_resource, from_user
+from tests.faults.kinds import DropConnection, Reply, RequestFault
 from tests.queueing import a_queue_manifest
 from tests.simulation.harnesses.jobs import GROUP_GROUP, JobHarness, task
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.builders import a_node, a_pod
-from tests.faults.injector import WRITES, DropConnection, Reply, for_resource, from_user
+from tests.faults.injector import WRITES, for_resource, from_user
+from tests.faults.kinds import DropConnection, Reply
 from tests.simulation.harnesses.jobs import JobHarness, task
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 

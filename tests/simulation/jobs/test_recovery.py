@@ -15,14 +15,8 @@ from itertools import count
 import pytest
 
 from tests.builders import a_node
-from tests.faults.injector import (
-    EVENTS,
-    WRITES,
-    ConcurrentAction,
-    DropConnection,
-    FaultRule,
-    from_user,
-)
+from tests.faults.injector import EVENTS, WRITES, from_user
+from tests.faults.kinds import ConcurrentAction, DropConnection, FaultRule
 from tests.simulation.harnesses.jobs import JobHarness, task
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.faults.injector import STATUSES, WRITES, Reply, for_resource
+from tests.faults.injector import STATUSES, WRITES, for_resource
+from tests.faults.kinds import Reply
 from tests.simulation.harnesses.jobs import JobHarness, task
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 

@@ -12,15 +12,8 @@ import pytest
 
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.devices import a_claim, a_device_class, a_slice, claiming, claiming_from
-from tests.faults.injector import (
-    BINDINGS,
-    WRITES,
-    ConcurrentAction,
-    Delay,
-    DropConnection,
-    Reply,
-    for_resource,
-)
+from tests.faults.injector import BINDINGS, WRITES, for_resource
+from tests.faults.kinds import ConcurrentAction, Delay, DropConnection, Reply
 from tests.simulation.harnesses.devices import CLAIMS, DeviceHarness
 from tests.simulation.harnesses.simulation import MERGE, VIRTUAL_TIME, SimulationHarness
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.builders import PodBuilder, a_node, a_pod
-from tests.faults.injector import Reply, from_user
+from tests.faults.injector import from_user
+from tests.faults.kinds import Reply
 from tests.queueing import a_queue_manifest
 from tests.simulation.harnesses.preemption import DELETES
 from tests.simulation.harnesses.queues import QueueHarness

@@ -8,15 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.builders import PodBuilder, a_node, a_pod
-from tests.faults.injector import (
-    BINDINGS,
-    WRITES,
-    ConcurrentAction,
-    Delay,
-    DropConnection,
-    Reply,
-    for_resource,
-)
+from tests.faults.injector import BINDINGS, WRITES, for_resource
+from tests.faults.kinds import ConcurrentAction, Delay, DropConnection, Reply
 from tests.simulation.harnesses.gangs import members
 from tests.simulation.harnesses.simulation import MERGE, VIRTUAL_TIME, SimulationHarness
 from tests.simulation.harnesses.volumes import VOLUMES, VolumeHarness

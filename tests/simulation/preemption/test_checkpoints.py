@@ -14,7 +14,8 @@ import pytest
 from arranger.api.timestamps import second_time
 from arranger.embedded.virtual_time import virtual_now
 from tests.builders import PodBuilder, a_pod
-from tests.faults.injector import DropConnection, Reply, RequestMatcher, for_resource, from_user
+from tests.faults.injector import RequestMatcher, for_resource, from_user
+from tests.faults.kinds import DropConnection, Reply
 from tests.queueing import gpu_node, inference, training
 from tests.simulation.harnesses.preemption import DELETES, PreemptionHarness, pod, with_priority
 from tests.simulation.harnesses.queues import CONFIG as QUEUES

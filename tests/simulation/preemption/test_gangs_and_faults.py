@@ -9,17 +9,8 @@ from contextlib import suppress
 import pytest
 
 from tests.builders import a_node
-from tests.faults.injector import (
-    LEASES,
-    WRITES,
-    ConcurrentAction,
-    Delay,
-    DropConnection,
-    Reply,
-    RequestMatcher,
-    for_object,
-    from_user,
-)
+from tests.faults.injector import LEASES, WRITES, RequestMatcher, for_object, from_user
+from tests.faults.kinds import ConcurrentAction, Delay, DropConnection, Reply
 from tests.simulation.harnesses.gangs import members
 from tests.simulation.harnesses.preemption import (
     DELETES,

@@ -11,10 +11,8 @@ import asyncio
 
 from arranger.embedded.storage.store import Change
 from tests.builders import PodBuilder, a_node
-from tests.faults.injector import (
-    ConcurrentAction,
-    from_user,
-)
+from tests.faults.injector import from_user
+from tests.faults.kinds import ConcurrentAction
 from tests.simulation.harnesses.preemption import (
     DELETES,
     PreemptionHarness,

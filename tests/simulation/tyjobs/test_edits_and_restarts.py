@@ -8,14 +8,8 @@ import msgspec
 import pytest
 
 from tests.builders import a_pod, an_unstructured
-from tests.faults.injector import (
-    EVENTS,
-    WRITES,
-    ConcurrentAction,
-    DropConnection,
-    Reply,
-    RequestMatcher,
-)
+from tests.faults.injector import EVENTS, WRITES, RequestMatcher
+from tests.faults.kinds import ConcurrentAction, DropConnection, Reply
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 from tests.simulation.harnesses.tyjobs import FIRST, JOBS, LEADER, POD_CREATES, SECOND, TYJobHarness
 from tests.simulation.tyjobs.test_tyjobs import ending

@@ -11,7 +11,8 @@ import pytest
 from arranger.daemon.config.schema import Config, QueueConfig
 from arranger.daemon.informers import COLLECTION_PATHS
 from tests.builders import PodBuilder, a_node, a_pod, a_pod_group
-from tests.faults.injector import Delay, RequestMatcher
+from tests.faults.injector import RequestMatcher
+from tests.faults.kinds import Delay
 from tests.queueing import a_queue_manifest
 from tests.simulation.harnesses.controllers import native_pod_groups
 from tests.simulation.harnesses.gangs import DEFINITIONS, GangHarness

@@ -9,7 +9,8 @@ import pytest
 from arranger.controllers.gang.cache import GANG_GROUP
 from arranger.controllers.gang.reconciler import RETRY
 from tests.builders import a_pod
-from tests.faults.injector import WRITES, ConcurrentAction, DropConnection, Reply, for_resource
+from tests.faults.injector import WRITES, for_resource
+from tests.faults.kinds import ConcurrentAction, DropConnection, Reply
 from tests.unit.controllers.gang.harness import SIGS, ReconcilerHarness, a_pod_group, members
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)

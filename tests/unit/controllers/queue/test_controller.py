@@ -20,14 +20,8 @@ from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.kube.client.transport import Request
 from tests.builders import NodeBuilder, PodBuilder
-from tests.faults.injector import (
-    EVENTS,
-    WRITES,
-    ConcurrentAction,
-    DropConnection,
-    FaultInjector,
-    Reply,
-)
+from tests.faults.injector import EVENTS, WRITES, FaultInjector
+from tests.faults.kinds import ConcurrentAction, DropConnection, Reply
 from tests.queueing import CARD, QUEUES, a_queue_manifest, gpu_node, priority_classes, training
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)

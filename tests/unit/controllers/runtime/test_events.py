@@ -13,7 +13,8 @@ from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
-from tests.faults.injector import EVENTS, FaultInjector, Reply
+from tests.faults.injector import EVENTS, FaultInjector
+from tests.faults.kinds import Reply
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 

@@ -11,7 +11,8 @@ import pytest
 from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
-from tests.faults.injector import WRITES, FaultInjector, Reply
+from tests.faults.injector import WRITES, FaultInjector
+from tests.faults.kinds import Reply
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 

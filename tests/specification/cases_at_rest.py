@@ -1,0 +1,68 @@
+"""For each rule about a cluster at rest a trace that breaks it, and one near it that does not."""
+
+from __future__ import annotations
+
+from tests.specification.traces import (
+    Trace,
+    a_pod,
+    preempted,
+)
+from tests.specification.worlds import (
+    a_bound_gang,
+    a_gang,
+    a_gang_that_holds,
+    evicting,
+    one_node,
+    stays_on_reserved,
+    two_that_start_together,
+)
+
+#: What is wrong → (the rule that says so, a trace in which it happens, one in which it does not).
+AT_REST: dict[str, tuple[str, Trace, Trace]] = {
+    "a gang is in pieces": ("gangs_are_whole", a_gang(3, 0, 1), a_gang(2, 0, 1)),
+    "a gang was broken and stays so": (
+        "gangs_are_whole",
+        a_bound_gang(2, 0, 1),
+        a_bound_gang(2, 0, 1, 2),
+    ),
+    "one of two gangs that start together is bound alone": (
+        "gangs_are_whole",
+        two_that_start_together("a"),
+        two_that_start_together("a", "b"),
+    ),
+    "a gang is bound before others that it names; a list of more than 1,000 counts for nothing": (
+        "gangs_are_whole",
+        two_that_start_together("a", "b", strangers=999),
+        two_that_start_together("a", "b", strangers=1000),
+    ),
+    "a pod waits though it fits": (
+        "who_fits_is_placed",
+        one_node(a_pod("p", cpu=4)),
+        one_node(a_pod("p", cpu=5)),
+    ),
+    "a pod stays on a node that is reserved for others": (
+        "nobody_stays_on_reserved_nodes",
+        stays_on_reserved(evict=True),
+        stays_on_reserved(),
+    ),
+    "a pod is promised room on a node that has gone": (
+        "nobody_waits_for_what_has_gone",
+        one_node(a_pod("p", cpu=5)).nominates("p", "n1").deletes("Node", "n1"),
+        one_node(a_pod("p", cpu=5)).deletes("Node", "n1"),
+    ),
+    "a pod keeps a node that nobody leaves": (
+        "who_is_nominated_waits_for_somebody",
+        one_node(a_pod("p", cpu=5)).nominates("p", "n1"),
+        one_node(a_pod("p", cpu=5), a_pod("v")).nominates("p", "n1").binds("v", "n1").evicts("v"),
+    ),
+    "a gang keeps nodes and does not say so": (
+        "who_is_nominated_waits_for_somebody",
+        a_gang_that_holds({}),
+        a_gang_that_holds({"waitingSince": "1970-01-01T00:00:00Z"}),
+    ),
+    "somebody has left for one that waits still": (
+        "nobody_left_for_nothing",
+        evicting(a_pod("taker", cpu=9, priority=4)).has(preempted("victim", "taker")),
+        evicting(a_pod("taker", priority=4)).has(preempted("victim", "taker")).binds("taker", "n1"),
+    ),
+}
