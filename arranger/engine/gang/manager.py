@@ -143,6 +143,12 @@ class GangManager:
             hold.members.pop(member.uid)
             self._release_if_short(hold, now)
 
+    def on_node_deleted(self, node: str, now: float) -> None:
+        """Nobody holds a node any more that is gone."""
+        for hold in list(self._holds):
+            if any(member.node == node for member in hold.members.values()):
+                self.requeue_lost(hold, now)
+
     def on_permitted(self, member: QueuedPod, now: float) -> bool:
         """A Permit plugin lets a member go; True if its group holds it until it is complete."""
         hold = self._holds.of_member(member)

@@ -155,6 +155,11 @@ class GangScheduler:
         """A pod that is placed by itself found no node."""
         self._manager.on_member_unschedulable(uid, message)
 
+    def on_node_deleted(self, node: str, now: float) -> None:
+        """A node is gone, and no more in the node table."""
+        self._manager.on_node_deleted(node, now)
+        self.bind_ready(now)
+
     def process_changes(self, now: float) -> None:
         """Do what follows for gangs of which pods are being evicted, or could not be."""
         self._manager.process_changes(now)

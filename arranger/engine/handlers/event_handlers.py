@@ -162,6 +162,7 @@ class EventHandlers:
             self._preemption.cancel_nomination(member, now)
         self._gang_scheduler.bind_ready(now)
         before = self._context.cluster.remove_node(name)
+        self._gang_scheduler.on_node_deleted(name, now)
         if before is not None:
             if not same_cards(before, None):
                 self._ledger.mark_stale()

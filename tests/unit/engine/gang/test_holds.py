@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arranger.api.effects import AnnotatePod, Bind
+from arranger.api.effects import AnnotatePod, Bind, PatchPodStatus
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueueState
 from arranger.engine.context.phases import Phase
@@ -258,6 +258,21 @@ def test_no_gang_is_bound_in_part_because_the_node_of_a_held_member_is_gone(
     harness.observe(a_node("large").offers(cpu=1))
     harness.advance_to(40)
     assert bound(harness) == {"g-0", "g-1"}
+
+
+def test_held_members_whose_node_is_gone_are_queued_at_once_and_say_so(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(a_node("lost").offers(cpu=2), *nodes(1), *gang("g", 4, mode="NonStrict"))
+    for effect in harness.run():
+        harness.settle(effect)
+    held = [name for name in ("g-0", "g-1", "g-2") if harness.phase(name) is Phase.WAITING]
+    assert len(held) == 3
+    harness.observe_deleted(a_node("lost"))
+    said = of_kind(PatchPodStatus, harness.run())
+    lost = [name for name in held if harness.phase(name) is not Phase.WAITING]
+    assert len(lost) == 2
+    assert {each.pod.name for each in said if each.nominated_node == ""} == set(lost)
 
 
 def test_nor_when_a_permit_plugin_lets_the_last_member_go() -> None:
