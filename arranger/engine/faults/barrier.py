@@ -27,7 +27,7 @@ from arranger.api.types.core import Pod
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.context.phases import Phase
-from arranger.engine.faults.accused import accused_pods, pods_of_named_queue
+from arranger.engine.faults.accused import accused_pods, named_pods
 from arranger.engine.faults.books_check import BooksCheck
 from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.object_trials import ObjectTrials
@@ -36,6 +36,7 @@ from arranger.engine.faults.states import LeftOutError, bare_pod, content_of, on
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
 from arranger.engine.queue.nominator import Nominator
+from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger
 
 R = TypeVar("R")
@@ -62,6 +63,7 @@ class Barrier:
     _context: EngineContext
     _pods: PodHandlers
     _ledger: QuotaLedger
+    _registry: GangRegistry
     _nominator: Nominator
     _rollback: Rollback
     _left_out: dict[QuarantineKey, Hashable]
@@ -245,7 +247,9 @@ class Barrier:
                 accused = self._accused(error)
                 if not accused and self._trials.convict(error, now):
                     continue
-                accused = accused or pods_of_named_queue(error, self._context.pods, self._ledger)
+                if not accused:
+                    gangs = self._registry.gangs
+                    accused = named_pods(error, self._context.pods, self._ledger, gangs)
                 if not accused:
                     raise
                 self._set_aside_all(accused, error, now)
