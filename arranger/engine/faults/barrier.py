@@ -168,7 +168,7 @@ class Barrier:
         retry = partial(self._readmit, kind, obj)
         self.quarantine.retry_at(kind.kind, meta.namespace, meta.name, now + LAST_RETRY, retry)
         if isinstance(obj, Pod) and obj.spec.node_name:
-            succeeds(self._pods.on_updated, bare_pod(obj, obj.spec.node_name), now)
+            self._keep_room(obj, obj.spec.node_name, [], LeftOutError(), now)
         return True
 
     def on_undecodable(self, kind: WatchedKind[T], obj: Any, why: str, now: float) -> None:
@@ -247,9 +247,8 @@ class Barrier:
                 accused = self._accused(error)
                 if not accused and self._trials.convict(error, now):
                     continue
-                if not accused:
-                    gangs = self._registry.gangs
-                    accused = named_pods(error, self._context.pods, self._ledger, gangs)
+                known = self._context.pods, self._ledger, self._registry.gangs
+                accused = accused or named_pods(error, *known)
                 if not accused:
                     raise
                 self._set_aside_all(accused, error, now)
@@ -340,11 +339,19 @@ class Barrier:
         self._forget(pod, now)
         if not node or pod.terminal:
             return
-        states = [before] if before is not None and before.spec.node_name == node else []
-        for state in (*states, bare_pod(pod, node)):
+        known = [before] if before is not None and before.spec.node_name == node else []
+        self._keep_room(pod, node, known, error, now)
+
+    def _keep_room(
+        self, pod: Pod, node: str, known: list[Pod], error: Exception, now: float
+    ) -> None:
+        """Something stands on its node for a pod; where nothing can, the node is set aside."""
+        for state in (*known, bare_pod(pod, node)):
             if succeeds(self._pods.on_updated, state, now):
                 return
             self._forget(pod, now)
+        if self._trials.set_node_aside(node, error, now):
+            succeeds(self._pods.on_updated, bare_pod(pod, node), now)
 
     def _promised_node(self, uid: str) -> str:
         """The node that a pod may be bound to by us, though no watch has shown it yet."""
