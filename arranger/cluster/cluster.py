@@ -173,6 +173,15 @@ class Cluster:
             for row, uids in orders.items():
                 self.table.reorder_pods(row, uids)
 
+    @contextmanager
+    def without_trace(self) -> Iterator[None]:
+        """All that the block changes it undoes, so that nobody need look at it afterwards."""
+        version = self.table.version
+        try:
+            yield
+        finally:
+            self.table.forget_changes_since(version)
+
     def lift(self, uids: Sequence[str]) -> None:
         """Take assumed pods off their nodes until :meth:`put_back`, or for good."""
         self.assumed.difference_update(uids)
