@@ -14,7 +14,7 @@ from arranger.shadow.answers.suggestions import Suggester
 from arranger.shadow.answers.why import Suggestion, WhyAnswers
 from arranger.shadow.forecasts.changes import ClusterChange
 from arranger.shadow.forecasts.forecast import Driver
-from tests.simulation.shadow.test_forecast import CONFIG, _as_read, _at, a_forecast_world
+from tests.simulation.shadow.truth import CONFIG, a_forecast_world, as_read, at
 
 #: Worlds, each with at most so many pods that are asked about, and the first of them.
 WORLDS = int(os.environ.get("ARRANGER_WORLDS", "20"))
@@ -49,12 +49,12 @@ def suggestions(driver: Driver) -> list[tuple[str, ClusterChange, Suggestion]]:
 def test_what_is_suggested_places_the_pod() -> None:
     judged = 0
     for seed in range(FIRST, FIRST + WORLDS):
-        known, began = _as_read(a_forecast_world(seed))
-        shadow = Shadow.of(known, CONFIG, calendar=partial(_at, began))
+        known, began = as_read(a_forecast_world(seed))
+        shadow = Shadow.of(known, CONFIG, calendar=partial(at, began))
         driver = Driver(shadow.engine, known, CONFIG, began, shadow._clocks.now())
         found = suggestions(driver)
         for key, change, promised in found:
-            judge = Shadow.of(driver.objects.copy(), CONFIG, calendar=partial(_at, began))
+            judge = Shadow.of(driver.objects.copy(), CONFIG, calendar=partial(at, began))
             told = judge.ask_now(WhatIf([change]))
             where = f"world {seed}, {key}: {change.text}"
             assert promised.nodes, where
