@@ -37,7 +37,12 @@ PACKAGES = (
     "arranger.daemon.informer_handlers",
 )
 #: What catches the faults, and so must not have any.
-_SPARED = ("arranger.engine.faults", "EngineFaults")
+_SPARED = (
+    "arranger.engine.faults",
+    "arranger.controllers.runtime.barrier",
+    "arranger.controllers.runtime.work_queue",
+)
+_SPARED_CLASS = "EngineFaults"
 
 
 class InjectedFaultError(Exception):
@@ -97,27 +102,35 @@ def _names(value: Any, name: str) -> bool:
             return False
 
 
-def _callees() -> Iterator[tuple[Callee, Any, FunctionType]]:
+def _callees(packages: tuple[str, ...]) -> Iterator[tuple[Callee, Any, FunctionType]]:
     for module_name, module in sorted(sys.modules.items()):
-        if not module_name.startswith(PACKAGES) or module_name.startswith(_SPARED[0]):
+        if not module_name.startswith(packages) or module_name.startswith(_SPARED):
             continue
         for name, found in list(vars(module).items()):
             if getattr(found, "__module__", "") != module_name:
                 continue
             if inspect.isfunction(found) and found.__name__ == name:
                 yield Callee(module_name, "", name), module, found
-            elif inspect.isclass(found) and name not in _SPARED and found.__name__ == name:
+            elif inspect.isclass(found) and name != _SPARED_CLASS and found.__name__ == name:
                 for attribute, method in list(vars(found).items()):
                     plain = inspect.isfunction(method) and not attribute.startswith("__")
-                    if plain and not inspect.isgeneratorfunction(method):
+                    if plain and not _is_generator(method):
                         yield Callee(module_name, name, attribute), found, method
 
 
+def _is_generator(function: FunctionType) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
 @contextmanager
-def _replaced(wrap: Callable[[Callee, FunctionType], Any], only: Callee | None) -> Iterator[None]:
+def _replaced(
+    wrap: Callable[[Callee, FunctionType], Any],
+    only: Callee | None,
+    packages: tuple[str, ...] = PACKAGES,
+) -> Iterator[None]:
     undo: list[tuple[Any, str, Any]] = []
     functions: dict[int, tuple[FunctionType, Any]] = {}
-    for callee, owner, original in list(_callees()):
+    for callee, owner, original in list(_callees(packages)):
         if only is not None and callee != only:
             continue
         wrapped = functools.wraps(original)(wrap(callee, original))
@@ -139,8 +152,8 @@ def _replaced(wrap: Callable[[Callee, FunctionType], Any], only: Callee | None) 
 
 
 @contextmanager
-def recorded(name: str) -> Iterator[set[Callee]]:
-    """Notes every callable that is given the object of this name inside."""
+def recorded(name: str, packages: tuple[str, ...] = PACKAGES) -> Iterator[set[Callee]]:
+    """Notes every callable of these packages that is given the object of this name inside."""
     seen: set[Callee] = set()
 
     def wrap(callee: Callee, original: FunctionType) -> Any:
@@ -151,7 +164,7 @@ def recorded(name: str) -> Iterator[set[Callee]]:
 
         return call
 
-    with _replaced(wrap, None):
+    with _replaced(wrap, None, packages):
         yield seen
 
 
@@ -170,6 +183,7 @@ class Fault:
     after: bool = False
     times: int | None = None
     met: int = 0
+    _lifted: bool = True
 
     @contextmanager
     def injected(self) -> Iterator[None]:
@@ -177,9 +191,7 @@ class Fault:
 
         def wrap(_: Callee, original: FunctionType) -> Any:
             def call(*args: Any, **kwargs: Any) -> Any:
-                hit = (self.times is None or self.met < self.times) and is_about(
-                    (*args, *kwargs.values()), self.name
-                )
+                hit = self._hits(args, kwargs)
                 if hit and not self.after:
                     self.met += 1
                     raise InjectedFaultError(f"{self.callee}")
@@ -189,7 +201,24 @@ class Fault:
                     raise InjectedFaultError(f"{self.callee}")
                 return result
 
-            return call
+            async def wait(*args: Any, **kwargs: Any) -> Any:
+                hit = self._hits(args, kwargs)
+                self.met += hit
+                if hit and not self.after:
+                    raise InjectedFaultError(f"{self.callee}")
+                result = await original(*args, **kwargs)
+                if hit:
+                    raise InjectedFaultError(f"{self.callee}")
+                return result
 
-        with _replaced(wrap, self.callee):
+            return wait if inspect.iscoroutinefunction(original) else call
+
+        with _replaced(wrap, self.callee, (self.callee.module,)):
+            self._lifted = False
             yield
+            self._lifted = True  # whoever has kept the method goes on calling it
+
+    def _hits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        if self._lifted or (self.times is not None and self.met >= self.times):
+            return False
+        return is_about((*args, *kwargs.values()), self.name)

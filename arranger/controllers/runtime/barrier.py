@@ -7,8 +7,10 @@ that one is quarantined, counted, told to its owner, and tried again; all others
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Generic
 
 from arranger.api import event_reasons
@@ -42,15 +44,21 @@ class ObjectBarrier:
     ) -> None:
         self._publish = publish
         self._metrics = metrics
-        #: Those that no handler could take in, and those that could not be reconciled.
-        self._unheard = Quarantine()
+        #: Of each informer those that its handlers could not take in: several may watch a kind.
+        self._unheard: list[Quarantine] = []
+        #: Those that could not be reconciled.
         self._unreconciled = Quarantine()
         self._kinds: set[str] = set()
 
+    def add_informer(self) -> Quarantine:
+        """Another informer: what it sets aside is its own."""
+        self._unheard.append(Quarantine())
+        return self._unheard[-1]
+
     @property
-    def unheard(self) -> Quarantine:
-        """The objects that no handler could take in."""
-        return self._unheard
+    def unheard(self) -> list[QuarantinedObject]:
+        """The objects that handlers of informers could not take in."""
+        return [found for quarantine in self._unheard for found in quarantine]
 
     @property
     def unreconciled(self) -> Quarantine:
@@ -58,24 +66,28 @@ class ObjectBarrier:
         return self._unreconciled
 
     def on_unheard(
-        self, about: ObjectReference, error: Exception, retry: Callable[[], None] | None = None
+        self,
+        quarantine: Quarantine,
+        about: ObjectReference,
+        error: Exception,
+        retry: Callable[[], None] | None = None,
     ) -> None:
         """A handler raised about an object; ``retry`` has it heard again after a while."""
         loop = asyncio.get_running_loop()
         again = None if retry is None else lambda _: retry()
-        found = self._unheard.add(about, error, loop.time(), again)
+        found = quarantine.add(about, error, loop.time(), again)
         if retry is not None:
             loop.call_at(found.retry_at, self._retry_due)
         self._tell(found)
 
-    def on_unreadable(self, about: ObjectReference, why: str) -> None:
+    def on_unreadable(self, quarantine: Quarantine, about: ObjectReference, why: str) -> None:
         """An object is not what its kind is."""
         now = asyncio.get_running_loop().time()
-        self._tell(self._unheard.add(about, UnreadableError(why), now))
+        self._tell(quarantine.add(about, UnreadableError(why), now))
 
-    def on_heard(self, about: ObjectReference) -> None:
+    def on_heard(self, quarantine: Quarantine, about: ObjectReference) -> None:
         """An object was taken in, or is gone."""
-        self._release(self._unheard, about)
+        self._release(quarantine, about)
 
     def on_reconcile_fault(self, about: ObjectReference, error: Exception) -> None:
         """A reconcile raised what it must not; it is tried again by its work queue."""
@@ -110,18 +122,20 @@ class ObjectBarrier:
 
     def _retry_due(self) -> None:
         now = asyncio.get_running_loop().time()
-        for found in self._unheard.take_due(now):
-            if found.retry is not None:
-                found.retry(now)
+        for quarantine in self._unheard:
+            for found in quarantine.take_due(now):
+                if found.retry is not None:
+                    found.retry(now)
 
     def _count(self) -> None:
-        counts = self._unheard.count() | self._unreconciled.count()
+        objects = {found.key for found in (*self.unheard, *self._unreconciled)}
+        counts = Counter(kind for kind, _, _ in objects)
         self._kinds |= counts.keys()
         for kind in self._kinds:
             self._metrics.set_gauge("quarantined_objects", counts[kind], kind=kind)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class InformerFaults(Generic[T]):
     """Answers for the objects of one informer that make a handler raise.
 
@@ -134,31 +148,36 @@ class InformerFaults(Generic[T]):
     api_version: str
     kind: str
     hear: Callable[[T], None]
+    _quarantine: Quarantine = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._quarantine = self.barrier.add_informer()
 
     def on_update_fault(self, obj: T, before: T | None, error: Exception) -> None:
         """The handlers go by the last state that they could take in."""
         if isinstance(error, ParseError):
-            self.barrier.on_unreadable(self._about(obj), str(error))
+            self.barrier.on_unreadable(self._quarantine, self._about(obj), str(error))
         else:
-            self.barrier.on_unheard(self._about(obj), error, lambda: self._hear_again(obj))
+            again = partial(self._hear_again, obj)
+            self.barrier.on_unheard(self._quarantine, self._about(obj), error, again)
 
     def on_delete_fault(self, obj: T, error: Exception) -> None:
         """What is gone cannot be told anything, and does not come again."""
-        self.barrier.on_unheard(self._about(obj), error)
+        self.barrier.on_unheard(self._quarantine, self._about(obj), error)
 
     def on_undecodable(self, obj: UndecodableObject) -> None:
         """The handlers go by its last state, if there is one."""
-        self.barrier.on_unreadable(self._about(obj), obj.error)
+        self.barrier.on_unreadable(self._quarantine, self._about(obj), obj.error)
 
     def on_heard(self, obj: T) -> None:
         """All is well with an object."""
-        if self.barrier.unheard:
-            self.barrier.on_heard(self._about(obj))
+        if self._quarantine:
+            self.barrier.on_heard(self._quarantine, self._about(obj))
 
     def on_gone(self, obj: T | UndecodableObject) -> None:
         """An object is gone."""
-        if self.barrier.unheard:
-            self.barrier.on_heard(self._about(obj))
+        if self._quarantine:
+            self.barrier.on_heard(self._quarantine, self._about(obj))
 
     def _hear_again(self, obj: T) -> None:
         try:

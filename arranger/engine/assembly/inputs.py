@@ -82,13 +82,14 @@ def make_inputs(
     )
     notes = FaultNotes(settings.quarantine, context, frozenset(settings.scheduler_names))
     kinds: WatchedKinds = {}
-    objects = KnownObjects(kinds, state.cluster, registry, ledger)
+    objects = KnownObjects(kinds, state.cluster, registry, ledger, gang_objects)
     barrier = Barrier(
         notes,
         ObjectTrials(notes, objects, state.table, rollback.hurry),
         context,
         pod_handlers,
         ledger,
+        registry,
         nominator,
         rollback,
         dict(settings.left_out),

@@ -37,7 +37,17 @@ def accused_pods(error: BaseException, is_known: Callable[[str], bool]) -> set[s
     return set()
 
 
-def pods_of_named_queue(
+def named_pods(
+    error: BaseException,
+    pods: Mapping[str, QueuedPod],
+    ledger: QuotaLedger,
+    gangs: Mapping[str, Gang],
+) -> set[str]:
+    """The uids of the waiting pods whose queue, or else whose gang, a frame names by a string."""
+    return _pods_of_named_queue(error, pods, ledger) or _members_of_named_gang(error, pods, gangs)
+
+
+def _pods_of_named_queue(
     error: BaseException, pods: Mapping[str, QueuedPod], ledger: QuotaLedger
 ) -> set[str]:
     """The uids of the pods whose queue is named in the innermost frame that names any.
@@ -53,6 +63,16 @@ def pods_of_named_queue(
         found = [text for each in texts for text in each if type(text) is str and text in queues]
         if found:
             return queues[found[0]]
+    return set()
+
+
+def _members_of_named_gang(
+    error: BaseException, pods: Mapping[str, QueuedPod], gangs: Mapping[str, Gang]
+) -> set[str]:
+    for each in frames_of(error):
+        for value in each.tb_frame.f_locals.values():
+            if type(value) is str and (gang := gangs.get(value)) is not None:
+                return {uid for uid in gang.memberships if uid in pods}
     return set()
 
 

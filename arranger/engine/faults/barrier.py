@@ -27,7 +27,7 @@ from arranger.api.types.core import Pod
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.context.phases import Phase
-from arranger.engine.faults.accused import accused_pods, pods_of_named_queue
+from arranger.engine.faults.accused import accused_pods, named_pods
 from arranger.engine.faults.books_check import BooksCheck
 from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.object_trials import ObjectTrials
@@ -36,6 +36,7 @@ from arranger.engine.faults.states import LeftOutError, bare_pod, content_of, on
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
 from arranger.engine.queue.nominator import Nominator
+from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger
 
 R = TypeVar("R")
@@ -62,6 +63,7 @@ class Barrier:
     _context: EngineContext
     _pods: PodHandlers
     _ledger: QuotaLedger
+    _registry: GangRegistry
     _nominator: Nominator
     _rollback: Rollback
     _left_out: dict[QuarantineKey, Hashable]
@@ -166,7 +168,7 @@ class Barrier:
         retry = partial(self._readmit, kind, obj)
         self.quarantine.retry_at(kind.kind, meta.namespace, meta.name, now + LAST_RETRY, retry)
         if isinstance(obj, Pod) and obj.spec.node_name:
-            succeeds(self._pods.on_updated, bare_pod(obj, obj.spec.node_name), now)
+            self._keep_room(obj, obj.spec.node_name, [], LeftOutError(), now)
         return True
 
     def on_undecodable(self, kind: WatchedKind[T], obj: Any, why: str, now: float) -> None:
@@ -245,7 +247,8 @@ class Barrier:
                 accused = self._accused(error)
                 if not accused and self._trials.convict(error, now):
                     continue
-                accused = accused or pods_of_named_queue(error, self._context.pods, self._ledger)
+                known = self._context.pods, self._ledger, self._registry.gangs
+                accused = accused or named_pods(error, *known)
                 if not accused:
                     raise
                 self._set_aside_all(accused, error, now)
@@ -336,11 +339,19 @@ class Barrier:
         self._forget(pod, now)
         if not node or pod.terminal:
             return
-        states = [before] if before is not None and before.spec.node_name == node else []
-        for state in (*states, bare_pod(pod, node)):
+        known = [before] if before is not None and before.spec.node_name == node else []
+        self._keep_room(pod, node, known, error, now)
+
+    def _keep_room(
+        self, pod: Pod, node: str, known: list[Pod], error: Exception, now: float
+    ) -> None:
+        """Something stands on its node for a pod; where nothing can, the node is set aside."""
+        for state in (*known, bare_pod(pod, node)):
             if succeeds(self._pods.on_updated, state, now):
                 return
             self._forget(pod, now)
+        if self._trials.set_node_aside(node, error, now):
+            succeeds(self._pods.on_updated, bare_pod(pod, node), now)
 
     def _promised_node(self, uid: str) -> str:
         """The node that a pod may be bound to by us, though no watch has shown it yet."""

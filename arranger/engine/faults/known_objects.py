@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from arranger.api.quarantine import QuarantineKey, frames_of
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.api.types.pod_groups import POD_GROUPS
+from arranger.api.types.pod_groups import POD_GROUPS, GangObject
 from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.nodes.node_view import NodeInfo
@@ -27,10 +27,17 @@ _Found = tuple[type[Any], str, str]
 
 #: What is often named by a mere string: ``name``, or ``namespace/name``.
 _NAMED: Final = (Node, Queue)
-_NAMED_WITHIN: Final = (PodDisruptionBudget, *POD_GROUPS)
+_NAMED_WITHIN: Final = (PodDisruptionBudget, *POD_GROUPS, GangObject)
 #: Of one frame, and of all of them.
 _MAX_STRINGS: Final = 8
 _MAX_OBJECTS: Final = 32
+
+
+class SavedGangs(Protocol):
+    """The Gang objects of the cluster."""
+
+    def saved(self, name: str) -> GangObject | None:
+        """The object of a gang as it was last seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,7 @@ class KnownObjects:
     _cluster: Cluster
     _registry: GangRegistry
     _ledger: QuotaLedger
+    _gangs: SavedGangs
 
     def find(self, key: QuarantineKey) -> tuple[WatchedKind[Any], Any] | None:
         """An object that counts now, with its kind."""
@@ -125,6 +133,8 @@ class KnownObjects:
             return None if queue is None else queue.stated
         if of in POD_GROUPS:
             return self._registry.pod_group(of, f"{namespace}/{name}")
+        if of is GangObject:
+            return self._gangs.saved(f"{namespace}/{name}")
         if of in _STORED:
             return self._cluster.objects.shown(of, namespace, name)
         return None

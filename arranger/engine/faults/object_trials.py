@@ -92,6 +92,11 @@ class ObjectTrials:
         """Set the innermost object aside that our code was busy with; whether there is one."""
         return any(self._set_aside(key, error, now) for key in self._known.accused(error)[:1])
 
+    def set_node_aside(self, node: str, error: Exception, now: float) -> bool:
+        """Set a node aside of which it is not known what is left; False if too many are."""
+        there = sum(found.about.kind == "Node" for found in self._notes.quarantine)
+        return there < self._most("Node") and self._set_aside(("Node", "", node), error, now)
+
     def advance(self, now: float) -> None:
         """Clear those that have been watched for long enough, and those that have changed."""
         # Not everybody who is watched was convicted by suspicions: see convict.

@@ -105,7 +105,7 @@ class EventHandlers:
             self._barrier.hand_on(self.kinds[type(obj)], obj, now, restore.get(type(obj)))
         for obj, error in failed:
             self._barrier.on_update_fault(self.kinds[type(obj)], obj, None, error, now)
-        self._gang_objects.start()
+        self._barrier.run(now, self._gang_objects.start)
         self._initial.end_handing_on()
         self._barrier.run(now, partial(self.pods.enqueue_initial, now))
         self._barrier.run(now, partial(self._gang_scheduler.bind_ready, now))

@@ -176,6 +176,12 @@ class FaultyWorld:
 
 #: Faults that hurt others once.
 FOUND: list[tuple[str, Callee, bool, int | None]] = [
+    # Not even what stands for the pod could be counted, at the next start either.
+    *(
+        (name, Callee("arranger.cluster.nodes.placed_pods", "PlacedPods", "add"), after, None)
+        for name in ("a pod on a node", "a pod on a node that others avoid")
+        for after in (False, True)
+    ),
     *(
         (
             "a lone pod",

@@ -217,11 +217,13 @@ class PlanSearch:
         """
         best, attempts = (yield from self._needed(group, pods)), MAX_SHRINK_ATTEMPTS
         size = 0 if best is None else len(best) // 2
+        if best is not None and group.fewest_victims(best) >= len(best):
+            return best
         while best is not None and size and attempts:
             for start in range(0, len(best), size):
                 rest = [*best[:start], *best[start + size :]]
                 attempts -= 1
-                other = (yield from self._needed(group, rest)) if rest else None
+                other = (yield from self._needed_of(group, rest)) if rest else None
                 if other is not None and len(other) < len(best):
                     best = other
                     break
@@ -231,6 +233,14 @@ class PlanSearch:
                 size //= 2
             size = min(size, len(best) // 2)
         return best
+
+    def _needed_of(
+        self, group: DryPlacement, pods: Sequence[PodInfo]
+    ) -> PlanSteps[list[PodInfo] | None]:
+        """As :meth:`_needed`, without placing anybody where the requests alone say no."""
+        if not (yield from self.may_do(group, pods)):
+            return None
+        return (yield from self._needed(group, pods))
 
     def _needed(
         self, group: DryPlacement, pods: Sequence[PodInfo]

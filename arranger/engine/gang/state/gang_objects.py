@@ -117,8 +117,9 @@ class GangObjects:
         observed = self._observed.get(name)
         appeared = observed is None or observed.uid != saved.metadata.uid
         if observed is None or appeared:
-            observed = self._observed[name] = ObservedGang(saved.metadata.uid)
+            observed = self._observed[name] = ObservedGang(saved)
             self._unpaired.pop(name, None)
+        observed.saved = saved
         observed.managed = saved.metadata.labels.get(MANAGED_BY) == self._schedulers[0]
         observed.minimums = saved.recorded_minimums
         # It may be older than our last write.
@@ -136,8 +137,10 @@ class GangObjects:
 
     def names_other_bundles(self, saved: GangObject) -> bool:
         """Whether somebody has edited the bundles of a Gang object that is known."""
-        known = self._observed.get(saved.key) or ObservedGang("")
-        return known.uid == saved.metadata.uid and known.minimums != saved.recorded_minimums
+        known = self._observed.get(saved.key)
+        if known is None or known.uid != saved.metadata.uid:
+            return False
+        return known.minimums != saved.recorded_minimums
 
     def on_deleted(self, name: str) -> None:
         """A Gang object was deleted."""
@@ -192,6 +195,10 @@ class GangObjects:
         """Whether the group is not to be tried before its objects are corrected."""
         return any(self._is_outdated(gang.name) for gang in group.gangs)
 
+    def saved(self, name: str) -> GangObject | None:
+        """The object of a gang as it was last seen."""
+        return observed.saved if (observed := self._observed.get(name)) is not None else None
+
     def recorded_wait(self, name: str) -> int | None:
         """When the wait time of a gang began by its object, in seconds since 1970."""
         observed = self._observed.get(name)
@@ -230,8 +237,8 @@ class GangObjects:
 
     def write_due(self, now: float) -> None:
         """Write what is urgent, and of what is due as much as the pace allows."""
-        urgent, self._urgent = self._urgent, {}
-        for name in urgent:
+        for name in list(self._urgent):
+            del self._urgent[name]
             self._ready.pop(name, None)
             self._reconcile(name, now, urgent=True)
         self._ready.update(dict.fromkeys(self._due.pop_due(now)))

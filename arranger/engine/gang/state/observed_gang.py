@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from arranger.api.timestamps import second_time
-from arranger.api.types.pod_groups import GangStatus
+from arranger.api.types.pod_groups import GangObject, GangStatus
 from arranger.gangs.planned_start import KNOWN_ENDS, PlannedStart
 
 #: An estimate that is shown may be wrong by so many seconds, or by this share of the time until it.
@@ -62,6 +62,7 @@ class ObservedGang:
     """A Gang object: what it shows, or will show after the write on its way.
 
     Attributes:
+        saved: the object as it was last seen.
         managed: whether a scheduler or controllers of our name made it.
         minimums: named bundle → minimum, of what only this object may know.
         waiting_since: in whole seconds since 1970.
@@ -70,7 +71,7 @@ class ObservedGang:
         retry_at: when to write again, after a refusal.
     """
 
-    uid: str
+    saved: GangObject
     managed: bool = False
     minimums: Mapping[str, int] = field(default_factory=dict)
     satisfied: bool | None = None
@@ -80,3 +81,8 @@ class ObservedGang:
     written_at: float = float("-inf")
     unknown: bool = False
     retry_at: float = float("-inf")
+
+    @property
+    def uid(self) -> str:
+        """The object's uid."""
+        return self.saved.metadata.uid

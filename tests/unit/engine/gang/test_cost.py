@@ -10,11 +10,15 @@ from collections.abc import Callable
 
 import pytest
 
-from arranger.api.effects import Applied, Bind
+from arranger.api.effects import Applied, Bind, DeletePod
+from arranger.engine.gang.attempt.group_attempt import GangScheduleResult
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.manager import GangManager
+from arranger.engine.gang.preemption.dry_placement import DryPlacement
+from arranger.engine.gang.preemption.trial import PlanSteps, Trial
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
+from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, of_kind, small_profile
 
@@ -147,3 +151,29 @@ def test_a_gang_that_comes_does_not_look_at_all_others(
         arrive(harness, [a_pod(f"g{n}-{m}").needs(cpu=1).in_gang(f"g{n}", 2) for m in range(2)])
         settle(harness, run(harness))
     assert max(calls.values()) <= 40 * many, calls
+
+
+@pytest.mark.parametrize("free", [0, 2])
+def test_where_all_victims_are_needed_fewer_are_not_tried(
+    free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each trial places all members anew; what sums and single nodes rule out needs none."""
+    trials = Counter[str]()
+    place = DryPlacement._place
+
+    def counted(group: DryPlacement, trial: Trial) -> PlanSteps[GangScheduleResult]:
+        trials["placed"] += 1
+        return place(group, trial)
+
+    monkeypatch.setattr(DryPlacement, "_place", counted)
+    harness = EngineHarness(default_profile())
+    for n in range(40):
+        harness.observe(a_node(f"n{n}").offers(cpu=8 + free, pods=20))
+        harness.observe(*(a_pod(f"p{n}-{k}").needs(cpu=1).on(f"n{n}") for k in range(8)))
+    gang = [a_pod(f"g-{n}").in_gang("g", 40) for n in range(40)]
+    harness.observe(*(pod.needs(cpu=8 + free).with_priority(9) for pod in gang))
+    harness.start()
+    effects = harness.run()
+    assert len(of_kind(DeletePod, effects)) == 320
+    assert trials["placed"] <= 4
+    harness.engine.check_consistent()
