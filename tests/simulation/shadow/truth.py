@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -144,17 +144,26 @@ class Administrator:
         assert answer.status < 300, answer
         return answer
 
-    def delete(self, kind: str, name: str) -> None:
-        """A pod is gone at once; so are the pods of a node."""
+    def delete(self, kind: str, name: str) -> list[str]:
+        """A pod is gone at once; those of a node are to go, and returned: they count until then."""
         if kind == "Pod":
-            namespace, _, called = name.rpartition("/")
-            now = {"gracePeriodSeconds": 0}
-            self.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{called}", now)
-            return
+            self._delete_pod(name, {"gracePeriodSeconds": 0})
+            return []
         self.request("DELETE", f"/api/v1/nodes/{name}", {})
-        for pod in self.cluster.objects("pods"):
-            if pod["spec"].get("nodeName") == name:
-                self.delete("Pod", _key(pod))
+        pods = self.cluster.objects("pods")
+        here = [_key(pod) for pod in pods if pod["spec"].get("nodeName") == name]
+        for key in here:
+            self._delete_pod(key, {"gracePeriodSeconds": 30})
+        return here
+
+    def collect(self, keys: Set[str]) -> None:
+        """Pods of a node that has gone are gone, too."""
+        for key in keys & {_key(pod) for pod in self.cluster.objects("pods")}:
+            self.delete("Pod", key)
+
+    def _delete_pod(self, key: str, options: Manifest) -> None:
+        namespace, _, name = key.rpartition("/")
+        self.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", options)
 
 
 def play(
@@ -186,8 +195,8 @@ async def _play(
     await asyncio.sleep(1.0)
     for each in later:
         cluster.create(each)
-    for kind, name in without:
-        administrator.delete(kind, name)
+    orphans = {key for kind, name in without for key in administrator.delete(kind, name)}
+    asyncio.get_running_loop().call_later(0.5, administrator.collect, orphans)
     if without:
         release_claims(administrator)
     pods = cluster.objects("pods")
