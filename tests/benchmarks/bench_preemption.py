@@ -1,7 +1,9 @@
 """What preemption costs: ``python -m tests.benchmarks.bench_preemption [--real] [--nodes 1000]``.
 
 Nodes of 4 CPU are full of pods of 900m, four each; as many preemptors of 3 CPU as there are nodes
-have to make three of them leave. Without ``--real`` the core alone is measured: CPU a preemptor
+have to make three of them leave. With ``--gang SPARE`` all of the nodes' pods are of one gang that
+has so many to spare, and there is one preemptor; told is what it takes until it is nominated, with
+the longest step of the engine. Without ``--real`` the core alone is measured: CPU a preemptor
 from the first attempt to the Binding, the best of three runs. With it, contenders on a control
 plane of their own each; the victims go as soon as they are deleted (their grace is 0) and come to
 no kubelet. A scheduler may evict for all before it binds the first, so what counts is the rate from
@@ -18,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from arranger.api.effects import Applied, Bind, DeletePod
+from arranger.daemon.scheduler import SECONDS_PER_STEP
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
@@ -63,6 +66,28 @@ def drain(nodes: int) -> tuple[float, int]:
         if not engine.ready:
             now = max(now, engine.next_timer() or now)
     return (time.process_time() - start) / nodes * 1e6, evicted
+
+
+def drain_gang(nodes: int, spare: int) -> tuple[float, float, int]:
+    """(CPU milliseconds of one preemptor, of its longest step, number of evictions)."""
+    engine = Engine(EngineSettings([default_profile()], perf_counter=time.perf_counter))
+    for n in range(nodes):
+        engine.handlers.on_node_updated(a_node(f"n{n}").offers(cpu=8).build(), 0.0)
+    size = nodes * 8
+    for n in range(size):
+        low = a_pod(f"low-{n}").needs(cpu=1).in_gang("g", size - spare).on(f"n{n // 8}")
+        engine.handlers.on_pod_updated(low.build(), 0.0)
+    engine.run(0.0)
+    high = a_pod("high").needs(cpu=3).with_priority(10)
+    engine.handlers.on_pod_updated(high.build(), 0.0)
+    gc.collect()
+    steps, evicted = list[float](), 0
+    while engine.ready:
+        start = time.process_time()
+        effects = engine.run(0.0, seconds=SECONDS_PER_STEP)
+        steps.append((time.process_time() - start) * 1000)
+        evicted += sum(isinstance(effect, DeletePod) for effect in effects)
+    return sum(steps), max(steps), evicted
 
 
 # --- on the real control plane -----------------------------------------------------------------
@@ -120,11 +145,18 @@ def main() -> None:
     """Measure the core, or with ``--real`` both contenders."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--gang", type=int, metavar="SPARE")
     parser.add_argument("--real", action="store_true")
     parser.add_argument("--only", choices=list(CONTENDERS))
     args = parser.parse_args()
     if args.real:
         asyncio.run(main_real(args.nodes, args.only))
+        return
+    if args.gang is not None:
+        total, longest, evicted = min(drain_gang(args.nodes, args.gang) for _ in range(3))
+        print(
+            f"{args.nodes} nodes: {total:.0f} ms, longest step {longest:.0f}, {evicted} evictions"
+        )
         return
     cost, evicted = min(drain(args.nodes) for _ in range(3))
     print(f"{args.nodes} nodes: {cost:.0f} µs of CPU a preemptor, {evicted} evictions")
