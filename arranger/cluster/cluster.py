@@ -173,6 +173,15 @@ class Cluster:
             for row, uids in orders.items():
                 self.table.reorder_pods(row, uids)
 
+    @contextmanager
+    def without_trace(self) -> Iterator[None]:
+        """All that the block changes it undoes, so that nobody need look at it afterwards."""
+        version = self.table.version
+        try:
+            yield
+        finally:
+            self.table.forget_changes_since(version)
+
     def lift(self, uids: Sequence[str]) -> None:
         """Take assumed pods off their nodes until :meth:`put_back`, or for good."""
         self.assumed.difference_update(uids)
@@ -269,6 +278,7 @@ class Cluster:
         row = self.table.index.get(node)
         if row is None:
             self._unknown_node_pods.setdefault(node, {})[pod.uid] = pod
+            self._on_moved_beside_table()
         else:
             self.table.add_pod(pod, row)
 
@@ -285,6 +295,7 @@ class Cluster:
             self._pods[uid], self._node_of[uid] = pod, node
             if (row := index.get(node)) is None:
                 self._unknown_node_pods.setdefault(node, {})[uid] = pod
+                self._on_moved_beside_table()
             else:
                 known.append((pod, row))
         add_pods(self.table, known)
@@ -313,9 +324,16 @@ class Cluster:
             del on_node[uid]
             if not on_node:
                 del self._unknown_node_pods[node]
+            self._on_moved_beside_table()
         else:
             self.table.remove_pod(pod, row)
         return pod
+
+    def _on_moved_beside_table(self) -> None:
+        """A pod took or left a node that is not in the table: no row tells that its queue's use is
+        another one now."""
+        if self._quota is not None:
+            self.objects.invalidate()
 
 
 def _same_footprint(before: PodInfo, after: PodInfo) -> bool:

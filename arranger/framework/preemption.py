@@ -98,6 +98,29 @@ class _NoLosses(Losses):
 NO_LOSSES: Final[Losses] = _NoLosses()
 
 
+class Departures(Protocol):
+    """Pods that leave one after the other; good for one moment."""
+
+    def breaks_gang(self, pod: PodInfo) -> bool:
+        """Whether the pod's gang is below its minimum without it and those that were added."""
+
+    def add(self, pod: PodInfo) -> None:
+        """The pod leaves, too."""
+
+
+class _NoDepartures:
+    """There are no gangs."""
+
+    def breaks_gang(self, pod: PodInfo) -> bool:
+        return False
+
+    def add(self, pod: PodInfo) -> None:
+        pass
+
+
+NO_DEPARTURES: Final[Departures] = _NoDepartures()
+
+
 class EvictionPolicy(Protocol):
     """Decides who may be evicted for whom, what leaves together, and who goes first.
 
@@ -185,6 +208,10 @@ class EvictionPolicy(Protocol):
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """The victims, and all that must leave with them."""
         return victims
+
+    def departures(self) -> Departures:
+        """Who leaves one after the other: nobody yet."""
+        return NO_DEPARTURES
 
     def groups_broken(self, victims: Sequence[PodInfo]) -> int:
         """How many gang groups would be left with less than their minimum."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
+from arranger.cluster import PodInfo
 from arranger.cluster.attempt_work import AttemptWork, UnfinishedError
 from arranger.framework.preemption import EvictionPolicy
 from arranger.preemption.allowed_together import allowed_together
@@ -36,6 +37,8 @@ class AllowedCandidates:
         #: Nodes that were looked at in this step, and that are looked at in any case: the more the
         #: more often what was found out had to be forgotten.
         self._looked = self._least = 0
+        #: Victims that several candidates have → whether they may leave together.
+        self._shared: dict[int, tuple[Sequence[PodInfo], bool]] = {}
         #: What may be spent; None where all is told at once.
         self._work: AttemptWork | None = None
 
@@ -49,12 +52,15 @@ class AllowedCandidates:
         """An attempt begins, or goes on; ``gangs``: rows where gangs have a say, to ask anew."""
         self._selector, self._policy, self._work = selector, policy, work
         if self._is_unfinished and selector.losses.state == self._state:
-            for row in gangs:
+            forgotten = self._answers.keys() & set(gangs)
+            for row in forgotten:
                 self.forget(row)
+            self._least = max(self._least, 2 * len(forgotten))
         else:
             self._least = 2 * max(len(self._answers), self._least) if self._is_unfinished else 1
             self.forget_all()
         self._is_unfinished, self._looked = False, 0
+        self._shared.clear()
 
     def finish(self) -> None:
         """All that is asked about from now on in this attempt is told at once."""
@@ -63,6 +69,11 @@ class AllowedCandidates:
     def forget(self, row: int) -> None:
         """A node has changed."""
         self._answers.pop(row, None)
+
+    def ask_again(self, row: int) -> None:
+        """A node was looked at again, and is asked about whatever has been spent."""
+        self.forget(row)
+        self._looked -= 1
 
     def forget_all(self) -> None:
         """All nodes may have changed."""
@@ -83,11 +94,20 @@ class AllowedCandidates:
             if work.is_spent and self._looked >= self._least:
                 self._state, self._is_unfinished = self._selector.losses.state, True
                 raise UnfinishedError
-            work.count(_ASKING * len(found.victims))
+            if id(found.victims) not in self._shared:
+                work.count(_ASKING * len(found.victims))
         self._looked += 1
-        may = self._selector.losses.may_add(found.victims)
+        may = self._may_leave(found)
         answer = self._answers[row] = found if may else self._look_for_others(row)
         return answer
+
+    def _may_leave(self, found: Candidate) -> bool:
+        """Asked once of pods that leave together for whatever node: a gang as a whole."""
+        known = self._shared.get(id(found.victims))
+        if known is None:
+            may = self._selector.losses.may_add(found.victims)
+            known = self._shared[id(found.victims)] = found.victims, may
+        return known[1]
 
     def _look_for_others(self, row: int) -> Candidate | None:
         selector = self._selector

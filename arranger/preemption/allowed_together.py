@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.preemption import EvictionPolicy, Losses
+from arranger.framework.preemption import Departures, EvictionPolicy, Losses
 
 
 @dataclass(slots=True, eq=False)
@@ -27,28 +27,39 @@ class AllowedTogether:
     _may_leave: Callable[[PodInfo], bool] = lambda _: True
     _is_leaving: Callable[[PodInfo], bool] = lambda _: False
     chosen: list[PodInfo] = field(default_factory=list, init=False)
+    #: Counts those that were chosen, gang by gang.
+    _departures: Departures = field(init=False)
+    #: Gang groups that may not leave whole: nor may they when more has gone.
+    _stay: set[str] = field(default_factory=set, init=False)
     #: Gang group → those of it that were chosen.
     _mates: dict[str, list[PodInfo]] = field(default_factory=dict, init=False)
     #: uids of all that leave with those that were chosen.
     _together: set[str] = field(default_factory=set, init=False)
 
-    def mates_of(self, pod: PodInfo) -> int:
-        """How many of a pod's gang group were chosen, each of which :meth:`add` looks at."""
-        group = self._policy.group_of(pod)
-        return 0 if group is None else len(self._mates.get(group, ()))
+    def __post_init__(self) -> None:
+        self._departures = self._policy.departures()
 
     def add(self, pod: PodInfo) -> bool:
         """Add a pod and all that must leave with it, if they may; returns whether."""
         group = self._policy.group_of(pod)
-        together: Sequence[PodInfo] = (pod,)
-        mates: list[PodInfo] = []
-        if group is not None and pod.uid not in self._together:
-            mates = self._mates.setdefault(group, [])
-            together = self._policy.expand_to_gang([*mates, pod])
+        if group is None or pod.uid in self._together:
+            return self._take(pod, (pod,))
+        mates = self._mates.setdefault(group, [])
+        if not self._departures.breaks_gang(pod):
+            taken = self._take(pod, (pod,))
+        elif group in self._stay:
+            return False
+        elif not (taken := self._take(pod, self._policy.expand_to_gang([*mates, pod]))):
+            self._stay.add(group)
+        if taken:
+            self._departures.add(pod)
+            mates.append(pod)
+        return taken
+
+    def _take(self, pod: PodInfo, together: Iterable[PodInfo]) -> bool:
         new = [each for each in together if each.uid not in self._together]
         if not self._may_all_leave(new):
             return False
-        mates.append(pod)
         self._together.update(each.uid for each in new)
         self.chosen.append(pod)
         return True

@@ -27,6 +27,7 @@ from arranger.preemption.victims import (
     IsPreemptable,
     Reasons,
     VictimSelector,
+    WholeGangs,
 )
 
 #: Of candidates that the guarantees of queues leave no one of.
@@ -69,6 +70,7 @@ class CandidateCache:
         #: Rows on which budgets, or on which gangs have a say: they change with others' pods.
         self._pdb_rows: set[int] = set()
         self._gang_rows: set[int] = set()
+        self._whole_gangs: WholeGangs = {}
         #: Rows of candidates by which another pod may find room, too.
         self._generous_rows: set[int] = set()
         #: Row → whether a quota was tight there, which decides with the use of quotas.
@@ -176,10 +178,12 @@ class CandidateCache:
             self._forget_all()
         table, cluster = context.cluster.table, context.cluster
         self._forget_changed(context)
+        self._version = table.version  # the simulations change nothing
         self._forget_exceeded(context)
         self._forget_expired(context)
         known = self._reason_cache
-        selector = VictimSelector(context, is_preemptable, known, self._exceeded)
+        gangs = self._whole_gangs
+        selector = VictimSelector(context, is_preemptable, known, self._exceeded, gangs)
         self._selector = selector
         self._allowed.begin(selector, policy, cluster.work, self._gang_rows)
         if not (selector.resource_only and self._reusable):
@@ -198,14 +202,12 @@ class CandidateCache:
             if n and work.is_spent:
                 if not selector.resource_only and self._order:
                     break
-                self._version = table.version
                 self._searching = True
                 raise UnfinishedError
             work.count(_LOOK_AT_POD * len(table.pods[row]))
             self._add(row, selector, context)
             if not selector.resource_only and len(self._order) >= enough and self._order[0][0] == 0:
                 break
-        self._version = table.version  # the simulations change nothing
         searched, self._searching = self._searching, True
         if searched:
             self._look_again_at_best_gangs(selector, context)
@@ -232,12 +234,14 @@ class CandidateCache:
     ) -> None:
         """What was found in earlier steps of a search may have changed with pods elsewhere."""
         fresh = set[int]()
+        self._whole_gangs.clear()
         while (best := self.best()) is not None and len(fresh) < _LOOKED_AT_AGAIN:
             if best.row not in self._gang_rows or best.row in fresh:
                 return
             fresh.add(best.row)
             self._forget(best.row)
             self._add(best.row, selector, context)
+            self._allowed.ask_again(best.row)
 
     def _add(self, row: int, selector: VictimSelector, context: PreemptionContext) -> None:
         preemptible = selector.preemptible(row)
@@ -277,6 +281,8 @@ class CandidateCache:
             self._forget_all()
             return
         stale = {row for _, row in changes}
+        if stale or not self._searching:
+            self._whole_gangs.clear()
         if not self._searching:
             stale |= self._gang_rows
         if self._budgets_version != cluster.budgets_version:
@@ -327,6 +333,7 @@ class CandidateCache:
         self._known[:] = False
         self._found.clear()
         self._ranks.clear()
+        self._whole_gangs.clear()
         self._order.clear()
         self._reason_counts.clear()
         self._pdb_rows.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from arranger.api.annotations import CHECKPOINTED_AT
 from arranger.api.settings.checkpoints import checkpointed_at
@@ -17,6 +17,10 @@ _NOBODY = -(2**100)
 
 #: How important a pod is among victims.
 Importance = Callable[[PodInfo], int]
+
+
+#: See :meth:`Candidate.cost`.
+CandidateCost = tuple[int, int, int, int, int, float, float]
 
 
 def priority(pod: PodInfo) -> int:
@@ -67,6 +71,7 @@ class Candidate:
         generous: whether another pod like the one in question may find room by it as well: there,
             or where members of the victims' gangs leave.
         groups_broken: how many gang groups leave whole, as their surplus is not enough.
+        known_cost: what :meth:`cost` says, where it has been worked out.
     """
 
     row: int
@@ -76,6 +81,7 @@ class Candidate:
     leaving: frozenset[str] = frozenset()
     generous: bool = False
     groups_broken: int = 0
+    known_cost: CandidateCost | None = field(default=None, compare=False, repr=False)
 
     @property
     def evicted(self) -> tuple[PodInfo, ...]:
@@ -84,7 +90,7 @@ class Candidate:
             return self.victims
         return tuple(pod for pod in self.victims if pod.uid not in self.leaving)
 
-    def cost(self) -> tuple[int, int, int, int, int, float, float]:
+    def cost(self) -> CandidateCost:
         """What it would cost, least first.
 
         Budget violations, the highest priority among the victims, the sum of priorities, the number
@@ -92,6 +98,8 @@ class Candidate:
         (``pickOneNodeForPreemption``); gang groups broken count after the highest priority. Of
         equal ones those are cheaper who have all saved their state lately.
         """
+        if self.known_cost is not None:
+            return self.known_cost
         victims = self.evicted
         if not victims:
             return 0, _NOBODY, 0, 0, 0, 0.0, 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from arranger.cluster import BoolArray, PodInfo
 from arranger.framework.preemption import LimitsAfterEvictions, PreemptionContext
@@ -13,6 +14,8 @@ from arranger.preemption.victim_search import Company, VictimSearch
 
 #: Whether a pod may be evicted for the one in question, beside having a lower priority.
 IsPreemptable = Callable[[PodInfo], bool]
+#: Units of work for each pod that must leave since another of its gang does.
+_EXPANDING: Final = 2
 #: Why a node is no candidate.
 Reasons = tuple[str, ...]
 
@@ -23,6 +26,10 @@ GANG_NOT_EVICTABLE: Reasons = ("node(s) would lose part of a gang that may not b
 PROTECTED_BY_TIME: Reasons = (
     "node(s) would lose pods that have not run their minimum time, or are back from an eviction",
 )
+
+
+#: Names of gang groups → what it is to evict all of their pods, on whatever node.
+WholeGangs = dict[frozenset[str | None], "Candidate | Reasons"]
 
 
 class VictimSelector:
@@ -40,11 +47,13 @@ class VictimSelector:
         is_preemptable: IsPreemptable,
         reason_cache: dict[tuple[object, ...], Reasons] | None = None,
         exceeded: BoolArray | None = None,
+        whole_gangs: WholeGangs | None = None,
     ) -> None:
         """``reason_cache`` remembers what plugins said about pods of the class that lack something.
 
         ``exceeded`` says of each row whether a quota has too little left for the pod there; where
-        it has enough, victims need not be sought with regard to it.
+        it has enough, victims need not be sought with regard to it. ``whole_gangs`` remembers what
+        it is to evict gangs whole, while no pod comes or goes.
         """
         self._context = context
         self._cluster = context.cluster
@@ -60,6 +69,7 @@ class VictimSelector:
         self.losses = context.policy.losses((context.pod,))
         #: Class of victims → whether the pod may take their place; where time protects nobody.
         self._may_take: dict[Hashable, bool] = {}
+        self._whole_gangs = {} if whole_gangs is None else whole_gangs
 
     def preemptible(self, row: int) -> list[PodInfo]:
         """The pods on a node that may go, the most important first."""
@@ -233,10 +243,32 @@ class VictimSelector:
         uids = frozenset(pod.uid for pod in leaving)
         if not any(map(self._policy.in_gang, needed)):
             return Candidate(row, tuple(needed), len(violations), importance, uids)
-        victims, broken = self._policy.expand_to_gang(needed), self._policy.groups_broken(needed)
+        broken = self._policy.groups_broken(needed)
+        groups = frozenset(map(self._policy.group_of, needed)) if broken else frozenset[None]()
+        if not broken or len(groups) > broken or None in groups:
+            return self._expanded(row, needed, len(violations), uids, broken)
+        # All of these gangs leave, whichever node it is for.
+        if (found := self._whole_gangs.get(groups)) is None:
+            found = self._expanded(row, needed, len(violations), uids, broken)
+            if isinstance(found, Candidate):
+                found = replace(found, known_cost=found.cost())
+            self._whole_gangs[groups] = found
+        return replace(found, row=row) if isinstance(found, Candidate) else found
+
+    def _expanded(
+        self,
+        row: int,
+        needed: Sequence[PodInfo],
+        violations: int,
+        leaving_uids: frozenset[str],
+        broken: int,
+    ) -> Candidate | Reasons:
+        """Those who are needed, with all who must leave with them."""
+        importance, victims = self._policy.importance, self._policy.expand_to_gang(needed)
+        self._cluster.work.count(_EXPANDING * (len(victims) - len(needed)))
         if len(victims) == len(needed):
             return Candidate(
-                row, tuple(needed), len(violations), importance, uids, groups_broken=broken
+                row, tuple(needed), violations, importance, leaving_uids, groups_broken=broken
             )
         if not all(map(self._can_evict, victims)):
             return GANG_NOT_EVICTABLE

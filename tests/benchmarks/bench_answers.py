@@ -60,6 +60,17 @@ def cluster(nodes: int, pods: int, waiting: int) -> Iterator[dict[str, Any]]:
                 gang = n // (5 * GANG)
                 pod = pod.in_queue(QUEUES[gang % 3]).needs(cpu=20)
                 yield pod.in_pod_group(f"g{gang}").manifest()
+    yield a_queue_manifest("full", capability={"cpu": "10"})
+    for n in range(waiting // 5):
+        yield a_pod(f"limited-{n}").in_queue("full").needs(cpu=20).manifest()
+        yield (
+            a_pod(f"early-{n}")
+            .in_queue(QUEUES[n % 3])
+            .needs(cpu=30)
+            .in_pod_group("late")
+            .manifest()
+        )
+    yield a_pod_group("late").with_spec(minMember=waiting // 5 + 2).manifest()
     for g in range(waiting // (5 * GANG) + 1):
         yield a_pod_group(f"g{g}").with_spec(minMember=GANG).manifest()
 
@@ -110,15 +121,20 @@ def main() -> None:
     click.echo(f"{'seconds':<40} {'median':>6} {'p95':>6} {'worst':>6} {'cpu':>6}")
     times = range(given.times)
 
-    def why(n: int, suggest: bool) -> tuple[float, float]:
-        name = f"new-{n * 7 % given.waiting}"
+    def why_pod(name: str, suggest: bool = True) -> tuple[float, float]:
         return measure(lambda: shadow.ask_now(Why(name, suggest=suggest)))
+
+    def why(n: int, suggest: bool) -> tuple[float, float]:
+        return why_pod(f"new-{n * 7 % given.waiting}", suggest)
 
     tell("the first question", [why(0, False)])
     tell("why POD, without suggestions", [why(n, False) for n in times])
     for n, what in enumerate(("full", "too large", "label", "cards", "gang")):
         asked = [why((n + 5 * m) * 3, True) for m in times]  # 3 * 7 leaves the kind as it is
         tell(f"why POD ({what})", asked)
+    few = given.waiting // 5
+    tell("why POD (limit of its queue)", [why_pod(f"limited-{n % few}") for n in times])
+    tell("why POD (incomplete gang)", [why_pod(f"early-{n % few}") for n in times])
     tell("why queue", [measure(lambda: shadow.ask_now(Why("queue/red", suggest=False)))])
     new = a_pod("mine").needs(cpu=30).manifest()
     for name, changes in {

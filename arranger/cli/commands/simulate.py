@@ -46,7 +46,8 @@ from arranger.cli import options
     type=options.DURATION,
     default="30d",
     show_default=True,
-    help="Virtual time after which it ends in any case: 90s, 12h, 30d.",
+    help="Virtual time after which it ends in any case: 90s, 12h, 30d. Where it is given, CronJobs "
+    "follow their schedules; else each starts one Job.",
 )
 @click.option(
     "--until",
@@ -80,7 +81,9 @@ def simulate(
     if trace is not None:
         _replay(trace, policies, seed=seed, speedup=speedup, svg=svg, output=output)
     else:
-        asked = _Asked(files, config_file, seed, max_seconds, until, all_pods)
+        source = context.get_parameter_source("max_seconds")
+        schedules = source is not click.core.ParameterSource.DEFAULT
+        asked = _Asked(files, config_file, seed, max_seconds, until, all_pods, schedules)
         _simulate(asked, output, svg=svg, html=html, timeline=timeline)
 
 
@@ -147,6 +150,7 @@ class _Asked:
     max_seconds: float
     until: str | None
     all_pods: bool
+    schedules: bool
 
 
 def _simulate(
@@ -174,6 +178,7 @@ def _simulate(
             max_seconds=asked.max_seconds,
             all_pods=asked.all_pods,
             until=None if asked.until is None else Goal(asked.until),
+            schedules=asked.schedules,
         )
         if svg is not None:
             drawn = draw_timeline(result.timeline, result.virtual_seconds)

@@ -31,6 +31,8 @@ _QUIET_SECONDS: Final = 400.0
 #: each pod that they ask for. One that is placed and runs to its end takes about ten.
 _WRITES: Final = 10_000
 _WRITES_EACH: Final = 100
+#: And so many where CronJobs start Jobs again and again: one a minute for five days.
+_WRITES_SCHEDULED: Final = 100_000
 
 
 def simulate(
@@ -41,6 +43,7 @@ def simulate(
     max_seconds: float = MAX_SECONDS,
     all_pods: bool = False,
     until: Goal | None = None,
+    schedules: bool = False,
 ) -> SimulationResult:
     """Load the manifests, schedule until nothing changes, and tell what became of every pod.
 
@@ -49,6 +52,7 @@ def simulate(
         max_seconds: of virtual time, after which it ends in any case.
         all_pods: schedule the pods of other schedulers too.
         until: what ends it before nothing changes any more.
+        schedules: whether CronJobs are due when their schedules say; else once, and at once.
 
     Raises:
         ManifestError: the server refuses an object.
@@ -58,7 +62,15 @@ def simulate(
         update={"leader_election": LeaderElectionConfig(leader_elect=False)}
     )
     return run_virtual(
-        _simulate(list(manifests), single_replica, seed, max_seconds, until, all_pods=all_pods)
+        _simulate(
+            list(manifests),
+            single_replica,
+            seed,
+            max_seconds,
+            until,
+            all_pods=all_pods,
+            schedules=schedules,
+        )
     )
 
 
@@ -70,6 +82,7 @@ async def _simulate(
     until: Goal | None,
     *,
     all_pods: bool,
+    schedules: bool,
 ) -> SimulationResult:
     cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(seed))
     names = [profile.scheduler_name for profile in config.profiles]
@@ -78,6 +91,7 @@ async def _simulate(
     gangs = config.gangs
     quiet = _QUIET_SECONDS + max(gangs.wait_time_seconds, gangs.starvation_after_seconds)
     writes = _WRITES + _WRITES_EACH * sum(_size(manifest) for _, manifest in manifests)
+    writes += _WRITES_SCHEDULED * schedules
     movement = Movement(Bounds(max_seconds, writes, quiet), until)
     silences.append(cluster.store.subscribe(movement.on_change))
     arrivals = Arrivals(cluster, manifests, scheduler=names[0] if all_pods else None)
@@ -90,7 +104,7 @@ async def _simulate(
         perf_counter=lambda: 0.0,
     )
     kubelets = HollowKubelets(InProcessTransport(cluster), now=virtual_now)
-    workloads = HollowControllers(cluster, now=virtual_now)
+    workloads = HollowControllers(cluster, now=virtual_now, schedules=schedules)
     jobs = run_job_controllers(cluster, names, random.Random(seed))
     try:
         end = await _until_end(

@@ -267,6 +267,10 @@ class NodeTable:
         """The changes after ``version`` in order, or ``None`` when that is too long ago."""
         return self._log.since(version)
 
+    def forget_changes_since(self, version: int) -> None:
+        """All changes after ``version`` have been undone: nobody need hear of them."""
+        self._log.forget_since(version)
+
     def check_consistent(self) -> None:
         """Recount every row from its pods.
 

@@ -16,7 +16,7 @@ from arranger.embedded.errors import MALFORMED, ApiError
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.storage.store import Change
 from arranger.embedded.workloads.claims import bound, volume_for
-from arranger.embedded.workloads.cron_job import reconcile_cron_job
+from arranger.embedded.workloads.cron_job import follow_schedule, start_once
 from arranger.embedded.workloads.daemon_set import reconcile_daemon_set
 from arranger.embedded.workloads.deployment import reconcile_deployment
 from arranger.embedded.workloads.job import reconcile_job
@@ -42,13 +42,14 @@ _STATEFUL_SETS: Final = "apps/statefulsets"
 _REPLICA_SETS: Final = "apps/replicasets"
 _CLAIMS: Final = "/persistentvolumeclaims"
 _CONTROLLERS: Final = "/replicationcontrollers"
+_CRON_JOBS: Final = "batch/cronjobs"
 _RECONCILERS: Final[Mapping[str, Reconcile]] = {
     "apps/deployments": reconcile_deployment,
     _REPLICA_SETS: reconcile_replicas,
     _CONTROLLERS: reconcile_replicas,
     _STATEFUL_SETS: reconcile_stateful_set,
     _DAEMON_SETS: reconcile_daemon_set,
-    "batch/cronjobs": reconcile_cron_job,
+    _CRON_JOBS: start_once,
 }
 #: Who takes in what nobody controls.
 _ADOPTERS: Final[Mapping[str, Sequence[str]]] = {
@@ -84,11 +85,18 @@ class HollowControllers:
     Args:
         cluster: where they are.
         now: the calendar clock.
+        schedules: whether CronJobs are due when their schedules say; else once, and at once.
     """
 
     def __init__(
-        self, cluster: EmbeddedCluster, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        cluster: EmbeddedCluster,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        schedules: bool = False,
     ) -> None:
+        later = {_CRON_JOBS: follow_schedule} if schedules else {}
+        self._reconcilers: Mapping[str, Reconcile] = {**_RECONCILERS, **later}
         self._cluster = cluster
         self._now = now
         #: uids of workloads to look at; a dict for its order.
@@ -197,7 +205,7 @@ class HollowControllers:
             tally = self._tallies.setdefault(uid, JobTally())
             self._execute(uid, resource, workload, reconcile_job(workload, owned, around, tally))
         elif resource in _RECONCILERS:
-            plan = _RECONCILERS[resource](workload, owned, around)
+            plan = self._reconcilers[resource](workload, owned, around)
             wait = self._restarts.setdefault(uid, Restarts()).wait(around.now)
             if wait is not None and any(each["kind"] == "Pod" for each in plan.create):
                 plan = replace(plan, create=(), again_in=soonest(wait, plan.again_in))

@@ -4,13 +4,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.gangs.group import GangGroup
 from arranger.gangs.member_state import MemberState
 from arranger.gangs.registry import GangRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class GangDepartures:
+    """Counts who leaves, so that each costs a look at its own gang only."""
+
+    _registry: GangRegistry
+    #: Gang → bundle → how many of it leave; those that terminate already do not count.
+    _leaving: dict[str, Counter[str]] = field(default_factory=dict, init=False)
+
+    def breaks_gang(self, pod: PodInfo) -> bool:
+        """Whether the pod's gang is below its minimum without it and those that were added."""
+        gang = self._registry.gang_of(pod.uid)
+        if gang is None or gang.is_terminating(pod.uid):
+            return False
+        leaving = self._leaving.get(gang.name, Counter[str]())
+        return gang.breaks_if_evicted(leaving + Counter((gang.memberships[pod.uid].bundle,)))
+
+    def add(self, pod: PodInfo) -> None:
+        """The pod leaves, too."""
+        gang = self._registry.gang_of(pod.uid)
+        if gang is not None and not gang.is_terminating(pod.uid):
+            bundle = gang.memberships[pod.uid].bundle
+            self._leaving.setdefault(gang.name, Counter())[bundle] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +64,10 @@ class GangLinks:
             pods = [self._cluster.pod(uid) for gang in group.gangs for uid in gang.memberships]
             leaving |= {pod.uid: pod for pod in pods if pod is not None}
         return list(leaving.values())
+
+    def departures(self) -> GangDepartures:
+        """Who leaves one after the other: nobody yet."""
+        return GangDepartures(self._registry)
 
     def groups_broken(self, victims: Sequence[PodInfo]) -> int:
         """How many gang groups would fall below their minimum."""

@@ -352,7 +352,8 @@ class SchedulingCycle:
             nominated_pods=self._nominator.visible_pods() if about_others else (),
             waiting_alike=partial(self._count_waiting_alike, member),
         )
-        answer = run_post_filter(context, diagnosis)
+        with self.cluster.without_trace():
+            answer = run_post_filter(context, diagnosis)
         # Unlike kube-scheduler, which says of every pod without claims that it has none to give up.
         unconcerned = infeasible.evaluation.unconcerned_plugins
         diagnosis.post_filter_message = answer.message(leave_out=unconcerned)

@@ -22,6 +22,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import (
     NO_LOSSES,
     UNPROTECTED,
+    Departures,
     LimitsAfterEvictions,
     Losses,
     PriorityPolicy,
@@ -85,6 +86,9 @@ class GangExpansion(Protocol):
 
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """The victims, and all that must leave with them."""
+
+    def departures(self) -> Departures:
+        """Who leaves one after the other: nobody yet."""
 
     def groups_broken(self, victims: Sequence[PodInfo]) -> int:
         """How many gang groups would be left with less than their minimum."""
@@ -322,6 +326,10 @@ class QueuePreemptionPolicy:
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """The victims, and the whole of each gang that would be left short of its minimum."""
         return self._gangs.expand_to_gang(victims)
+
+    def departures(self) -> Departures:
+        """Who leaves one after the other: nobody yet."""
+        return self._gangs.departures()
 
     def groups_broken(self, victims: Sequence[PodInfo]) -> int:
         """How many gang groups would be left short of their minimum."""

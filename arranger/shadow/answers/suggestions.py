@@ -6,6 +6,7 @@ import os
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
@@ -23,7 +24,9 @@ from arranger.explain.judgement import Judgement
 from arranger.explain.lack import Lack, format_amount
 from arranger.quota.min_resources import requested_minimum
 from arranger.shadow.answers.ends import ends_by
-from arranger.shadow.answers.why import Suggestion, blocking_member, why_never
+from arranger.shadow.answers.labels import wanted_labels
+from arranger.shadow.answers.missing_members import arrival, is_incomplete
+from arranger.shadow.answers.why import Suggestion, WhyAnswers, blocking_member, why_never
 from arranger.shadow.forecasts.branch import Branch
 from arranger.shadow.forecasts.changes import (
     ChangeError,
@@ -35,7 +38,6 @@ from arranger.shadow.forecasts.changes import (
     first_node,
     label_node,
     leave,
-    more_members,
     more_room,
     set_queue,
     untaint,
@@ -111,6 +113,9 @@ class Suggester:
         finally:
             for _, branch in running:
                 branch.close()
+        if is_incomplete(entity) and not found:
+            with suppress(TimeoutError):
+                return self._once_complete(entity, pods)
         if len(found) >= MAX_FOUND:
             return list(found.values()), []
         others = chain((each for each, _ in running), left)
@@ -168,6 +173,8 @@ class Suggester:
         if not never:
             yield self._gates(entity)
             yield self._members(entity)
+        if is_incomplete(entity):
+            return
         yield self._queues(entity)
         if not never:
             yield self._reservations(entity, judged)
@@ -187,13 +194,42 @@ class Suggester:
                 yield f"gate {gate.name}", without_gate(member.pod.key, gate.name)
 
     def _members(self, entity: QueuedEntity) -> Iterator[Candidate]:
-        group = entity.group
-        if group is None or group.missing_partners or len(group.gangs) > 1:
-            return
-        missing = group.gangs[0].shortfall(entity.arrived.get(group.gangs[0].name, {}))
-        if 0 < missing <= max(_ADDED):
-            first = entity.representative.pod.key
-            yield "members", more_members(first, missing, group.name)
+        if (change := arrival(entity, self.told.engine)) is not None:
+            yield "members", change
+
+    def _once_complete(
+        self, entity: QueuedEntity, pods: Sequence[str]
+    ) -> tuple[list[Suggestion], list[str]]:
+        """As :meth:`suggest`, of a gang whose members do not fit either once all have arrived.
+
+        Raises:
+            TimeoutError: that is not known in time.
+        """
+        if (change := arrival(entity, self.told.engine)) is None:
+            return [], []
+
+        def attempt() -> tuple[list[Suggestion], list[str]]:
+            self.driver.change([change])
+            told = self.driver.settle()
+            waits = WhyAnswers(told).entity_of(pods[0])
+            if waits is None or is_incomplete(waits):
+                return [], []
+            complete = Suggester(self.driver, told, self._until - self._clock(), self._clock)
+            found, others = complete.suggest(waits, waits.representative)
+            gone = told.evicted.keys() - self.told.evicted.keys()
+            return [
+                Suggestion(
+                    f"{change.text}, and then {each.change}",
+                    {key: each.nodes[key] for key in pods if key in each.nodes},
+                    sorted({*gone, *each.evicted}),
+                )
+                for each in found
+            ], [f"{change.text}, and then {each}" for each in others]
+
+        kind = tuple[list[Suggestion], list[str]]
+        seconds = max(self._until - self._clock(), 0.0)
+        branch = Branch[tuple[list[Suggestion], list[str]]].start(attempt, kind, seconds)
+        return branch.result()
 
     def _queues(self, entity: QueuedEntity) -> Iterator[Candidate]:
         """A higher limit of each queue that is short of something for it."""
@@ -265,7 +301,7 @@ class Suggester:
         """Nodes that the pod would have if their taints or labels were others."""
         for node in verdict.rejected_by("TaintToleration"):
             yield "taint", untaint(node)
-        if labels := _wanted_labels(pod):
+        if labels := wanted_labels(pod):
             for node in verdict.rejected_by("NodeAffinity"):
                 yield "label", label_node(node, labels)
 
@@ -320,31 +356,13 @@ class Suggester:
             return
         amounts = {**_requests([entity]), "pods": len(entity.members)}
         told = ", ".join(format_amount(*each) for each in amounts.items())
-        labels = _wanted_labels(entity.representative.pod.pod)
+        labels = wanted_labels(entity.representative.pod.pod)
         yield "nodes", first_node(labels, amounts, f"a node with {told}")
 
     def _nodes(self, near: Sequence[Lack], verdict: Judgement) -> Iterator[Candidate]:
         for node in [each.node for each in near[:1]] or verdict.resolvable()[:1]:
             for count in _ADDED:
                 yield "nodes", add_nodes(count, node)
-
-
-def _wanted_labels(pod: Pod) -> Mapping[str, str]:
-    """Labels with which a node has what the pod wants of nodes: one way of several."""
-    labels = dict(pod.spec.node_selector)
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
-    required = (
-        affinity.required_during_scheduling_ignored_during_execution
-        if affinity is not None
-        else None
-    )
-    for term in required.node_selector_terms[:1] if required is not None else ():
-        for each in term.match_expressions:
-            if each.operator == "In" and each.values:
-                labels.setdefault(each.key, each.values[0])
-            elif each.operator == "Exists":
-                labels.setdefault(each.key, "")
-    return labels
 
 
 def _cores() -> int:

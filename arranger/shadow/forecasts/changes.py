@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.quantity import QuantityError, milli_value, parse_quantity, value
-from arranger.api.types.core import Node, NodeStatus, ObjectMeta, Pod, SchedulingGate
+from arranger.api.types.core import Node, NodeStatus, ObjectMeta, Pod, PodStatus, SchedulingGate
 from arranger.api.types.queue import Queue, QueueSpec
 from arranger.api.types.reservation import Reservation
 from arranger.api.types.resource_claims import ResourceClaim
@@ -301,22 +301,27 @@ def without_reservation(name: str, text: str) -> ClusterChange:
     return ClusterChange(text, apply)
 
 
-def more_members(key: str, count: int, gang: str) -> ClusterChange:
-    """So many more pods like one of a gang arrive."""
+def more_members(copies: Mapping[str, int], text: str) -> ClusterChange:
+    """More pods like some arrive: pod (``namespace/name``) → how many."""
 
     def apply(objects: ClusterObjects) -> None:
-        pod = objects.get(Pod, key)
-        if pod is None:
-            raise ChangeError(f"there is no pod {key}")
-        for n in range(count):
-            name = f"{pod.metadata.name}-more-{n + 1}"
-            metadata = msgspec.structs.replace(
-                pod.metadata, name=name, uid=f"{pod.metadata.uid}-more-{n + 1}"
-            )
-            spec = msgspec.structs.replace(pod.spec, node_name="")
-            objects.put(msgspec.structs.replace(pod, metadata=metadata, spec=spec))
+        for key, count in copies.items():
+            pod = objects.get(Pod, key)
+            if pod is None:
+                raise ChangeError(f"there is no pod {key}")
+            meta = pod.metadata
+            for n in range(1, count + 1):
+                metadata = msgspec.structs.replace(
+                    meta,
+                    name=f"{meta.name}-more-{n}",
+                    uid=f"{meta.uid}-more-{n}",
+                    creation_timestamp=None,
+                    deletion_timestamp=None,
+                )
+                spec = msgspec.structs.replace(pod.spec, node_name="")
+                objects.put(Pod(metadata, spec, PodStatus(phase="Pending")))
 
-    return ClusterChange(f"{count} more pod{'s' * (count > 1)} of gang {gang}", apply)
+    return ClusterChange(text, apply)
 
 
 def leave(keys: Sequence[str], who: str, end: str = "") -> ClusterChange:

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from arranger.kube.client.aiohttp_transport import HttpTransport
@@ -129,6 +130,37 @@ async def test_a_checkout_against_a_cluster_says_what_it_lacks_and_then_schedule
         first, *_ = (c for c in commands("docs/install.md", "In a cluster") if "kubectl run" in c)
         await terminal.type(first)
         await until_running(plane, hello=1)
+
+
+async def test_somebody_is_let_into_the_cockpit_of_a_cluster() -> None:
+    """What the guide has them type gives a token with which the page shows numbers and no names."""
+    async with a_cluster(cards=0) as plane:
+        terminal = Terminal(plane.kubeconfig("reader"), {})
+        await terminal.type("kubectl create namespace arranger-system")
+        await terminal.type("kubectl apply -f manifests/95-viewer.yaml")
+        await plane.post(PODS, a_pod("too-big", cpu="64"))
+        token = ""
+        for command in commands("docs/guide/cockpit.md", "In a cluster"):
+            if command.startswith("kubectl proxy"):
+                continue
+            token = await terminal.type(command)
+        own = await plane.service_account_token("arranger-system", "arranger-ui")
+        cockpit = Terminal(plane.kubeconfig("arranger-ui", own), {})
+        process = await cockpit.start("arranger ui --bind-address 0.0.0.0 --port 0")
+        try:
+            said = await _read_until(process, "https://0.0.0.0:")
+            address = "https://127.0.0.1:" + said.partition("https://0.0.0.0:")[2].split("/")[0]
+            async with aiohttp.ClientSession() as session:
+                for given, status in (("", 401), (token.strip(), 200)):
+                    headers = {"Authorization": f"Bearer {given}"}
+                    async with session.get(f"{address}/", ssl=False, headers=headers) as page:
+                        assert page.status == status, await page.text()
+                        shown = await page.text()
+            assert "Overview" in shown
+            assert "too-big" not in shown
+        finally:
+            process.terminate()
+            await process.communicate()
 
 
 async def test_cards_for_a_node_that_has_none() -> None:

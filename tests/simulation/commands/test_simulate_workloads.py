@@ -119,6 +119,16 @@ def test_a_cron_job_starts_once_and_at_once(tmp_path: Path) -> None:
     assert outcome(tmp_path, NODE, cron)["placements"] == []
 
 
+def test_for_a_given_time_a_cron_job_follows_its_schedule(tmp_path: Path) -> None:
+    job = {"template": a_template(run_seconds="60")}
+    job["template"]["spec"]["restartPolicy"] = "Never"
+    template = {"spec": job}
+    cron = a_workload("CronJob", schedule="0 */6 * * *", jobTemplate=template)
+    found = outcome(tmp_path, NODE, cron, options=("--for", "23h"))
+    bound = [each["at"] for each in found["timeline"] if each["what"] == "Bound"]
+    assert [int(at // 3600) for at in bound] == [6, 12, 18]
+
+
 def test_lists_of_lists_and_empty_documents(tmp_path: Path) -> None:
     inner = {"apiVersion": "v1", "kind": "List", "items": [a_workload("Deployment")]}
     outer = {"apiVersion": "v1", "kind": "List", "items": [NODE, inner]}

@@ -7,7 +7,9 @@ scheduler can see it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Protocol
 
+from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.storage.store import Change
 from tests.simulation.harnesses.reconcile_loop import ReconcileLoop
 from tests.simulation.harnesses.simulation import MERGE, Object, SimulationHarness
@@ -15,6 +17,32 @@ from tests.simulation.harnesses.simulation import MERGE, Object, SimulationHarne
 API = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{API}/namespaces/default/resourceclaims"
 _CLAIMS, _PODS = "resource.k8s.io/resourceclaims", "/pods"
+
+
+class HasCluster(Protocol):
+    """A simulation, or as much of it as claims need."""
+
+    @property
+    def cluster(self) -> EmbeddedCluster:
+        """Where the objects are."""
+
+    def request(self, method: str, path: str, body: Any = None, content_type: str = "") -> Any:
+        """A request that must succeed."""
+
+
+def release_claims(sim: HasCluster) -> None:
+    """Claims are free of the pods that are gone or have ended; devices of those without pods."""
+    living = {pod["metadata"]["uid"] for pod in sim.cluster.objects("pods") if not _ended(pod)}
+    for claim in sim.cluster.objects("resourceclaims", "resource.k8s.io"):
+        users = claim.get("status", {}).get("reservedFor") or []
+        left = [user for user in users if user.get("uid") in living]
+        if len(left) < len(users):
+            change: Object = {"reservedFor": left or None}
+            if not left:
+                change["allocation"] = None
+            meta = claim["metadata"]
+            path = f"{API}/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
+            sim.request("PATCH", path, {"status": change}, MERGE)
 
 
 class DeviceHarness:
@@ -75,17 +103,7 @@ class DeviceHarness:
         pods = self._sim.cluster.objects("pods")
         for pod in pods:
             self._create_claims(pod)
-        living = {pod["metadata"]["uid"] for pod in pods if not _ended(pod)}
-        for claim in self._claims():
-            users = claim.get("status", {}).get("reservedFor") or []
-            left = [user for user in users if user.get("uid") in living]
-            if len(left) < len(users):
-                change: Object = {"reservedFor": left or None}
-                if not left:
-                    change["allocation"] = None
-                meta = claim["metadata"]
-                path = f"{API}/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
-                self._sim.request("PATCH", path, {"status": change}, MERGE)
+        release_claims(self._sim)
 
     def _create_claims(self, pod: Object) -> None:
         meta, made = pod["metadata"], []

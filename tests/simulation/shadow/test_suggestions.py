@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from arranger.shadow import Present, Shadow, WhatIf
+from arranger.shadow import ClusterObjects, Present, Shadow, WhatIf
+from arranger.shadow.answers.missing_members import arrival
 from arranger.shadow.answers.suggestions import Suggester
 from arranger.shadow.answers.why import Suggestion, WhyAnswers
 from arranger.shadow.forecasts.changes import ClusterChange
 from arranger.shadow.forecasts.forecast import Driver
-from tests.simulation.shadow.test_forecast import CONFIG, _as_read, _at, a_forecast_world
+from tests.simulation.shadow.truth import CONFIG, a_forecast_world, as_read, at
 
-#: Worlds, each with at most so many pods that are asked about, and the first of them.
+#: Worlds, in each of which one pod is asked about, and the first of them.
 WORLDS = int(os.environ.get("ARRANGER_WORLDS", "20"))
-ASKED = 1
 FIRST = 8_000_000
 #: Seconds in which changes are tried, of the clock: more than any world takes.
 LONG = 50.0
@@ -27,36 +27,53 @@ LONG = 50.0
 _REMEMBERED = "ran out of time"
 
 
-def suggestions(driver: Driver) -> list[tuple[str, ClusterChange, Suggestion]]:
-    """(pod, change, what is promised) of some that wait once all others are placed."""
+def suggestions(
+    driver: Driver,
+) -> tuple[ClusterObjects, list[tuple[str, list[ClusterChange], Suggestion]]]:
+    """The objects once all others are placed; (pod, changes, promise) of one that waits."""
     told = driver.settle()
+    objects = driver.objects.copy()
     answers, found = WhyAnswers(told), []
     waiting = [key for key, why in told.waiting.items() if _REMEMBERED not in why]
-    for key in waiting[:ASKED]:
+    for key in waiting[:1]:
         entity = answers.entity_of(key)
         if entity is None or key in told.held:
             continue
         suggester = Suggester(driver, told, LONG)
         promised, _ = suggester.suggest(entity, entity.representative)
         changes = {
-            change.text: change
+            change.text: [change]
             for _, change in suggester._candidates(entity, entity.representative)
         }
+        rest = arrival(entity, told.engine)
+        if rest is not None and any(each.change not in changes for each in promised):
+            changes |= _once_complete(driver, rest, key)
         found += [(key, changes[each.change], each) for each in promised]
-    return found
+    return objects, found
+
+
+def _once_complete(driver: Driver, rest: ClusterChange, key: str) -> dict[str, list[ClusterChange]]:
+    """What might be suggested once the rest of a gang has come, by its text; the driver goes on."""
+    driver.change([rest])
+    told = driver.settle()
+    entity = WhyAnswers(told).entity_of(key)
+    if entity is None:
+        return {}
+    candidates = Suggester(driver, told, LONG)._candidates(entity, entity.representative)
+    return {f"{rest.text}, and then {each.text}": [rest, each] for _, each in candidates}
 
 
 def test_what_is_suggested_places_the_pod() -> None:
     judged = 0
     for seed in range(FIRST, FIRST + WORLDS):
-        known, began = _as_read(a_forecast_world(seed))
-        shadow = Shadow.of(known, CONFIG, calendar=partial(_at, began))
+        known, began = as_read(a_forecast_world(seed))
+        shadow = Shadow.of(known, CONFIG, calendar=partial(at, began))
         driver = Driver(shadow.engine, known, CONFIG, began, shadow._clocks.now())
-        found = suggestions(driver)
-        for key, change, promised in found:
-            judge = Shadow.of(driver.objects.copy(), CONFIG, calendar=partial(_at, began))
-            told = judge.ask_now(WhatIf([change]))
-            where = f"world {seed}, {key}: {change.text}"
+        objects, found = suggestions(driver)
+        for key, changes, promised in found:
+            judge = Shadow.of(objects.copy(), CONFIG, calendar=partial(at, began))
+            told = judge.ask_now(WhatIf(changes))
+            where = f"world {seed}, {key}: {promised.change}"
             assert promised.nodes, where
             if any(_REMEMBERED in told.still_waiting.get(pod, "") for pod in promised.nodes):
                 continue

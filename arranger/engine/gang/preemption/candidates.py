@@ -178,23 +178,19 @@ class PreemptionCandidates:
             self.policy, self._losses.copy(), self._is_evictable, self._is_leaving
         )
         for pod in reversed(pods):
-            yield from self.may_rest(_ASKING + allowed.mates_of(pod))
+            yield from self.may_rest(_ASKING)
             allowed.add(pod)
         return allowed.chosen[::-1]
 
     def breaking_nobody(self, pods: Sequence[PodInfo]) -> PlanSteps[list[PodInfo]]:
         """Those without which every gang has its minimum, the least important of each gang."""
-        chosen: dict[str, list[PodInfo]] = {}
+        departures, chosen = self.policy.departures(), set[str]()
         for pod in reversed(pods):
-            role = self._links.role_of(pod)
-            yield from self.may_rest(1)
-            mates = chosen.setdefault(role[0] if role is not None else "", [])
-            if role is not None:
-                self._cluster.work.count(_ASKING + len(mates))
-            if role is None or not self.policy.groups_broken([*mates, pod]):
-                mates.append(pod)
-        uids = {pod.uid for mates in chosen.values() for pod in mates}
-        return [pod for pod in pods if pod.uid in uids]
+            yield from self.may_rest(_ASKING)
+            if not departures.breaks_gang(pod):
+                departures.add(pod)
+                chosen.add(pod.uid)
+        return [pod for pod in pods if pod.uid in chosen]
 
     def by_node(self, pods: Iterable[PodInfo], like: PodInfo) -> PlanSteps[list[list[PodInfo]]]:
         """Those of each node, first where they cost least per pod ``like`` that gets room there."""

@@ -62,9 +62,9 @@ def a_workload(
 class WorkloadHarness:
     """A cluster with hollow controllers and kubelets."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, schedules: bool = False) -> None:
         self.cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(1))
-        self.controllers = HollowControllers(self.cluster, now=virtual_now)
+        self.controllers = HollowControllers(self.cluster, now=virtual_now, schedules=schedules)
 
     def apply(self, *workloads: Object) -> None:
         for workload in workloads:

@@ -136,6 +136,18 @@ def test_so_does_a_node_that_goes(harness: EngineHarness) -> None:
     assert placements(harness.run()) == [("p", "b")]
 
 
+def test_a_pod_whose_node_has_gone_gives_its_queue_room(harness: EngineHarness) -> None:
+    """No row of the node table changes when it goes."""
+    lost = a_node("lost").offers(cpu=8)
+    other = blue("other", 2).on("lost")
+    harness.observe(a_node_for(8), lost, a_queue("blue", capability={"cpu": 2}))
+    harness.observe(other, blue("p", 2))
+    harness.observe_deleted(lost)
+    assert placements(harness.run()) == []
+    harness.observe_deleted(other)
+    assert placements(harness.advance_to(5.0)) == [("p", "n")]
+
+
 def test_a_pod_group_that_goes_gives_its_queue_room(harness: EngineHarness) -> None:
     manifest = {"metadata": {"name": "g", "namespace": "default", "uid": "uid-g"}}
     group = msgspec.convert({**manifest, "spec": {"queue": "blue"}}, VolcanoPodGroup)
