@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.virtual_time import virtual_now
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 from tests.simulation.harnesses.status_judge import SCHEDULER, status_faults
+from tests.simulation.harnesses.status_judge.gangs import gang_faults
 from tests.simulation.jobs.worlds import World as JobWorld
 from tests.simulation.statuses.mutations import StatusKind, status_kinds
 from tests.simulation.tyjobs.worlds import World as TYJobWorld
@@ -138,3 +139,23 @@ async def test_every_field_is_judged() -> None:
     assert {name for name in fields if not verdicts.noticed[name]} == UNREAD.keys()
     missed = {name for name in fields if verdicts.noticed[name] < verdicts.tried[name]}
     assert missed - UNREAD.keys() <= PARTLY.keys()
+
+
+@dataclass(slots=True)
+class _OnlyAGang:
+    """A server that has one Gang, and nothing else."""
+
+    metadata: Object
+
+    def objects(self, plural: str, group: str = "") -> list[Object]:
+        """See the server's."""
+        return [{"metadata": self.metadata}] if (plural, group) == ("gangs", "arranger.io") else []
+
+
+def test_a_gang_without_pods_is_right_only_where_a_finalizer_keeps_it() -> None:
+    served = frozenset({"gangs.arranger.io"})
+    left = {"namespace": "default", "name": "left", "finalizers": ["example.com/keep"]}
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert [*gang_faults(_OnlyAGang(left), served, now)]
+    kept = {**left, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    assert not [*gang_faults(_OnlyAGang(kept), served, now)]
