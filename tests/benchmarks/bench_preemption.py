@@ -154,9 +154,7 @@ def main() -> None:
         return
     if args.gang is not None:
         total, longest, evicted = min(drain_gang(args.nodes, args.gang) for _ in range(3))
-        print(
-            f"{args.nodes} nodes: {total:.0f} ms, longest step {longest:.0f}, {evicted} evictions"
-        )
+        print(f"{args.nodes} nodes: {total:.0f} ms, longest {longest:.0f}, {evicted} evictions")
         return
     cost, evicted = min(drain(args.nodes) for _ in range(3))
     print(f"{args.nodes} nodes: {cost:.0f} µs of CPU a preemptor, {evicted} evictions")
