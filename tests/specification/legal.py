@@ -33,7 +33,7 @@ from tests.specification.manifests import (
 )
 from tests.specification.notices import NoticeBook
 from tests.specification.premises import Premises
-from tests.specification.queues import IN_QUEUES, may_evict, run_time_limit
+from tests.specification.queues import IN_QUEUES, job_of, may_evict, run_time_limit
 from tests.specification.reservations import BY_RESERVATIONS, may_be_reserved
 from tests.specification.trace import LEASES, NODES, PODS, SOMEBODY, Step, World
 
@@ -217,12 +217,14 @@ class Specification:
     def it_may_be_evicted(self, step: Step) -> Iterator[str]:
         """Who is evicted is told so, and somebody waits, or did lately, who may have its place.
 
-        Not of a gang of which only a part was ever bound: that is taken back.
+        Not of a gang of which only a part was ever bound: that is taken back. Of a gang by its
+        owner, which is not read here, whoever is told nothing may be part of such a one.
         """
         victim = step.before if step.before is not None else step.after
-        if self.gangs.is_in_part(victim):
+        untold = not is_told_to_make_room(victim)
+        if self.gangs.is_in_part(victim) or (untold and job_of(self.world, victim) is not None):
             return
-        if not is_told_to_make_room(victim):
+        if untold:
             yield f"{name_of(victim)} was not told why it has to leave"
         lately = step.at - self.premises.notice
         waiting = [*self.world.waiting.values(), *(p for at, p in self._waited if at >= lately)]

@@ -99,9 +99,12 @@ class Status(msgspec.Struct):
 
     @property
     def names_another_uid(self) -> bool:
-        """Whether the object of the name is another one than was meant (422 of a patch)."""
+        """Whether the object of the name is another one than was meant (422 of a patch, 409 of a
+        delete: ``rest.BeforeDelete``, ``storage.Preconditions``)."""
         causes = self.details.causes if self.details else []
-        return any(cause.field == "metadata.uid" for cause in causes)
+        if any(cause.field == "metadata.uid" for cause in causes):
+            return True
+        return "UID in" in self.message and "precondition" in self.message
 
     @property
     def too_large_version(self) -> bool:

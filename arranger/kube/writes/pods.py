@@ -44,7 +44,8 @@ from arranger.kube.writes.call import (
 )
 from arranger.kube.writes.pod_status import CoalescedStatusPatch
 
-#: A 409 to a patch is a race with another writer, or a uid that is gone: try again this often.
+#: A 409 to a patch is a race with another writer, or a uid that is gone, one to a delete may be a
+#: webhook's: try again this often.
 MAX_CONFLICT_RETRIES: Final = 3
 MAX_REMEMBERED: Final = 20_000
 
@@ -60,7 +61,7 @@ class CallStep:
     body: bytes
     content_type: str = "application/json"
     #: 404 means that the aim of the whole call is reached, and so does that the name has passed to
-    #: another object: 409 to a delete, 422 about ``metadata.uid`` to a patch.
+    #: another object: 409 about the uid to a delete, 422 about ``metadata.uid`` to a patch.
     gone_is_success: bool = False
     #: 409 means that the aim of this step is reached: an object of the name is there.
     there_is_success: bool = False
@@ -114,9 +115,9 @@ class IdempotentCall(ApiCall):
 
 def _is_gone(step: CallStep, found: AnswerClass, answer: Response) -> bool:
     """Whether an answer says that the object is not there, or is another one of its name."""
-    if found is AnswerClass.CONFLICT:  # to a patch it is a race with another writer
-        return step.method == "DELETE"
-    if found is AnswerClass.INVALID:
+    if found is AnswerClass.INVALID or (
+        found is AnswerClass.CONFLICT and step.method == "DELETE"  # to a patch it is a race
+    ):
         return parse_status(answer.body, answer.status).names_another_uid
     return found is AnswerClass.NOT_FOUND
 

@@ -92,8 +92,23 @@ OTHERS: dict[str, dict[str, Any]] = {
     },
     "delete of what was replaced": {
         "effect": DeletePod(POD),
-        "answers": [failure(409, "Conflict")],
+        "answers": [failure(409, "Conflict", "the UID in the precondition (a) does not match (b)")],
         "want": Applied(),
+    },
+    "delete of what was replaced while it was being deleted": {
+        "effect": DeletePod(POD),
+        "answers": [failure(409, "Conflict", "Precondition failed: UID in precondition: a, b")],
+        "want": Applied(),
+    },
+    "delete in a conflict about something else": {
+        "effect": DeletePod(POD),
+        "answers": [failure(409, "Conflict", "please try again"), failure(409), ok()],
+        "want": Applied(),
+    },
+    "delete in conflict for good: the pod stays": {
+        "effect": DeletePod(POD),
+        "answers": [failure(409, "Conflict", "a webhook says no")] * 4,
+        "want": Refused(409, "Conflict", "a webhook says no"),
     },
     "delete forbidden": {
         "effect": DeletePod(POD),
