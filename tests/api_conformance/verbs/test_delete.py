@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from arranger.kube.client.status import Status
 from tests.api_conformance.client import Api, Object
 from tests.api_conformance.objects import LEASES, a_binding, a_lease, a_node, a_pod, pods
 from tests.controlplane.harness import until
@@ -106,6 +108,8 @@ async def test_a_delete_with_a_false_precondition_conflicts(
         await api.create(f"{path}/binding", a_binding("web", ns))
     answer = await api.call("DELETE", path, {"preconditions": preconditions})
     assert answer.refusal == (409, "Conflict")
+    status = msgspec.convert(answer.body, Status)
+    assert status.names_another_uid == ("uid" in preconditions)
     assert "deletionTimestamp" not in (await api.get(path))["metadata"]
 
 
