@@ -43,7 +43,7 @@ def _all_disk_uses(volumes: Iterable[Volume]) -> Iterator[tuple[DiskKey, bool]]:
         if (image := volume.rbd) is not None:
             reads = bool(image.get("readOnly"))
             for monitor in image.get("monitors") or ():
-                pool, name = str(image.get("pool", "rbd")), str(image.get("image"))
+                pool, name = str(image.get("pool") or "rbd"), str(image.get("image"))
                 yield ("rbd", str(monitor), pool, name), reads
 
 

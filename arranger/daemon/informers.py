@@ -44,6 +44,7 @@ from arranger.kube.client.problems import ProblemReporter, resource_name
 from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.informer import Informer
+from arranger.kube.watch.protobuf_decoder import decoder_of
 from arranger.kube.watch.reflector import Reflector
 from arranger.kube.watch.trimming import trim
 
@@ -217,7 +218,7 @@ class Informers:
             *(
                 make(
                     path,
-                    Decoder(kind, trim),
+                    decoder_of(kind, trim),
                     self._informers[kind],
                     other_paths=OTHER_VERSIONS.get(kind, ()),
                 )

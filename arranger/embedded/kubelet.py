@@ -79,7 +79,7 @@ class HollowKubelets:
         while True:
             try:
                 async with self._transport.stream(_PODS_WATCH) as stream:
-                    async for line in stream.lines():
+                    async for line in stream.frames():
                         event = msgspec.json.decode(line)
                         if event["type"] in ("ADDED", "MODIFIED"):
                             self._on_pod(event["object"])

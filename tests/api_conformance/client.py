@@ -64,7 +64,7 @@ class Watch:
     def __init__(self, stream: Stream) -> None:
         self.status = stream.status
         self._stream = stream
-        self._lines = stream.lines()
+        self._lines = stream.frames()
 
     async def next(self) -> tuple[str, Object]:
         """Type and object of the next event, which must come in time."""

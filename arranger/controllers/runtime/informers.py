@@ -12,7 +12,7 @@ from arranger.controllers.runtime.controller import ControllerOptions, Tasks
 from arranger.controllers.runtime.objects import UnstructuredObject
 from arranger.controllers.runtime.trimming import identity_of
 from arranger.kube.client.transport import Transport
-from arranger.kube.watch.decoder import Decoder, T
+from arranger.kube.watch.decoder import T
 from arranger.kube.watch.informer import Informer, uid_of
 from arranger.kube.watch.reflector import Reflector
 
@@ -107,7 +107,7 @@ class MultiNamespaceInformer(Generic[T]):
             Reflector(
                 transport,
                 first,
-                Decoder(kind, trim),
+                decoder_of(kind, trim),
                 informer,
                 rng=options.rng,
                 other_paths=others,

@@ -42,7 +42,7 @@ class InProcessStream:
         self.status, self.headers, self._body = answer.status, answer.headers, answer.body
         self._lines = lines
 
-    def lines(self) -> AsyncIterator[bytes]:
+    def frames(self) -> AsyncIterator[bytes]:
         """Each event as a line."""
         return _no_lines() if self._lines is None else self._lines
 

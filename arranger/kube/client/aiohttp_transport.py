@@ -15,6 +15,7 @@ from typing import Any, Final
 import aiohttp
 
 from arranger import __version__
+from arranger.api.parsing.protobuf import MEDIA_TYPE
 from arranger.kube.client.credentials import ApiServerConfig, CredentialSource
 from arranger.kube.client.problems import Problem, ProblemKind
 from arranger.kube.client.transport import (
@@ -26,8 +27,10 @@ from arranger.kube.client.transport import (
 )
 
 USER_AGENT: Final = f"arranger/{__version__}"
-#: Objects may be 1.5 MB, and each watch event is one line.
+#: Objects may be 1.5 MB, and each watch event is one frame.
 READ_BUFFER_BYTES: Final = 2 << 20
+#: Of the length of a message in a stream in binary form.
+_LENGTH_BYTES: Final = 4
 #: Seconds to connect, TLS included, before the server counts as out of reach.
 CONNECT_TIMEOUT: Final = 5.0
 
@@ -51,6 +54,39 @@ class LineSplitter:
         return [line for line in lines if line]
 
 
+class MessageSplitter:
+    """Cuts chunks into messages, each behind its length in four bytes."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        #: Bytes of all parts, and of the message that they begin, once its length is known.
+        self._size = 0
+        self._wanted = _LENGTH_BYTES
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The messages that ``chunk`` completes."""
+        self._parts.append(chunk)
+        self._size += len(chunk)
+        if self._size < self._wanted:
+            return []
+        body = b"".join(self._parts)
+        messages, start = [], 0
+        while True:
+            begin = start + _LENGTH_BYTES
+            if begin > len(body):
+                self._wanted = _LENGTH_BYTES
+                break
+            end = begin + int.from_bytes(body[start:begin], "big")
+            if end > len(body):
+                self._wanted = end - start
+                break
+            messages.append(body[begin:end])
+            start = end
+        self._parts = [body[start:]]
+        self._size = len(body) - start
+        return messages
+
+
 class HttpStream:
     """An open watch over HTTP."""
 
@@ -59,13 +95,14 @@ class HttpStream:
         self.status = response.status
         self.headers: Mapping[str, str] = _headers(response)
 
-    async def lines(self) -> AsyncIterator[bytes]:
-        """Yield complete lines; what follows the last newline at EOF is dropped."""
-        splitter = LineSplitter()
+    async def frames(self) -> AsyncIterator[bytes]:
+        """See :class:`~arranger.kube.client.transport.Stream`."""
+        binary = self.headers.get("content-type", "").startswith(MEDIA_TYPE)
+        splitter = MessageSplitter() if binary else LineSplitter()
         try:
             async for chunk in self._response.content.iter_any():
-                for line in splitter.feed(chunk):
-                    yield line
+                for frame in splitter.feed(chunk):
+                    yield frame
         except (aiohttp.ClientError, OSError) as error:
             raise transport_error(error) from error
 

@@ -10,6 +10,7 @@ import msgspec
 
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import decode_object
+from arranger.api.parsing.protobuf import MAGIC, Messages, read_message, unwrap
 from arranger.api.parsing.scalars import parse_int
 from arranger.kube.client.transport import Response
 
@@ -115,10 +116,23 @@ class Status(msgspec.Struct):
         )
 
 
+#: ``k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto``.
+_MESSAGES: Final = Messages(
+    {
+        Status: {"code": 6, "reason": 4, "message": 3, "details": 5},
+        StatusDetails: {"retry_after_seconds": 5, "causes": 4},
+        StatusCause: {"reason": 1, "message": 2, "field": 3},
+    }
+)
+
+
 def parse_status(body: bytes | msgspec.Raw, code: int = 0) -> Status:
     """The Status in ``body``, or one made of ``code`` and the text where there is none."""
     try:
-        status = decode_object(body, Status, cut=True)
+        if (text := bytes(body)).startswith(MAGIC):
+            status = read_message(unwrap(text), _MESSAGES.of(Status))
+        else:
+            status = decode_object(body, Status, cut=True)
     except ParseError:
         status = Status(message=bytes(body)[:300].decode(errors="replace").strip())
     if not status.code:

@@ -67,13 +67,14 @@ class RefusedConnectionError(TransportError):
 
 
 class Stream(Protocol):
-    """An open watch: the status line has arrived, the lines follow."""
+    """An open watch: the status line has arrived, the frames follow, an event each."""
 
     status: int
     headers: Mapping[str, str]
 
-    def lines(self) -> AsyncIterator[bytes]:
-        """Yield each complete line without its newline; a last half line is dropped at EOF.
+    def frames(self) -> AsyncIterator[bytes]:
+        """Yield each complete frame: of JSON a line without its newline, of the binary form a
+        message without its length; a last half frame is dropped at EOF.
 
         Raises:
             TransportError: the connection broke, or nothing came for the inactivity limit.

@@ -11,6 +11,7 @@ import msgspec
 from arranger.api.parsing.errors import ParseError, cut_message
 from arranger.api.parsing.nesting import CUT, TOO_DEEP, cut_deep_parts
 from arranger.api.parsing.objects import decode_object
+from arranger.api.parsing.protobuf import MAGIC, Messages, read_message, unwrap
 
 
 class KubeObject(Protocol):
@@ -80,9 +81,27 @@ class Page(msgspec.Struct, Generic[_T]):
     items: list[_T] | None = None
 
 
+#: What there is of every object and list (``meta/v1/generated.proto``).
+METADATA_MESSAGES: Final = Messages(
+    {
+        PartialObjectMetadata: {"metadata": 1},
+        PartialMetadata: {
+            "name": 1,
+            "namespace": 3,
+            "uid": 5,
+            "resource_version": 6,
+            "annotations": 12,
+        },
+        ListMeta: {"resource_version": 2, "continue_": 3},
+    }
+)
+
+
 def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
     """The metadata in ``raw``; empty where even that cannot be decoded."""
     with suppress(ParseError):
+        if (body := bytes(raw)).startswith(MAGIC):
+            return read_message(unwrap(body), METADATA_MESSAGES.of(PartialObjectMetadata)).metadata
         return decode_object(raw, PartialObjectMetadata, cut=True).metadata
     return PartialMetadata()
 
@@ -100,7 +119,13 @@ class UndecodableObject(msgspec.Struct):
 
 
 class Decoder(Generic[T]):
-    """Decodes the events and lists of one type: a msgspec Struct with ``metadata``."""
+    """Decodes the events and lists of one type: a msgspec Struct with ``metadata``.
+
+    Attributes:
+        accept: the media types that it decodes, the best first.
+    """
+
+    accept = "application/json"
 
     def __init__(self, kind: type[T], trim: Callable[[T], None] | None = None) -> None:
         """``trim`` takes out of an object what is not needed."""
@@ -116,7 +141,7 @@ class Decoder(Generic[T]):
         self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
 
     def decode_event(self, line: bytes) -> WatchEvent[T] | RawWatchEvent | UndecodableObject:
-        """One line: typed in a single pass, or the envelope alone for ERROR and BOOKMARK."""
+        """One frame, a line: typed in a single pass, or the envelope alone for ERROR and BOOKMARK."""
         wrong = ""
         try:
             if line.startswith(_BOOKMARK) and (raw := _raw_event(line)).type == "BOOKMARK":

@@ -52,7 +52,7 @@ async def list_collection(
         TransportError: there was no answer.
     """
     try:
-        return await list_pages(transport, Request("GET", path), decoder)
+        return await list_pages(transport, Request("GET", path, accept=decoder.accept), decoder)
     except ListRefusedError as refused:
         answer = refused.answer
         if answer.status == 404:

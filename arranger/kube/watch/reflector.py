@@ -51,7 +51,7 @@ log = structlog.get_logger(__name__)
 
 #: Seconds without a byte after which a watch is dead: bookmarks come every minute.
 INACTIVITY_TIMEOUT: Final = 70.0
-#: Streams in a row without a line after which the state is listed anew: a kube-apiserver restored
+#: Streams in a row without a frame after which the state is listed anew: a kube-apiserver restored
 #: from a backup knows no versions as late as ours, and sends neither events nor bookmarks.
 MAX_SILENT_STREAMS: Final = 2
 #: Seconds of silence after which the initial events of a WatchList count as failed.
@@ -64,8 +64,8 @@ NOT_SERVED_RETRY: Final = 30.0
 _FIRST_ABSENT_RETRY: Final = 0.25
 #: Errors in a row within streams after which the state is listed anew.
 MAX_STREAM_ERRORS: Final = 3
-#: Lines handled before other tasks may run (about 10 µs each).
-LINES_PER_YIELD: Final = 200
+#: Frames handled before other tasks may run (about 10 µs each).
+FRAMES_PER_YIELD: Final = 200
 
 
 @dataclass(eq=False)
@@ -209,16 +209,16 @@ class Reflector(Generic[T]):
             self.last_error = ""
             if not initial:
                 self.problems.succeeded(self._name)
-            async with aclosing(stream.lines()) as lines:  # type: ignore[type-var]
+            async with aclosing(stream.frames()) as frames:  # type: ignore[type-var]
                 try:
                     if initial:
-                        started = await self._read_initial_events(lines)
-                    async for line in lines:
-                        self._handle_line(line)
+                        started = await self._read_initial_events(frames)
+                    async for frame in frames:
+                        self._handle_frame(frame)
                         # Not counted before: an ERROR raises, and is no sign of health.
                         seen += 1
-                        if seen % LINES_PER_YIELD == 0:
-                            self._count_events(LINES_PER_YIELD)
+                        if seen % FRAMES_PER_YIELD == 0:
+                            self._count_events(FRAMES_PER_YIELD)
                             await asyncio.sleep(0)
                 except TransportError as error:
                     if not seen and loop.time() - started >= 0.9 * INACTIVITY_TIMEOUT:
@@ -229,23 +229,23 @@ class Reflector(Generic[T]):
                 finally:
                     if seen:
                         self._silent_streams = 0
-                    self._count_events(seen % LINES_PER_YIELD)
+                    self._count_events(seen % FRAMES_PER_YIELD)
                     if seen or loop.time() - started >= MIN_WATCH_SECONDS:
                         self._backoff.reset()
         if not seen and loop.time() - started < MIN_WATCH_SECONDS:
             raise self._failing("the watch ended at once")
 
-    async def _read_initial_events(self, lines: Any) -> float:
+    async def _read_initial_events(self, frames: Any) -> float:
         """Collect the full state until its bookmark; gives the time at which it was complete."""
         found: dict[str, T | UndecodableObject] = {}
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(INITIAL_EVENTS_TIMEOUT) as timeout:
                 count = 0
-                async for line in lines:
-                    event = self.decoder.decode_event(line)
+                async for frame in frames:
+                    event = self.decoder.decode_event(frame)
                     count += 1
-                    if count % LINES_PER_YIELD == 0:
+                    if count % FRAMES_PER_YIELD == 0:
                         timeout.reschedule(loop.time() + INITIAL_EVENTS_TIMEOUT)
                         await asyncio.sleep(0)
                     if isinstance(event, UndecodableObject):
@@ -275,11 +275,12 @@ class Reflector(Generic[T]):
 
     def _accept(self, kind: str) -> str:
         """What to ask for, the metadata-only form of which is called ``kind``."""
-        plain = "application/json"
-        return f"{plain};as={kind};g=meta.k8s.io;v=v1,{plain}" if self.metadata_only else plain
+        if not self.metadata_only:
+            return self.decoder.accept
+        return f"application/json;as={kind};g=meta.k8s.io;v=v1,application/json"
 
-    def _handle_line(self, line: bytes) -> None:
-        event = self.decoder.decode_event(line)
+    def _handle_frame(self, frame: bytes) -> None:
+        event = self.decoder.decode_event(frame)
         if isinstance(event, RawWatchEvent):
             if event.type == "ERROR":
                 raise self._event_error(event)

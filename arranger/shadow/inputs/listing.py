@@ -11,8 +11,8 @@ from arranger.api.types.workloads import Owner, Workload
 from arranger.daemon.config.schema import Config
 from arranger.daemon.informers import COLLECTION_PATHS, OTHER_VERSIONS
 from arranger.kube.client.transport import Transport
-from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.listing import NotListedError, list_collection
+from arranger.kube.watch.protobuf_decoder import decoder_of
 from arranger.kube.watch.trimming import trim
 from arranger.shadow.inputs.objects import ClusterObjects, Kind, owner_kinds
 
@@ -65,7 +65,7 @@ async def _read_collection(
 ) -> bool:
     """Put all objects of a collection among the others; False where there is no such kind."""
     try:
-        listed = await list_collection(transport, path, Decoder(of, trim))
+        listed = await list_collection(transport, path, decoder_of(of, trim))
     except NotListedError as error:
         if of in (Pod, Node):
             raise UnreadableError(str(error)) from None

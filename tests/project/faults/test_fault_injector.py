@@ -261,7 +261,7 @@ class TestWatches:
         await site.make("n2")
         site.faults.inject(WATCHES & for_resource("nodes"), fault, skip=1, times=1)
         async with site.client.stream(Request("GET", NODES, WATCH)) as stream:
-            lines = stream.lines()
+            lines = stream.frames()
             assert json.loads(await anext(lines))["object"]["metadata"]["name"] == "n1"
             if complaint:
                 with pytest.raises(TransportError, match=complaint):
@@ -271,14 +271,14 @@ class TestWatches:
         async with site.client.stream(
             Request("GET", NODES, {**WATCH, "timeoutSeconds": "1"})
         ) as stream:
-            assert await read(stream.lines()) == ["n1", "n2"]
+            assert await read(stream.frames()) == ["n1", "n2"]
 
     async def test_an_expired_watch_says_so(self, site: FaultyCluster) -> None:
         await site.make("n1")
         site.faults.inject(WATCHES, WatchExpiry(), skip=1, times=1)
         await site.make("n2")
         async with site.client.stream(Request("GET", NODES, WATCH)) as stream:
-            assert await read(stream.lines()) == ["n1", "ERROR"]
+            assert await read(stream.frames()) == ["n1", "ERROR"]
 
     async def test_a_pause_delays_and_loses_nothing(self, site: FaultyCluster) -> None:
         await site.make("n1")
@@ -287,7 +287,7 @@ class TestWatches:
         async with site.client.stream(
             Request("GET", NODES, {**WATCH, "timeoutSeconds": "9"})
         ) as stream:
-            assert await read(stream.lines()) == ["n1", "n2"]
+            assert await read(stream.frames()) == ["n1", "n2"]
         assert asyncio.get_running_loop().time() >= 9
 
 
@@ -323,7 +323,7 @@ class TestOverHttp:
         served.faults.inject(WATCHES, fault, skip=1, times=1)
         seen = []
         async with asyncio.timeout(5), served.client.stream(Request("GET", NODES, WATCH)) as stream:
-            lines = stream.lines()
+            lines = stream.frames()
             seen.append(json.loads(await anext(lines))["object"]["metadata"]["name"])
             if fault == WatchCut(reset=True):
                 with pytest.raises(TransportError):
@@ -337,4 +337,4 @@ class TestOverHttp:
         served.faults.inject(WATCHES, WatchStall(), times=1)
         async with served.client.stream(Request("GET", NODES, WATCH), inactivity=0.1) as stream:
             with pytest.raises(TransportError):
-                await anext(stream.lines())
+                await anext(stream.frames())

@@ -227,7 +227,7 @@ class _MonstrousStream:
     def __init__(self, stream: Stream) -> None:
         self.status, self.headers, self._stream = stream.status, stream.headers, stream
 
-    async def lines(self) -> AsyncIterator[bytes]:
+    async def frames(self) -> AsyncIterator[bytes]:
         async with aclosing(self._stream.lines()) as lines:  # type: ignore[type-var]
             async for line in lines:
                 yield _monstrous(line)

@@ -71,7 +71,7 @@ class ScriptedStream:
     headers: Mapping[str, str] = field(default_factory=dict)
     inactivity: float = 70.0
 
-    async def lines(self) -> AsyncIterator[bytes]:
+    async def frames(self) -> AsyncIterator[bytes]:
         for item in self.script:
             if isinstance(item, Exception):
                 raise item
@@ -84,7 +84,7 @@ class ScriptedStream:
                 yield item if isinstance(item, bytes) else json.dumps(item).encode()
 
     async def body(self) -> bytes:
-        return b"".join([line async for line in self.lines()])
+        return b"".join([line async for line in self.frames()])
 
 
 class ScriptedTransport:

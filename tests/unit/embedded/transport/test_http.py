@@ -27,7 +27,7 @@ async def test_what_is_created_over_http_is_seen_by_a_watch_over_http() -> None:
                 made = await transport.send(Request("POST", NODES, body=body))
                 assert made.status == 201
                 async with asyncio.timeout(5):
-                    event = json.loads(await anext(stream.lines()))
+                    event = json.loads(await anext(stream.frames()))
             assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "n1")
         finally:
             await transport.close()

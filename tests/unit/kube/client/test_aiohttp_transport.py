@@ -232,7 +232,7 @@ async def test_a_watch_yields_huge_lines_and_drops_a_half_one() -> None:
         client.stream(Request("GET", "/watch")) as stream,
     ):
         assert stream.status == 200
-        assert [line async for line in stream.lines()] == [b"one", b"two", huge]
+        assert [line async for line in stream.frames()] == [b"one", b"two", huge]
 
 
 async def test_a_watch_cut_off_raises_after_the_whole_lines() -> None:
@@ -250,7 +250,7 @@ async def test_a_watch_cut_off_raises_after_the_whole_lines() -> None:
     got: list[bytes] = []
 
     async def read() -> None:
-        async for line in stream.lines():
+        async for line in stream.frames():
             got.append(line)
             if line == b"two":
                 got_two.set()
@@ -276,7 +276,7 @@ async def test_a_silent_watch_ends_after_the_inactivity_limit() -> None:
         client.stream(Request("GET", "/watch"), inactivity=0.1) as stream,
     ):
         with pytest.raises(TransportError):
-            await anext(aiter(stream.lines()))
+            await anext(aiter(stream.frames()))
 
 
 async def test_a_refused_watch_gives_its_status_and_body() -> None:

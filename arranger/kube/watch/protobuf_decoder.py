@@ -1,0 +1,119 @@
+"""Decoding watch events and list pages in the API server's binary form, and in JSON.
+
+Some servers, such as those of aggregated APIs, know JSON only; what came says in which form it is.
+An event is a ``meta/v1.WatchEvent``, which wraps the object; a page is an object of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from arranger.api.parsing.errors import ParseError, cut_message
+from arranger.api.parsing.protobuf import (
+    MAGIC,
+    MEDIA_TYPE,
+    Message,
+    fields,
+    read_message,
+    unwrap,
+)
+from arranger.api.types.core import Node, Pod
+from arranger.api.types.core_messages import CORE_MESSAGES
+from arranger.kube.watch.decoder import (
+    METADATA_MESSAGES,
+    Decoder,
+    ListMeta,
+    PartialMetadata,
+    PartialObjectMetadata,
+    RawWatchEvent,
+    T,
+    UndecodableObject,
+    WatchEvent,
+)
+
+#: The kinds that are read so: those of which there are many.
+BINARY_KINDS: Final = frozenset({Pod, Node})
+#: How an event begins in binary form: with its type. No line of JSON does.
+_EVENT_TYPE: Final = b"\n"
+#: Fields of ``WatchEvent``, of the extension in it, and of a list.
+_TYPE: Final = 1
+_OBJECT: Final = 2
+_RAW: Final = 1
+_METADATA: Final = 1
+_ITEMS: Final = 2
+
+
+def decoder_of(kind: type[T], trim: Callable[[T], None] | None = None) -> Decoder[T]:
+    """The decoder of a kind, which asks for the binary form where that is known."""
+    if kind in BINARY_KINDS:
+        return ProtobufDecoder(kind, CORE_MESSAGES.of(kind), trim)
+    return Decoder(kind, trim)
+
+
+class ProtobufDecoder(Decoder[T]):
+    """Decodes the binary form, and JSON where that comes."""
+
+    accept = f"{MEDIA_TYPE},application/json"
+
+    def __init__(
+        self, kind: type[T], message: Message[T], trim: Callable[[T], None] | None = None
+    ) -> None:
+        super().__init__(kind, trim)
+        self._message = message
+
+    def decode_event(self, frame: bytes) -> WatchEvent[T] | RawWatchEvent | UndecodableObject:
+        """One frame."""
+        if not frame.startswith(_EVENT_TYPE):
+            return super().decode_event(frame)
+        kind, body = "", b""
+        try:
+            for number, part in fields(frame):
+                if number == _TYPE:
+                    kind = part.decode()
+                elif number == _OBJECT:
+                    body = next((raw for each, raw in fields(part) if each == _RAW), b"")
+            if kind in ("ERROR", "BOOKMARK"):
+                return RawWatchEvent(kind, msgspec.Raw(body))
+            inner = unwrap(body)
+        except (ParseError, UnicodeError) as error:
+            return UndecodableObject(PartialMetadata(), cut_message(str(error)), kind)
+        found = self._decode(inner)
+        if isinstance(found, UndecodableObject):
+            found.event = kind
+            return found
+        return WatchEvent(kind, found)
+
+    def decode_page(self, body: bytes) -> tuple[ListMeta, list[T], list[UndecodableObject]]:
+        """One page of a list; raises ParseError if it is none."""
+        if not body.startswith(MAGIC):
+            return super().decode_page(body)
+        metadata = ListMeta()
+        good: list[T] = []
+        bad: list[UndecodableObject] = []
+        for number, part in fields(unwrap(body)):
+            if number == _METADATA:
+                metadata = read_message(part, METADATA_MESSAGES.of(ListMeta))
+            elif number == _ITEMS:
+                found = self._decode(part)
+                if isinstance(found, UndecodableObject):
+                    bad.append(found)
+                else:
+                    good.append(found)
+        return metadata, good, bad
+
+    def _decode(self, body: bytes) -> T | UndecodableObject:
+        try:
+            decoded = read_message(body, self._message)
+            if self._trim is not None:
+                self._trim(decoded)
+            return decoded
+        except Exception as error:  # whatever it is, only this object suffers
+            wrong = cut_message(str(error))
+        try:
+            whole = read_message(body, METADATA_MESSAGES.of(PartialObjectMetadata))
+        except ParseError:
+            return UndecodableObject(PartialMetadata(), wrong)
+        return UndecodableObject(whole.metadata, wrong)
