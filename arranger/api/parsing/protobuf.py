@@ -366,9 +366,11 @@ class Messages:
         return message
 
     def _add(self, message: Message[Any], field: inspect.Field, where: int | Inlined) -> None:
-        of, name, content = field.type, field.name, None
+        of, name = field.type, field.name
         if isinstance(where, Inlined):
-            message, where, content = message.inlined(where.message), where.number, where.content
+            message, number, content = message.inlined(where.message), where.number, where.content
+        else:
+            number, content = where, None
         if isinstance(of, inspect.UnionType) and of.includes_none:
             [of] = [each for each in of.types if not isinstance(each, inspect.NoneType)]
             default = None
@@ -376,22 +378,22 @@ class Messages:
             default = field.default
         match of:
             case inspect.IntType():
-                message.add_number(where, name, _signed, unless_zero=bool(default))
+                message.add_number(number, name, _signed, unless_zero=bool(default))
             case inspect.BoolType():
-                message.add_number(where, name, bool, unless_zero=bool(default))
+                message.add_number(number, name, bool, unless_zero=bool(default))
             case inspect.ListType():
-                message.add_part(where, name, _ITEM, self._reader(of.item_type))
+                message.add_part(number, name, _ITEM, self._reader(of.item_type))
             case inspect.DictType() if content is not None:
-                message.add_part(where, name, _VALUE, self._dict_reader(content))
+                message.add_part(number, name, _VALUE, self._dict_reader(content))
             case inspect.DictType():
                 texts = isinstance(of.value_type, inspect.StrType)
-                message.add_part(where, name, _ENTRY, self._labels if texts else self._quantities)
+                message.add_part(number, name, _ENTRY, self._labels if texts else self._quantities)
             case inspect.StrType() if (message.kind, name) in self._own:
-                message.add_part(where, name, _VALUE, _text)
+                message.add_part(number, name, _VALUE, _text)
             case inspect.StrType() if isinstance(default, str) and default:
-                message.add_part(where, name, _VALUE, lambda part: self._texts(part) or default)
+                message.add_part(number, name, _VALUE, lambda part: self._texts(part) or default)
             case _:
-                message.add_part(where, name, _VALUE, self._reader(of))
+                message.add_part(number, name, _VALUE, self._reader(of))
 
     def _reader(self, of: inspect.Type) -> Callable[[bytes], Any]:
         match of:

@@ -14,6 +14,7 @@ from arranger.controllers.runtime.trimming import identity_of
 from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import T
 from arranger.kube.watch.informer import Informer, uid_of
+from arranger.kube.watch.protobuf_decoder import decoder_of
 from arranger.kube.watch.reflector import Reflector
 
 T_contra = TypeVar("T_contra", contravariant=True)

@@ -141,7 +141,7 @@ class Decoder(Generic[T]):
         self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
 
     def decode_event(self, line: bytes) -> WatchEvent[T] | RawWatchEvent | UndecodableObject:
-        """One frame, a line: typed in a single pass, or the envelope alone for ERROR and BOOKMARK."""
+        """A line: typed in a single pass, or the envelope alone for ERROR and BOOKMARK."""
         wrong = ""
         try:
             if line.startswith(_BOOKMARK) and (raw := _raw_event(line)).type == "BOOKMARK":

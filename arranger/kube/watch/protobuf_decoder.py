@@ -35,7 +35,7 @@ from arranger.kube.watch.decoder import (
 )
 
 #: The kinds that are read so: those of which there are many.
-BINARY_KINDS: Final = frozenset({Pod, Node})
+BINARY_KINDS: Final[frozenset[type]] = frozenset({Pod, Node})
 #: How an event begins in binary form: with its type. No line of JSON does.
 _EVENT_TYPE: Final = b"\n"
 #: Fields of ``WatchEvent``, of the extension in it, and of a list.
