@@ -1,0 +1,186 @@
+"""The reader of the API server's binary form, against messages written here by hand."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.protobuf import (
+    MAX_SHARED,
+    MAX_SHARED_PART,
+    Messages,
+    Shared,
+    fields,
+    read_message,
+    unwrap,
+)
+from arranger.api.types.core import Node, ObjectMeta, Pod, Volume
+from arranger.api.types.core_messages import CORE_MESSAGES
+
+
+def varint(number: int) -> bytes:
+    """A number, negative ones in 64 bits."""
+    number &= (1 << 64) - 1
+    encoded = b""
+    while number > 0x7F:
+        encoded, number = encoded + bytes([number & 0x7F | 0x80]), number >> 7
+    return encoded + bytes([number])
+
+
+def a_field(number: int, value: bytes | str | int) -> bytes:
+    """A text, a message or a number behind its tag."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    content = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def a_time(seconds: int) -> bytes:
+    return a_field(1, seconds) + a_field(2, 0)
+
+
+META = a_field(1, "p") + a_field(3, "ns") + a_field(5, "uid") + a_field(6, "7")
+POD = a_field(1, META) + a_field(2, a_field(10, "n1") + a_field(25, 5)) + a_field(3, b"")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind", "body", "attribute", "value"),
+    [
+        ("a text", ObjectMeta, a_field(1, "p"), "name", "p"),
+        ("a text that is no UTF-8", ObjectMeta, a_field(1, b"p\xff"), "name", "p\ufffd"),
+        ("a number", ObjectMeta, a_field(7, 300), "generation", 300),
+        ("a list", ObjectMeta, a_field(14, "a") + a_field(14, "b"), "finalizers", ["a", "b"]),
+        (
+            "a dict",
+            ObjectMeta,
+            a_field(11, a_field(1, "k") + a_field(2, "v")) + a_field(11, a_field(1, "e")),
+            "labels",
+            {"k": "v", "e": ""},
+        ),
+        (
+            "a time",
+            ObjectMeta,
+            a_field(8, a_time(1)),
+            "creation_timestamp",
+            datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
+        ),
+        (
+            "a time before 1970",
+            ObjectMeta,
+            a_field(8, a_time(-1)),
+            "creation_timestamp",
+            datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC),
+        ),
+        ("a time that is none", ObjectMeta, a_field(8, b""), "creation_timestamp", None),
+        (
+            "a source that is a dict",
+            Volume,
+            a_field(2, a_field(3, a_field(1, "d") + a_field(4, 1))),
+            "gce_persistent_disk",
+            {"pdName": "d", "readOnly": True},
+        ),
+        ("what nobody reads", ObjectMeta, a_field(17, b"x" * 500) + a_field(1, "p"), "name", "p"),
+        ("eight bytes unread", ObjectMeta, b"\xf9\x07" + bytes(8) + a_field(1, "p"), "name", "p"),
+        ("four bytes unread", ObjectMeta, b"\xfd\x07" + bytes(4) + a_field(1, "p"), "name", "p"),
+    ],
+)
+def test_fields_are_read(
+    sentence: str, kind: type, body: bytes, attribute: str, value: object
+) -> None:
+    assert getattr(read_message(body, CORE_MESSAGES.of(kind)), attribute) == value, sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "body"),
+    [
+        ("a length beyond the end", varint(1 << 3 | 2) + varint(9) + b"p"),
+        ("a length within a part beyond its end", a_field(8, b"\x0a\x09x")),
+        ("a number without an end", b"\x38" + b"\xff" * 30),
+        ("a number cut short", b"\x38\xff"),
+        ("a group", b"\x0b"),
+        ("four bytes cut short", b"\xfd\x07\x00"),
+        ("a year that Python does not know", a_field(8, a_time(1 << 50))),
+    ],
+)
+def test_what_is_wrong_is_refused(sentence: str, body: bytes) -> None:
+    with pytest.raises(ParseError):
+        read_message(body, CORE_MESSAGES.of(ObjectMeta))
+    assert sentence
+
+
+def test_a_pod_cut_short_anywhere_within_a_field_is_refused() -> None:
+    whole = read_message(POD, CORE_MESSAGES.of(Pod))
+    assert (whole.metadata.name, whole.spec.node_name, whole.spec.priority) == ("p", "n1", 5)
+    ends = {0, len(a_field(1, META)), len(POD) - len(a_field(3, b""))}
+    for end in set(range(len(POD))) - ends:
+        with pytest.raises(ParseError):
+            read_message(POD[:end], CORE_MESSAGES.of(Pod))
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_else(body: bytes) -> None:
+    for kind in (Pod, Node):
+        with contextlib.suppress(ParseError):
+            read_message(body, CORE_MESSAGES.of(kind))
+
+
+@given(st.integers(0, len(POD) - 1), st.integers(0, 255))
+def test_no_wrong_byte_in_a_pod_raises_anything_else(at: int, byte: int) -> None:
+    with contextlib.suppress(ParseError):
+        read_message(POD[:at] + bytes([byte]) + POD[at + 1 :], CORE_MESSAGES.of(Pod))
+
+
+def test_an_object_is_unwrapped_from_unknown() -> None:
+    kind = a_field(1, a_field(1, "v1") + a_field(2, "Pod"))
+    assert unwrap(b"k8s\x00" + kind + a_field(2, POD) + a_field(3, "")) == POD
+    for body in (b"", b"{}", b"k8s\x00\x12\x09x"):
+        with pytest.raises(ParseError):
+            unwrap(body)
+
+
+def test_fields_that_are_numbers_are_stepped_over() -> None:
+    assert list(fields(a_field(1, 5) + a_field(2, "x") + b"\x19" + bytes(8))) == [(2, b"x")]
+
+
+def test_a_default_that_is_not_empty_stands_for_an_empty_text_and_for_zero() -> None:
+    class Kind(msgspec.Struct):
+        text: str = "TCP"
+        number: int = 1
+        either: int | None = None
+
+    message = Messages({Kind: {"text": 1, "number": 2, "either": 3}}).of(Kind)
+    body = a_field(1, "") + a_field(2, 0) + a_field(3, 0)
+    assert read_message(body, message) == Kind("TCP", 1, 0)
+
+
+def test_a_field_without_a_number_is_a_mistake() -> None:
+    class Kind(msgspec.Struct):
+        text: str = ""
+
+    with pytest.raises(KeyError):
+        Messages({Kind: {}}).of(Kind)
+
+
+def test_equal_parts_are_shared_up_to_a_bound() -> None:
+    read: list[bytes] = []
+
+    def note(part: bytes) -> Any:
+        read.append(part)
+        return part
+
+    shared = Shared(note)
+    assert shared[b"a"] is shared[b"a"]
+    assert read == [b"a"]
+    for _ in range(2):
+        assert shared[b"x" * (MAX_SHARED_PART + 1)]
+    assert len(read) == 3
+    for n in range(3 * MAX_SHARED // 1000):
+        assert shared[n.to_bytes(1000, "big")]
+    assert sum(map(len, shared)) <= MAX_SHARED
