@@ -47,12 +47,13 @@ RESOURCES = {
     "requests": {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": "2"},
     "limits": {"cpu": "2", "memory": "2Gi", "nvidia.com/gpu": "2"},
 }
+DISK_URI = "/subscriptions/s/resourcegroups/g/providers/microsoft.compute/disks/d"
 #: A disk of each kind that a pod may name itself, with what there may be beside its name.
 DISKS: list[dict[str, Any]] = [
     {"gcePersistentDisk": {"pdName": "d", "fsType": "ext4", "partition": 3, "readOnly": True}},
     {"gcePersistentDisk": {"pdName": "d2"}},
     {"awsElasticBlockStore": {"volumeID": "vol-1", "readOnly": True}},
-    {"azureDisk": {"diskName": "a", "diskURI": "/a", "kind": "Managed"}},
+    {"azureDisk": {"diskName": "a", "diskURI": DISK_URI, "kind": "Managed"}},
     {"cinder": {"volumeID": "c", "readOnly": True}},
     {"portworxVolume": {"volumeID": "p"}},
     {"rbd": {"monitors": ["m1", "m2"], "image": "i", "pool": "p", "readOnly": True}},
@@ -125,7 +126,7 @@ def a_rich_pod(namespace: str) -> dict[str, Any]:
         "hostNetwork": False,
         "hostUsers": False,
         "nodeSelector": {"pool": "a", "zone": "z"},
-        "preemptionPolicy": "Never",
+        "preemptionPolicy": "PreemptLowerPriority",
         "schedulingGates": [{"name": "example.com/gate"}],
         "schedulerName": "someone",
         "tolerations": [
