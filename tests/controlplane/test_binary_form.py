@@ -199,7 +199,9 @@ def plain(obj: Any) -> Any:
     for volume in found.get("spec", {}).get("volumes", []):
         for kind, source in volume.items():
             if isinstance(source, dict) and kind not in ("image", "persistentVolumeClaim"):
-                volume[kind] = {k: v for k, v in source.items() if k in READ_OF_DISKS}
+                volume[kind] = {
+                    k: v for k, v in source.items() if k in READ_OF_DISKS and v is not False
+                }
     return found
 
 
