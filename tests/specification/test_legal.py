@@ -17,6 +17,8 @@ from tests.specification.premises import Premises
 from tests.specification.traces import Trace, a_pod, a_queue, in_queue, preempted
 from tests.specification.worlds import CARD, GPU, one_node
 
+GUARANTEED = "the_guarantees_of_others_are_kept"
+
 
 def judge(trace: Trace) -> Specification:
     """The specification when it has seen a trace."""
@@ -101,6 +103,20 @@ def test_a_pod_with_cards_may_be_let_in_while_a_binding_is_on_its_way(
     trace = one_node(queue, *pods, **node).passes(60).binds("card", "n1").passes(ago)
     trace.binds("p", "n1")
     spec = Specification(Premises(schedulers={"one"}, exempt_card_pods=True))
+    for step in trace.steps:
+        spec.take(step)
+    assert {each.rule for each in spec.violations} == wrong
+
+
+@pytest.mark.parametrize(("exempt", "wrong"), [(True, set()), (False, {GUARANTEED})])
+def test_a_pod_with_cards_may_be_free_of_what_others_are_guaranteed(
+    exempt: bool, wrong: set[str]
+) -> None:
+    queues = a_queue("q"), a_queue("other", guarantee={"resource": {"cpu": "3"}})
+    pod = a_pod("card", cpu=3, asks={GPU: "1"}, annotations=in_queue("q"))
+    node = {"cpu": 4, "offers": {GPU: "8"}, "labels": {f"{GPU}.product": CARD}}
+    trace = one_node(*queues, pod, **node).passes(60).binds("card", "n1")
+    spec = Specification(Premises(schedulers={"one"}, exempt_card_pods=exempt))
     for step in trace.steps:
         spec.take(step)
     assert {each.rule for each in spec.violations} == wrong
