@@ -54,8 +54,7 @@ class _NoServer:
 
 
 class _NoQuarantine(Quarantine):
-    """Sets aside only what is said to be unreadable: whatever else an object makes our code raise is
-    what is looked for."""
+    """Sets aside only what is said to be unreadable: what else our code raises is looked for."""
 
     def add(
         self, about: ObjectReference, error: BaseException, *more: Any, **named: Any
