@@ -10,7 +10,7 @@ import msgspec
 
 from arranger.api.parsing.errors import ParseError, cut_message
 from arranger.api.parsing.nesting import CUT, TOO_DEEP, cut_deep_parts
-from arranger.api.parsing.objects import convert_object, decode_object
+from arranger.api.parsing.objects import decode_object, decode_without_nulls
 
 
 class KubeObject(Protocol):
@@ -137,7 +137,7 @@ class Decoder(Generic[T]):
         if raw.type in ("ERROR", "BOOKMARK"):
             return raw
         with suppress(Exception):
-            return WatchEvent(raw.type, self._decode_without_nulls(raw.object))
+            return WatchEvent(raw.type, self._decode(raw.object))
         return UndecodableObject(decode_metadata(raw.object), wrong, raw.type)
 
     def decode_page(self, body: bytes) -> tuple[ListMeta, list[T], list[UndecodableObject]]:
@@ -158,43 +158,22 @@ class Decoder(Generic[T]):
         raw: Page[msgspec.Raw] = decode_object(cut_deep_parts(body), Page[msgspec.Raw])
         for item in raw.items or []:
             try:
-                if CUT in bytes(item):
-                    raise msgspec.DecodeError(TOO_DEEP)
                 good.append(self._decode(item))
             except Exception as error:
                 bad.append(UndecodableObject(decode_metadata(item), cut_message(str(error))))
         return raw.metadata, good, bad
 
     def _decode(self, raw: msgspec.Raw) -> T:
-        """An object by itself; raises anything."""
+        """An object by itself, nulls or not; raises anything."""
+        if CUT in bytes(raw):
+            raise msgspec.DecodeError(TOO_DEEP)
         try:
             decoded = self._object.decode(raw)
         except msgspec.ValidationError as error:
-            with suppress(Exception):
-                return self._decode_without_nulls(raw)
-            raise error
+            try:
+                decoded = decode_without_nulls(raw, self.kind)
+            except ParseError:
+                raise error from None
         if self._trim is not None:
             self._trim(decoded)
         return decoded
-
-    def _decode_without_nulls(self, raw: msgspec.Raw) -> T:
-        """An object of which each field that is null counts as left out; raises anything.
-
-        So encoding/json reads it, and so the API server writes lists that are empty: the ``names``
-        of a node's image, the ``drivers`` of a CSINode and their ``topologyKeys``.
-        """
-        if CUT in bytes(raw):
-            raise msgspec.DecodeError(TOO_DEEP)
-        found: T = convert_object(without_nulls(decode_object(raw)), self.kind)
-        if self._trim is not None:
-            self._trim(found)
-        return found
-
-
-def without_nulls(value: Any) -> Any:
-    """What JSON was decoded to, without the fields that are null, however deep."""
-    if isinstance(value, dict):
-        return {key: without_nulls(each) for key, each in value.items() if each is not None}
-    if isinstance(value, list):
-        return [without_nulls(each) for each in value]
-    return value

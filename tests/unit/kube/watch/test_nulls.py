@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from arranger.api.parsing.objects import MAX_PARTS
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.storage import CSINode
 from arranger.kube.watch.decoder import Decoder, UndecodableObject, WatchEvent
@@ -38,12 +39,8 @@ def a_page(*objects: dict[str, Any]) -> bytes:
         (
             "a driver without topology keys",
             CSINode,
-            {
-                "spec": {
-                    "drivers": [{"name": "d", "topologyKeys": None, "allocatable": {"count": 3}}]
-                }
-            },
-            {"spec": {"drivers": [{"name": "d", "allocatable": {"count": 3}}]}},
+            {"spec": {"drivers": [{**DRIVER, "topologyKeys": None}]}},
+            {"spec": {"drivers": [DRIVER]}},
         ),
         (
             "lists, dicts and texts of a pod",
@@ -82,8 +79,17 @@ def test_what_is_wrong_beside_a_null_is_still_told() -> None:
     assert bad.metadata.uid == "u"
 
 
-def test_an_object_without_nulls_is_trimmed_like_others() -> None:
+def test_an_object_with_nulls_is_trimmed_like_others() -> None:
     metadata = {**METADATA, "annotations": {"note": "x" * 5000}}
     seen = Decoder(Pod, trim).decode_event(event({"metadata": metadata, "spec": None}))
     assert isinstance(seen, WatchEvent)
     assert seen.object.metadata.annotations == {}
+
+
+@pytest.mark.parametrize("parts", [[{}], [[]], [0]])
+def test_an_object_of_very_many_parts_is_not_looked_through(parts: list[Any]) -> None:
+    """A tenant who fills an object with what nobody reads would hold up all others."""
+    spec = {"containers": None, "unread": parts * (MAX_PARTS + 1)}
+    seen = Decoder(Pod, trim).decode_event(event({"metadata": METADATA, "spec": spec}))
+    assert isinstance(seen, UndecodableObject)
+    assert seen.metadata.name == "n1"
