@@ -128,7 +128,7 @@ def its_queue_may_use_it(b: Binding) -> Iterator[str]:
     if not b.world.of(QUEUES) or not all_known(b):
         return
     mine = charged(b.world, b.was, b.node)
-    cards, free = set(cards_of(b.node).values()), _free_of_limits(b)
+    cards, free = set(cards_of(b.node).values()), _free_of_limits(b, mine)
     for queue in path(b.world, queue_of(b.world, b.was)):
         capability, quota = amounts(queue["spec"].get("capability")), card_quota(queue)
         if not capability and quota is None:
@@ -161,8 +161,9 @@ def the_guarantees_of_others_are_kept(b: Binding) -> Iterator[str]:
     cluster = added(*(offers(node) for node in b.world.of(NODES).values()))
     own = queue_of(b.world, b.was)
     used = {key: used_by(b.world, key, b) for key in {*queues, "default"}}
-    free = _free_of_limits(b)
-    for what, n in charged(b.world, b.was, b.node).items():
+    mine = charged(b.world, b.was, b.node)
+    free = _free_of_limits(b, mine)
+    for what, n in mine.items():
         if what in free or not any(each.get(what) for each in guaranteed.values()):
             continue
         used[own][what] = used[own].get(what, 0) + n
@@ -179,9 +180,9 @@ def the_guarantees_of_others_are_kept(b: Binding) -> Iterator[str]:
 IN_QUEUES = (its_queue_takes_it, its_queue_may_use_it, the_guarantees_of_others_are_kept)
 
 
-def _free_of_limits(b: Binding) -> Sequence[str]:
+def _free_of_limits(b: Binding, mine: Mapping[str, int]) -> Sequence[str]:
     """Of what a pod may use as much as there is, beside guarantees, too: it counts by its cards."""
-    cards, mine = set(cards_of(b.node).values()), charged(b.world, b.was, b.node)
+    cards = set(cards_of(b.node).values())
     return ("cpu", "memory") if b.premises.exempt_card_pods and cards & mine.keys() else ()
 
 
