@@ -19,8 +19,10 @@ LOCK: Final = "requirements.lock"
 FILE: Final = "build/sbom/arranger.cdx.json"
 _NAMESPACE: Final = uuid.UUID("7b6f9a52-2a5c-5d0e-9d0c-3a1f5f2f8c11")
 #: A pinned requirement, its hashes and who wants it.
-_ENTRY: Final = re.compile(r"^([a-z0-9.-]+)==(\S+) \\\n((?:    \S.*\n)+)", re.MULTILINE)
-_WANTED_BY: Final = re.compile(r"^    # (?:  |via )([a-z0-9.-]+)(?: .*)?$", re.MULTILINE)
+_ENTRY: Final = re.compile(
+    r"^([a-z0-9.-]+)(?:\[[a-z0-9,-]+\])?==(\S+) \\\n((?:    \S.*\n)+)", re.MULTILINE
+)
+_WANTED_BY: Final = re.compile(r"^    # (?:  |via )([a-z0-9.-]+)(?:[ \[].*)?$", re.MULTILINE)
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from arranger.daemon.config.schema import Config
@@ -180,7 +181,8 @@ class JudgedTrace:
 def _read(request: ClientRequest) -> Asked | None:
     if "watch" in request.query and "sendInitialEvents" not in request.query:
         return None
-    return Asked.read(request.user, request.method, request.path, lambda: request.json)
+    asked = Asked.read(request.user, request.method, request.path, lambda: request.json)
+    return None if asked is None else replace(asked, number=id(request))
 
 
 def loop_time() -> float:

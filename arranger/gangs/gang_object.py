@@ -10,6 +10,7 @@ from arranger.api.annotations import BUNDLE_GANG, GANG_NAME, POD_GROUP, POD_GROU
 from arranger.api.settings.gang_membership import GangMembership
 from arranger.api.settings.gang_settings import GangSettings, MatchPolicy, Mode
 from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import GangObject
 from arranger.gangs.gang import Gang
 
 GANG_API_VERSION: Final = "arranger.io/v1alpha1"
@@ -45,6 +46,32 @@ def named_bundles(gang: Gang) -> Mapping[str, int]:
     """Named bundle → minimum, of a gang that annotations define."""
     bundles = gang.settings.bundle_minimums if is_defined_by_pods(gang) else ()
     return {bundle: n for bundle, n in bundles if bundle}
+
+
+def believed_until(
+    gang: Gang | None, saved: GangObject, *, edited: bool, doubted: bool
+) -> float | None:
+    """When the first pod must have been made of a gang that had the bundles of its object.
+
+    What others put there while we watch (``edited``) tells of this gang, where there has been doubt
+    (``doubted``): they have seen the pods. Without doubt who knows all that we know and more is
+    believed, too: they have seen a pod that the server has forgotten since, and two who know
+    different bundles would write them in turn for ever. What a PodGroup says is not added to, as
+    the object may tell what that said before.
+
+    Returns:
+        None if it tells us nothing; infinity for any gang.
+    """
+    created, minimums = saved.metadata.creation_timestamp, saved.recorded_minimums
+    moment = created.timestamp() if created else math.inf
+    if not edited:
+        return moment
+    if gang is None or minimums.keys() <= dict(gang.bundle_minimums).keys():
+        return None
+    if doubted:
+        return math.inf
+    more = is_defined_by_pods(gang) and named_bundles(gang).keys() <= minimums.keys()
+    return moment if more and gang.created_at <= moment else None
 
 
 def dialect_of(pod: Pod, membership: GangMembership) -> str:

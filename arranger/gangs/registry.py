@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ from arranger.api.settings.gang_membership import GangMembership
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import GANG_DEFINERS, AnyPodGroup, GangObject, WorkloadGroup
 from arranger.gangs.gang import Gang
+from arranger.gangs.gang_object import believed_until
 from arranger.gangs.group import GangGroup
 from arranger.gangs.group_index import GroupIndex
 from arranger.gangs.member_state import MemberState
@@ -247,16 +247,15 @@ class GangRegistry:
         """A Gang object records which bundles the gang had before a restart.
 
         They are used once a pod is seen that is as old as the object: where all pods are younger,
-        it is about an earlier gang of that name, unless others put them there again (``edited``)
-        while we watch: they have seen the pods.
+        it is about an earlier gang of that name. ``edited``: others have put them there while we
+        watch.
         """
         if not (minimums := saved.recorded_minimums):
             return set()
-        gang, created = self.gangs.get(saved.key), saved.metadata.creation_timestamp
-        doubted = saved.key in self._recorded_minimums  # who has not is told nothing new
-        if edited and (gang is None or not doubted or minimums.keys() <= {*gang.bundle_minimums}):
+        gang, doubted = self.gangs.get(saved.key), saved.key in self._recorded_minimums
+        moment = believed_until(gang, saved, edited=edited, doubted=doubted)
+        if moment is None:
             return set()
-        moment = created.timestamp() if created and not edited else math.inf
         self._recorded_minimums[saved.key] = minimums, moment
         if gang is None or not self._restore_minimums(gang):
             return set()

@@ -24,7 +24,8 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
-from arranger.api.types.core import Pod
+from arranger.api.types.core import Node, Pod
+from arranger.api.types.storage import CSINode
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.connection_pool import ConnectionPool
 from arranger.kube.client.credentials import ApiServerConfig
@@ -32,6 +33,7 @@ from arranger.kube.client.kubeconfig import load_kubeconfig
 from arranger.kube.client.transport import Transport
 from arranger.kube.leader_election import LeaderElection, LeaseConfig
 from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.listing import list_collection
 from arranger.kube.watch.reflector import Reflector
 from arranger.kube.writes.dispatcher import ApiDispatcher
 from tests.controlplane.admin import PATIENCE
@@ -273,3 +275,32 @@ async def test_a_lease_is_taken_kept_released_and_taken_over(control_plane: Cont
                 # Sooner than by waiting for the lease to end.
                 await until(lambda: leads(second), within=4.0, what="the second leader")
                 assert (first.epoch, second.epoch) == (0, 1)
+
+
+async def test_lists_that_the_server_writes_as_null_are_read_as_empty(
+    control_plane: ControlPlane,
+) -> None:
+    name, nodes, csi_nodes = "edge-nulls", "/api/v1/nodes", "/apis/storage.k8s.io/v1/csinodes"
+    await control_plane.post(nodes, a_node(name))
+    images = {"images": [{"names": [], "sizeBytes": 5}]}
+    await control_plane.merge(f"{nodes}/{name}/status", {"status": images})
+    drivers = {name: [], f"{name}-driver": [{"name": "d", "nodeID": "n", "topologyKeys": []}]}
+    for each, listed in drivers.items():
+        await control_plane.post(
+            csi_nodes, {"metadata": {"name": each}, "spec": {"drivers": listed}}
+        )
+    try:
+        said = [(await control_plane.get(f"{csi_nodes}/{each}"))["spec"] for each in drivers]
+        assert said[0]["drivers"] is None
+        assert said[1]["drivers"][0]["topologyKeys"] is None
+        node = await control_plane.get(f"{nodes}/{name}")
+        assert node["status"]["images"][0]["names"] is None
+        async with connected(control_plane) as transport:
+            for path, kind in ((nodes, Node), (csi_nodes, CSINode)):
+                listed = await list_collection(transport, path, Decoder[Any](kind))
+                assert listed is not None
+                assert not listed.undecodable
+                assert name in {each.metadata.name for each in listed.objects}
+    finally:
+        for path in (f"{nodes}/{name}", *(f"{csi_nodes}/{each}" for each in drivers)):
+            await control_plane.request("DELETE", path)

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 from arranger.api.effects import Applied, Bind, Effect, ObjectReference
-from arranger.api.quarantine import Quarantine, QuarantinedObject
+from arranger.api.quarantine import Quarantine, QuarantinedObject, UnreadableError
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.queue import Queue
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
@@ -54,11 +54,13 @@ class _NoServer:
 
 
 class _NoQuarantine(Quarantine):
-    """Sets nothing aside: what an object makes our code raise is what is looked for."""
+    """Sets aside only what is said to be unreadable: what else our code raises is looked for."""
 
     def add(
         self, about: ObjectReference, error: BaseException, *more: Any, **named: Any
     ) -> QuarantinedObject:
+        if isinstance(error, UnreadableError):
+            return super().add(about, error, *more, **named)
         raise error
 
 

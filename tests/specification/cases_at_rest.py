@@ -5,12 +5,14 @@ from __future__ import annotations
 from tests.specification.traces import (
     Trace,
     a_pod,
+    a_queue,
     preempted,
 )
 from tests.specification.worlds import (
     a_bound_gang,
     a_gang,
     a_gang_that_holds,
+    beside_a_part,
     evicting,
     one_node,
     stays_on_reserved,
@@ -39,6 +41,16 @@ AT_REST: dict[str, tuple[str, Trace, Trace]] = {
         "who_fits_is_placed",
         one_node(a_pod("p", cpu=4)),
         one_node(a_pod("p", cpu=5)),
+    ),
+    "a pod waits beside what queues in others deserve only": (
+        "who_fits_is_placed",
+        beside_a_part(deserved={"cpu": "3"}),
+        beside_a_part(guarantee={"resource": {"cpu": "3"}}),
+    ),
+    "a pod waits beside what queues that are no parts are guaranteed": (
+        "who_fits_is_placed",
+        one_node(a_pod("p", cpu=4), a_queue("q", guarantee={"resource": {"cpu": "0"}})),
+        one_node(a_pod("p", cpu=4), a_queue("q", guarantee={"resource": {"cpu": "3"}})),
     ),
     "a pod stays on a node that is reserved for others": (
         "nobody_stays_on_reserved_nodes",

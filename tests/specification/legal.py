@@ -71,6 +71,9 @@ class Eviction:
 
     at: float
     victim: Object
+    #: uids of those who waited then and might have its place. An Event may be written long after,
+    #: when queues or the pods say otherwise.
+    takers: frozenset[str] = frozenset()
     taker: Object | None = None
 
 
@@ -141,7 +144,7 @@ class Specification:
                 if all_known:
                     self._ask(step, self.it_may_be_evicted)
                 self._ask(step, self.it_had_time_to_save_its_state)
-                self.evictions[step.after["metadata"]["uid"]] = Eviction(step.at, step.after)
+                self.evictions[step.after["metadata"]["uid"]] = self._eviction(step)
         if step.resource == EVENTS and step.kind == "ADDED" and all_known:
             self._ask(step, self.the_event_is_true)
         self._note(step, ours=ours)
@@ -263,9 +266,21 @@ class Specification:
         found = [pod for pod in known if pod["metadata"]["uid"] == taker_uid]
         if found:
             eviction.taker = found[0]
-            if not may_evict(self.world, found[0], eviction.victim, self.premises):
+            if taker_uid not in eviction.takers and not may_evict(
+                self.world, found[0], eviction.victim, self.premises
+            ):
                 gone, by = name_of(eviction.victim), name_of(found[0])
                 yield f"{gone} left for {by}, which may not have its place"
+
+    def _eviction(self, step: Step) -> Eviction:
+        def may(pod: Object) -> bool:
+            try:
+                return may_evict(self.world, pod, step.after, self.premises)
+            except _UNREADABLE:
+                return False  # it is said of the Event, where one names this pod
+
+        takers = {p["metadata"]["uid"] for p in self.world.waiting.values() if may(p)}
+        return Eviction(step.at, step.after, frozenset(takers))
 
     def _judge_binding(self, step: Step) -> None:
         was = step.before if step.before is not None else step.after

@@ -20,7 +20,13 @@ from tests.specification.manifests import (
     notes_of,
 )
 from tests.specification.premises import Premises
-from tests.specification.queues import IN_QUEUES, job_of, path, queue_of
+from tests.specification.queues import (
+    IN_QUEUES,
+    has_guarantees_below,
+    job_of,
+    path,
+    queue_of,
+)
 from tests.specification.reservations import BY_RESERVATIONS, nobody_stays_on_reserved_nodes
 from tests.specification.trace import NODES, QUEUES, World
 
@@ -76,8 +82,11 @@ def who_fits_is_placed(world: World, premises: Premises) -> Iterator[str]:
     """A lone pod waits only if each node is kept from it by a rule of Bindings.
 
     Said of pods that need no more than a node: no volumes to be bound, no devices, no gang. And
-    only while no gang waits, as room may be kept free for one.
+    only while no gang waits, as room may be kept free for one, and where the rule of guarantees
+    tells what is kept free for queues.
     """
+    if has_guarantees_below(world):
+        return
     ours = [
         p
         for p in world.waiting.values()

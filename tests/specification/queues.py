@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.specification.bindings import Binding
@@ -128,8 +128,7 @@ def its_queue_may_use_it(b: Binding) -> Iterator[str]:
     if not b.world.of(QUEUES) or not all_known(b):
         return
     mine = charged(b.world, b.was, b.node)
-    cards = set(cards_of(b.node).values())
-    free = ("cpu", "memory") if b.premises.exempt_card_pods and cards & mine.keys() else ()
+    cards, free = set(cards_of(b.node).values()), _free_of_limits(b, mine)
     for queue in path(b.world, queue_of(b.world, b.was)):
         capability, quota = amounts(queue["spec"].get("capability")), card_quota(queue)
         if not capability and quota is None:
@@ -155,17 +154,17 @@ def the_guarantees_of_others_are_kept(b: Binding) -> Iterator[str]:
         key: amounts((queue["spec"].get("guarantee") or {}).get("resource"))
         for key, queue in queues.items()
     }
-    if not any(guaranteed.values()) or not all_known(b):
-        return
-    if any(queue["spec"].get("parent") not in (None, "", "root") for queue in queues.values()):
+    if not any(guaranteed.values()) or not all_known(b) or has_guarantees_below(b.world):
         return
     if not b.knows_all(NODES, b.world.of(NODES)):
         return
     cluster = added(*(offers(node) for node in b.world.of(NODES).values()))
     own = queue_of(b.world, b.was)
     used = {key: used_by(b.world, key, b) for key in {*queues, "default"}}
-    for what, n in charged(b.world, b.was, b.node).items():
-        if not any(each.get(what) for each in guaranteed.values()):
+    mine = charged(b.world, b.was, b.node)
+    free = _free_of_limits(b, mine)
+    for what, n in mine.items():
+        if what in free or not any(each.get(what) for each in guaranteed.values()):
             continue
         used[own][what] = used[own].get(what, 0) + n
         if used[own][what] <= guaranteed.get(own, {}).get(what, 0):
@@ -179,6 +178,19 @@ def the_guarantees_of_others_are_kept(b: Binding) -> Iterator[str]:
 
 
 IN_QUEUES = (its_queue_takes_it, its_queue_may_use_it, the_guarantees_of_others_are_kept)
+
+
+def _free_of_limits(b: Binding, mine: Mapping[str, int]) -> Sequence[str]:
+    """Of what a pod may use as much as there is, beside guarantees, too: it counts by its cards."""
+    cards = set(cards_of(b.node).values())
+    return ("cpu", "memory") if b.premises.exempt_card_pods and cards & mine.keys() else ()
+
+
+def has_guarantees_below(world: World) -> bool:
+    """Whether there are guarantees where one queue is part of another: no rule speaks of these."""
+    queues = [queue["spec"] for queue in world.of(QUEUES).values()]
+    parts = any(spec.get("parent") not in (None, "", "root") for spec in queues)
+    return parts and any((spec.get("guarantee") or {}).get("resource") for spec in queues)
 
 
 def all_known(b: Binding) -> bool:

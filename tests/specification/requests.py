@@ -32,6 +32,7 @@ class Asked:
         pod: ``namespace/name``.
         uid: which pod of this name is meant; "" where the request leaves that open.
         node: where it is to be bound.
+        number: which request it is, where more than one of a process may be under way.
     """
 
     by: str
@@ -39,6 +40,7 @@ class Asked:
     pod: str
     uid: str
     node: str = ""
+    number: int = field(default=0, compare=False)
 
     @staticmethod
     def read(by: str, method: str, path: str, body: Callable[[], Object | None]) -> Asked | None:
@@ -65,10 +67,12 @@ class _Doubt:
 
     Attributes:
         why: it was ``lost``; or there was a ``conflict``, and the pod is to be read; or it is read.
+        reading: the number of the request that reads it.
     """
 
     asked: Asked
     why: Literal["lost", "conflict", "read"]
+    reading: int = 0
 
 
 @dataclass(slots=True)
@@ -87,11 +91,11 @@ class RequestBook:
     _done: dict[tuple[str, str], str] = field(default_factory=dict)
     #: (process, uid, verb) of requests that were answered with success.
     _told: set[tuple[str, str, str]] = field(default_factory=set)
-    #: (process, pod) → when it began to read the pod.
-    _reading: dict[tuple[str, str], float] = field(default_factory=dict)
+    #: (process, pod, number) → when it began to read the pod. Several parts of a process read one.
+    _reading: dict[tuple[str, str, int], float] = field(default_factory=dict)
     #: (process, uid) of pods that a process has read, on their nodes.
     _read: set[tuple[str, str]] = field(default_factory=set)
-    #: (process, uid) → the node of a Binding whose last answer did not say whether it is done.
+    #: (process, uid) → the node of a Binding that no answer has told the end of yet.
     _unsaid: dict[tuple[str, str], str] = field(default_factory=dict)
     #: (process, pod) → a Binding that it cannot know the end of.
     _doubts: dict[tuple[str, str], _Doubt] = field(default_factory=dict)
@@ -114,9 +118,9 @@ class RequestBook:
             self._doubts = {key: each for key, each in self._doubts.items() if key[0] != asked.by}
         doubt = self._doubts.get((asked.by, asked.pod))
         if asked.verb == "read" and doubt is not None and doubt.why == "conflict":
-            self._doubts[asked.by, asked.pod] = replace(doubt, why="read")
+            self._doubts[asked.by, asked.pod] = replace(doubt, why="read", reading=asked.number)
         if asked.verb in ("list", "read"):
-            self._reading[asked.by, asked.pod] = now
+            self._reading[asked.by, asked.pod, asked.number] = now
             return
         for rule in (
             self.a_pod_is_meant_by_its_uid,
@@ -125,6 +129,8 @@ class RequestBook:
         ):
             if rule.__name__ not in self.premises.unjudged:
                 self.violations += ((rule.__name__, text) for text in rule(asked, now))
+        if asked.verb == "bind":
+            self._unsaid[asked.by, asked.uid] = asked.node
 
     def done(self, asked: Asked) -> None:
         """The server has done what was asked."""
@@ -135,19 +141,23 @@ class RequestBook:
         """The process hears what has become of it; 0 where it hears nothing any more."""
         key, doubt = (asked.by, asked.pod), self._doubts.get((asked.by, asked.pod))
         if asked.verb == "read":
-            since = self._reading.pop(key, float("-inf"))
-            for uid, (pod, _, bound_at) in self._bound.items() if status == 200 else ():
-                if pod == asked.pod and bound_at < since:
+            since = self._reading.pop((*key, asked.number), float("-inf"))
+            explains = doubt is not None and (doubt.why, doubt.reading) == ("read", asked.number)
+            for uid, (pod, node, bound_at) in self._bound.items() if status == 200 else ():
+                if pod != asked.pod or bound_at >= since:
+                    continue
+                if not explains:
                     self._read.add((asked.by, uid))
-            if status in (200, 404) and doubt is not None and doubt.why == "read":
+                elif doubt is not None and (uid, node) == (doubt.asked.uid, doubt.asked.node):
+                    self._told.add((asked.by, uid, "bind"))
+            if status in (200, 404) and doubt is not None and explains:
+                self._unsaid.pop((asked.by, doubt.asked.uid), None)
                 del self._doubts[key]
             return
         if 200 <= status < 300:
             self._told.add((asked.by, asked.uid, asked.verb))
-        if asked.verb == "bind":
+        if asked.verb == "bind" and 0 < status < 500 and status not in (_CONFLICT, *_SAYS_NOTHING):
             self._unsaid.pop((asked.by, asked.uid), None)
-            if status in (0, *_SAYS_NOTHING) or status >= 500:
-                self._unsaid[asked.by, asked.uid] = asked.node
         if asked.verb == "bind" and status not in _SAYS_NOTHING:
             self._doubts.pop(key, None)
             if status in (0, _CONFLICT) or status >= 500:
@@ -164,7 +174,9 @@ class RequestBook:
         """No second node is asked for a pod, and nothing again that was done.
 
         The same may be repeated until an answer tells what has become of it, whatever another part
-        of the process has read meanwhile.
+        of the process has read meanwhile; after a conflict it is the pod that tells, read for that.
+        A conflict with somebody else's Binding ends an attempt, as in kube-scheduler. The next one
+        is of the pod as the watch shows it, which may be late by as much as any news.
         """
         about = f"at {now:g} s: {asked.by} asks to {asked.verb} {asked.pod}"
         if (asked.by, asked.uid, asked.verb) in self._told:

@@ -14,8 +14,10 @@ from tests.specification.cases_at_rest import AT_REST
 from tests.specification.legal import Specification
 from tests.specification.manifests import quantity
 from tests.specification.premises import Premises
-from tests.specification.traces import Trace, a_pod, a_queue, in_queue
+from tests.specification.traces import Trace, a_pod, a_queue, in_queue, preempted
 from tests.specification.worlds import CARD, GPU, one_node
+
+GUARANTEED = "the_guarantees_of_others_are_kept"
 
 
 def judge(trace: Trace) -> Specification:
@@ -104,6 +106,35 @@ def test_a_pod_with_cards_may_be_let_in_while_a_binding_is_on_its_way(
     for step in trace.steps:
         spec.take(step)
     assert {each.rule for each in spec.violations} == wrong
+
+
+@pytest.mark.parametrize(("exempt", "wrong"), [(True, set()), (False, {GUARANTEED})])
+def test_a_pod_with_cards_may_be_free_of_what_others_are_guaranteed(
+    exempt: bool, wrong: set[str]
+) -> None:
+    queues = a_queue("q"), a_queue("other", guarantee={"resource": {"cpu": "3"}})
+    pod = a_pod("card", cpu=3, asks={GPU: "1"}, annotations=in_queue("q"))
+    node = {"cpu": 4, "offers": {GPU: "8"}, "labels": {f"{GPU}.product": CARD}}
+    trace = one_node(*queues, pod, **node).passes(60).binds("card", "n1")
+    spec = Specification(Premises(schedulers={"one"}, exempt_card_pods=exempt))
+    for step in trace.steps:
+        spec.take(step)
+    assert {each.rule for each in spec.violations} == wrong
+
+
+@pytest.mark.parametrize(("moves", "wrong"), [("after", set()), ("before", {"the_event_is_true"})])
+def test_an_event_is_judged_by_the_time_of_its_eviction(moves: str, wrong: set[str]) -> None:
+    """It may be written long after, when its taker is in a queue that may not reclaim."""
+    taker, victim = a_pod("taker", priority=4), a_pod("victim", priority=3)
+    trace = one_node(taker, victim).binds("victim", "n1").passes(60)
+    if moves == "after":
+        trace.evicts("victim")
+    trace.has(a_queue("q"))
+    trace.edits("Pod", "taker", {"metadata": {"annotations": in_queue("q")}}).passes(60)
+    if moves == "before":
+        trace.evicts("victim")
+    trace.has(preempted("victim", "taker"))
+    assert {each.rule for each in judge(trace).violations} & {"the_event_is_true"} == wrong
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ A, B = (
 )
 BY_TWO = Asked("two", "bind", "default/p", "Pod-p", "n2")
 GONE = Asked("one", "evict", "default/p", "Pod-p")
+#: Another part of the process reads the pod for itself.
+OTHER_READ = Asked("one", "read", "default/p", "", number=1)
 READ, LIST = Asked("one", "read", "default/p", ""), Asked("one", "list", "", "")
 
 
@@ -77,6 +79,58 @@ CASES: dict[str, tuple[Sequence[tuple[str, Asked | float]], str]] = {
         (
             *(("sends", A), ("does", BY_TWO), ("hears nothing", A), ("passes", 1.0)),
             *(("sends", READ), ("hears", READ), ("sends", A)),
+        ),
+        "a_pod_is_asked_for_once",
+    ),
+    "the same is asked again before any answer, though another part has read the pod": (
+        (
+            *SENT_AND_DONE,
+            ("passes", 1.0),
+            ("sends", OTHER_READ),
+            ("hears", OTHER_READ),
+            ("sends", A),
+        ),
+        "",
+    ),
+    "a node is asked for after a read that began before the pod was bound": (
+        (
+            *(("sends", READ), ("passes", 1.0), ("does", BY_TWO), ("passes", 1.0)),
+            *(("sends", OTHER_READ), ("hears", READ), ("sends", A)),
+        ),
+        "",
+    ),
+    "and after one that began when it was, though an earlier one is still under way": (
+        (
+            *(("sends", READ), ("passes", 1.0), ("does", BY_TWO), ("passes", 1.0)),
+            *(("sends", OTHER_READ), ("hears", OTHER_READ), ("sends", A)),
+        ),
+        "a_pod_is_asked_for_once",
+    ),
+    "the same is asked again after a conflict that nothing explains, whatever another part reads": (
+        (
+            *(*SENT_AND_DONE, ("hears of a conflict", A), ("passes", 1.0), ("sends", READ)),
+            *(("sends", OTHER_READ), ("hears", OTHER_READ), ("hears nothing", READ), ("sends", A)),
+        ),
+        "",
+    ),
+    "a node is asked for again after a conflict with another's Binding, while the watch is late": (
+        (
+            *(("sends", A), ("does", BY_TWO), ("hears of a conflict", A), ("passes", 1.0)),
+            *(("sends", READ), ("hears", READ), ("sends", A)),
+        ),
+        "",
+    ),
+    "a node is asked for again after a conflict with the process's own Binding": (
+        (
+            *(*SENT_AND_DONE, ("hears of a conflict", A), ("passes", 1.0)),
+            *(("sends", READ), ("hears", READ), ("sends", A)),
+        ),
+        "a_pod_is_asked_for_once",
+    ),
+    "and when it must have come": (
+        (
+            *(("sends", A), ("does", BY_TWO), ("hears of a conflict", A), ("passes", 1.0)),
+            *(("sends", READ), ("hears", READ), ("passes", 60.0), ("sends", A)),
         ),
         "a_pod_is_asked_for_once",
     ),

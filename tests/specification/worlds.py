@@ -36,6 +36,11 @@ def one_node(*pods: Object, **node: Any) -> Trace:
     return Trace().has(a_node("n1", **node), *pods)
 
 
+def beside_a_part(**part: Any) -> Trace:
+    """A pod waits that asks for all there is, beside a queue that is part of another."""
+    return one_node(a_pod("p", cpu=4), a_queue("q"), a_queue("part", parent="q", **part))
+
+
 def two_zones(*pods: Object) -> Trace:
     """Nodes in zones, which everybody knows, and pods that wait."""
     nodes = (a_node(f"n{n}", labels={"zone": zone}) for n, zone in enumerate("aab"))

@@ -18,6 +18,8 @@ _FIGHT: Final = (60.0, 40)
 #: What a refused status leaves wrong until the pod is tried the next time, and when that is.
 _TRIED_AGAIN: Final = "who_is_nominated_waits_for_somebody"
 _FLUSH: Final = 330.0
+#: What is untrue of a Gang as long as the server has not been told who of its pods is nominated.
+_NOMINATION_UNSAID: Final = "no node is held, and it waits since"
 #: Seconds within which what is so must be said, at the latest.
 _WRITTEN_WITHIN = 3.0
 
@@ -92,6 +94,10 @@ async def _untrue_statuses(player: Player) -> list[str]:
         return []
     await asyncio.sleep(_WRITTEN_WITHIN)
     still = set(untrue())
+    if "refusals" in player.world.features and any(_NOMINATION_UNSAID in text for text in still):
+        await asyncio.sleep(_FLUSH)
+        later = set(untrue())
+        still = {text for text in still if text in later or _NOMINATION_UNSAID not in text}
     return [text for text in found if text in still]
 
 

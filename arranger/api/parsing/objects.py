@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 import msgspec
 
@@ -11,6 +11,10 @@ from arranger.api.parsing.errors import ParseError, cut_message
 from arranger.api.parsing.nesting import TOO_DEEP, cut_deep_parts
 
 T = TypeVar("T")
+
+#: Braces, brackets and commas of an object that is looked through for nulls, which takes half a
+#: microsecond each; a node with 50 images has a few thousand.
+MAX_PARTS: Final = 100_000
 
 
 @overload
@@ -68,6 +72,34 @@ def convert_object(value: Any, kind: Any, *, strict: bool = True) -> Any:
         raise ParseError(TOO_DEEP) from None
     except (msgspec.ValidationError, ValueError, OverflowError, TypeError) as error:
         raise ParseError(cut_message(str(error))) from None
+
+
+def decode_without_nulls(body: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """An object of a kind from JSON, of which each field that is null counts as left out.
+
+    So Go's encoding/json reads it, and so the API server writes some lists that are empty: the
+    ``names`` of a node's image, the ``drivers`` of a CSINode and their ``topologyKeys``.
+
+    Raises:
+        ParseError: it is none even so, or has no null, or more parts than are looked through.
+    """
+    raw = bytes(body)
+    if b"null" not in raw:
+        raise ParseError("no field is null")
+    if sum(map(raw.count, (b"{", b"[", b","))) > MAX_PARTS:
+        raise ParseError(f"it has more than {MAX_PARTS} parts")
+    try:
+        return convert_object(_without_nulls(decode_object(raw)), kind)
+    except RecursionError:
+        raise ParseError(TOO_DEEP) from None
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [_without_nulls(each) for each in value]
+    return value
 
 
 @cache

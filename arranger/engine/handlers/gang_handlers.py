@@ -112,7 +112,8 @@ class GangHandlers:
         if edited:
             changed = self._registry.restore_recorded_bundles(gang, edited=True)
             self.on_gangs_changed(changed, now)
-            self._gang_objects.mark(changed)
+            # Who wrote fewer has not seen the pods of the others, and is to be told of them.
+            self._gang_objects.mark(changed | {gang.key})
 
     def on_gang_deleted(self, gang: GangObject) -> None:
         """A Gang object was deleted."""

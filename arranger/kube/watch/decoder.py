@@ -10,7 +10,7 @@ import msgspec
 
 from arranger.api.parsing.errors import ParseError, cut_message
 from arranger.api.parsing.nesting import CUT, TOO_DEEP, cut_deep_parts
-from arranger.api.parsing.objects import decode_object
+from arranger.api.parsing.objects import decode_object, decode_without_nulls
 from arranger.api.parsing.protobuf import MAGIC, Messages, read_message, unwrap
 
 
@@ -161,6 +161,8 @@ class Decoder(Generic[T]):
             return UndecodableObject(PartialMetadata(), wrong)
         if raw.type in ("ERROR", "BOOKMARK"):
             return raw
+        with suppress(Exception):
+            return WatchEvent(raw.type, self._decode(raw.object))
         return UndecodableObject(decode_metadata(raw.object), wrong, raw.type)
 
     def decode_page(self, body: bytes) -> tuple[ListMeta, list[T], list[UndecodableObject]]:
@@ -181,12 +183,22 @@ class Decoder(Generic[T]):
         raw: Page[msgspec.Raw] = decode_object(cut_deep_parts(body), Page[msgspec.Raw])
         for item in raw.items or []:
             try:
-                if CUT in bytes(item):
-                    raise msgspec.DecodeError(TOO_DEEP)
-                decoded = self._object.decode(item)
-                if self._trim is not None:
-                    self._trim(decoded)
-                good.append(decoded)
+                good.append(self._decode(item))
             except Exception as error:
                 bad.append(UndecodableObject(decode_metadata(item), cut_message(str(error))))
         return raw.metadata, good, bad
+
+    def _decode(self, raw: msgspec.Raw) -> T:
+        """An object by itself, nulls or not; raises anything."""
+        if CUT in bytes(raw):
+            raise msgspec.DecodeError(TOO_DEEP)
+        try:
+            decoded = self._object.decode(raw)
+        except msgspec.ValidationError as error:
+            try:
+                decoded = decode_without_nulls(raw, self.kind)
+            except ParseError:
+                raise error from None
+        if self._trim is not None:
+            self._trim(decoded)
+        return decoded

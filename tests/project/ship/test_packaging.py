@@ -6,9 +6,11 @@ import re
 import subprocess
 import tomllib
 from importlib import import_module
+from importlib.metadata import distributions
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from arranger.daemon.config.profiles import build_profiles
 from arranger.daemon.config.schema import load_config
@@ -39,13 +41,41 @@ def canonical(requirement: str) -> str:
 
 def pinned(lock: str) -> dict[str, str]:
     """Name to version of everything a lock file holds."""
-    return dict(re.findall(r"^([a-z0-9.-]+)==(\S+)", (REPO / lock).read_text(), re.MULTILINE))
+    return {name: version for name, _, version in entries(lock)}
+
+
+def entries(lock: str) -> list[tuple[str, str, str]]:
+    """Name, extras (comma-separated, or empty) and version of everything a lock file holds."""
+    entry = r"^([a-z0-9.-]+)(?:\[([a-z0-9,-]+)\])?==(\S+)"
+    return re.findall(entry, (REPO / lock).read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_pins_every_dependency(lock: str) -> None:
     missing = {canonical(each) for each in LOCKS[lock]} - pinned(lock).keys()
     assert not missing, "run `make lock`"
+
+
+def test_a_lock_names_the_extras_that_its_packages_ask_of_each_other() -> None:
+    """To pip "a[x]" is not the "a" that is pinned: it would try the newest, which has no hash."""
+    locked = {name: set(extras.split(",")) for name, extras, _ in entries("requirements-dev.lock")}
+    demands = [
+        (canonical(distribution.name), Requirement(each))
+        for distribution in distributions()
+        if canonical(distribution.name) in locked
+        for each in distribution.requires or ()
+    ]
+    asked = [(by, each) for by, each in demands if each.extras and applies(each, locked[by])]
+    assert [by for by, _ in asked] == ["pytest-cov"], "the lock is made without the tools' extras"
+    assert [
+        (by, str(each)) for by, each in asked if not each.extras <= locked[canonical(each.name)]
+    ] == []
+
+
+def applies(requirement: Requirement, extras: set[str]) -> bool:
+    """Whether a package locked with those extras has the requirement."""
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)
 
 
 def test_tests_run_on_the_versions_that_are_shipped() -> None:

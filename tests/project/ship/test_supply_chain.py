@@ -102,10 +102,11 @@ def test_the_wheel_says_what_is_shipped_with_it(wheels: tuple[Path, Path]) -> No
 
 def test_the_list_is_that_of_the_lock() -> None:
     hook = script("hatch_build.py")
-    lock = "a==1 \\\n    --hash=sha256:0\n    # via\n    #   arranger (pyproject.toml)\n    #   b\n"
-    lock += (
-        "b==2.0 \\\n    --hash=sha256:0\n    --hash=sha256:1\n    # via arranger (pyproject.toml)\n"
+    lock = (
+        "a==1 \\\n    --hash=sha256:0\n    # via\n    #   arranger (pyproject.toml)\n    #   b[x]\n"
     )
+    lock += "b[x]==2.0 \\\n    --hash=sha256:0\n    --hash=sha256:1\n"
+    lock += "    # via arranger (pyproject.toml)\n"
     document = json.loads(hook.sbom(lock, "9"))
     assert document["dependencies"] == [
         {"ref": "pkg:pypi/arranger@9", "dependsOn": ["pkg:pypi/a@1", "pkg:pypi/b@2.0"]},

@@ -247,6 +247,36 @@ def test_an_object_left_over_from_another_gang_of_the_name_is_not_believed(
     assert minima(known) == {"worker": 2}
 
 
+def test_a_bundle_of_which_only_others_know_is_believed_without_a_doubt_before(
+    known: RegistryHarness,
+) -> None:
+    known.registry.restore_recorded_bundles(saved({"ps": 1}))
+    known.see(role("ps", 1).created(minute(4)))
+    assert minima(known) == {"ps": 1}, "the server has forgotten the worker before we came"
+    again = saved({"ps": 1, "worker": 1})
+    assert known.registry.restore_recorded_bundles(again, edited=True) == {"default/job"}
+    assert minima(known) == {"ps": 1, "worker": 1}
+    assert known.registry.restore_recorded_bundles(again, edited=True) == set()
+
+
+def test_who_does_not_know_what_we_know_is_not_believed_without_a_doubt(
+    known: RegistryHarness,
+) -> None:
+    known.see(role("ps", 1).created(minute(4)))
+    other = saved({"worker": 1})
+    assert known.registry.restore_recorded_bundles(other, edited=True) == set()
+    assert minima(known) == {"ps": 1}
+
+
+def test_an_edit_of_what_an_earlier_gang_left_is_not_believed_without_a_doubt(
+    known: RegistryHarness,
+) -> None:
+    known.see(role("ps", 1).created(minute(6)))
+    again = saved({"ps": 1, "worker": 1})
+    assert known.registry.restore_recorded_bundles(again, edited=True) == set()
+    assert minima(known) == {"ps": 1}
+
+
 def test_what_somebody_writes_into_the_object_while_we_watch_is_believed(
     known: RegistryHarness,
 ) -> None:

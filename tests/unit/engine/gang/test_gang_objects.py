@@ -257,6 +257,21 @@ def test_bundles_that_are_known_to_others_only_are_asked_for_and_taken_over(
     assert dict(gang.bundle_minimums) == {"ps": 1, "worker": 1}
 
 
+def test_bundles_that_somebody_writes_away_without_knowing_of_them_are_written_again(
+    harness: EngineHarness,
+) -> None:
+    """As controllers do that begin when only pods are left that are younger than the object."""
+    pods = [a_pod(role).needs(cpu=9).in_bundle("g", role, 1) for role in ("ps", "worker")]
+    harness.observe(a_node("n").offers(cpu=4), *pods)
+    harness.run()
+    later(harness, 10)
+    harness.observe_deleted(pods[0])
+    harness.gang_server.objects[GANG]["spec"]["bundles"] = [{"name": "worker", "minMember": 1}]
+    harness.engine.handlers.on_gang_updated(harness.gang_server.get(GANG), harness.now)
+    later(harness, 10)
+    assert harness.gang_server.get(GANG).recorded_minimums == {"ps": 1, "worker": 1}
+
+
 def test_an_object_without_pods_is_deleted_if_nobody_else_does(harness: EngineHarness) -> None:
     an_object(harness)
     harness.run()
