@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import inspect
 
 from arranger.api.types.core import Node, Pod
 from arranger.kube.client.status import parse_status
@@ -118,15 +119,25 @@ def a_rich_pod(namespace: str) -> dict[str, Any]:
                 ],
                 "env": [{"name": f"E{n}", "value": "x" * n} for n in range(200)],
             },
-            {"name": "side", "image": "registry/side:1"},
+            {"name": "side", "image": "i", "resources": {"claims": [{"name": "one"}]}},
         ],
         "initContainers": [
-            {"name": "first", "image": "i", "restartPolicy": "Always", "resources": RESOURCES}
+            {"name": "first", "image": "i", "restartPolicy": "Always", "resources": RESOURCES},
+            {
+                "name": "second",
+                "image": "i",
+                "restartPolicy": "Never",
+                "restartPolicyRules": [
+                    {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
+                ],
+            },
         ],
+        "resources": {"requests": {"cpu": "4", "memory": "8Gi"}},
         "hostNetwork": False,
         "hostUsers": False,
         "nodeSelector": {"pool": "a", "zone": "z"},
         "preemptionPolicy": "PreemptLowerPriority",
+        "priorityClassName": "system-node-critical",
         "schedulingGates": [{"name": "example.com/gate"}],
         "schedulerName": "someone",
         "tolerations": [
@@ -182,15 +193,35 @@ STATUS = {
                 "state": {"terminated": {"exitCode": 0, "finishedAt": "2026-02-03T04:05:06Z"}},
             }
         ],
+        "initContainerStatuses": [
+            {"name": "first", "ready": True, "restartCount": 0, "image": "", "imageID": ""}
+        ],
+        "allocatedResources": RESOURCES["requests"],
+        "resources": RESOURCES,
         "resourceClaimStatuses": [{"name": "one", "resourceClaimName": "made"}, {"name": "two"}],
     }
 }
+SANDBOX = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "binary-sandbox"},
+    "handler": "sandbox",
+    "overhead": {"podFixed": {"cpu": "250m", "memory": "120Mi"}},
+}
+TAINT = {"key": "k", "value": "v", "effect": "NoExecute"}
 NODE_STATUS = {
     "status": {
         "images": [{"names": ["a:1", "a@sha256:0"], "sizeBytes": 123456789012}, {"names": []}],
         "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        "declaredFeatures": ["GuaranteedQoSPodCPUResize"],
     }
 }
+
+
+#: The fields that have been compared.
+SAID: set[str] = set()
+#: What this server drops; ``workloads/test_native_pod_groups.py`` has one that keeps it.
+BEHIND_A_GATE = {"PodSpec.scheduling_group", "SchedulingGroup.pod_group_name"}
 
 
 def plain(obj: Any) -> Any:
@@ -205,6 +236,38 @@ def plain(obj: Any) -> Any:
     return found
 
 
+def said(obj: msgspec.Struct) -> set[str]:
+    """The fields, by Struct and name, to which an object gives a value that is not the default."""
+    found = set()
+    for info in msgspec.structs.fields(type(obj)):
+        value = getattr(obj, info.name)
+        empty = value is None or value in ("", {}, []) or value == info.default
+        if not empty:
+            found.add(f"{type(obj).__name__}.{info.name}")
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, msgspec.Struct):
+                found |= said(each)
+    return found
+
+
+def all_fields(kind: type) -> set[str]:
+    """The fields of a Struct and of all that are in it, by Struct and name."""
+    found: set[str] = set()
+    waiting: list[Any] = [inspect.type_info(kind)]
+    while waiting:
+        match waiting.pop():
+            case inspect.StructType(cls, fields=fields):
+                names = {f"{cls.__name__}.{field.name}" for field in fields}
+                if not names <= found:
+                    found |= names
+                    waiting += [field.type for field in fields]
+            case inspect.UnionType(types):
+                waiting += types
+            case inspect.ListType(item_type):
+                waiting.append(item_type)
+    return found
+
+
 async def both_forms(transport: Transport, path: str, kind: type[T]) -> tuple[Any, Any]:
     """What a collection is in JSON and in binary form, by name."""
     found = []
@@ -213,6 +276,7 @@ async def both_forms(transport: Transport, path: str, kind: type[T]) -> tuple[An
         assert listed is not None
         assert not listed.undecodable
         found.append({each.metadata.name: plain(each) for each in listed.objects})
+        SAID.update(*map(said, listed.objects))
     return found[0], found[1]
 
 
@@ -223,13 +287,17 @@ async def test_a_list_says_of_pods_the_same_in_binary_form_as_in_json(
     pods = f"/api/v1/namespaces/{namespace}/pods"
     await control_plane.post(pods, a_rich_pod(namespace))
     await control_plane.merge(f"{pods}/rich/status", STATUS)
-    await control_plane.post(pods, a_pod("plain", namespace=namespace))
+    await control_plane.post("/apis/node.k8s.io/v1/runtimeclasses", SANDBOX)
+    bound = a_pod("bound", namespace=namespace)
+    bound["spec"] |= {"hostNetwork": True, "nodeName": "n1", "runtimeClassName": "binary-sandbox"}
+    await control_plane.post(pods, bound)
     await control_plane.request("DELETE", f"{pods}/rich")
     async with connected(control_plane) as transport:
         text, binary = await both_forms(transport, pods, Pod)
-    assert set(text) == {"rich", "plain"}
+    assert set(text) == {"rich", "bound"}
     assert text["rich"]["metadata"]["deletionTimestamp"], "its finalizers keep it"
     assert binary == text
+    assert all_fields(Pod) - SAID == BEHIND_A_GATE
 
 
 async def test_a_list_says_of_nodes_the_same_in_binary_form_as_in_json(
@@ -237,7 +305,7 @@ async def test_a_list_says_of_nodes_the_same_in_binary_form_as_in_json(
 ) -> None:
     node = a_node("binary-node")
     node["metadata"]["labels"] = {"zone": "z", "empty": ""}
-    node["spec"] = {"unschedulable": True, "taints": [{"key": "k", "effect": "NoExecute"}]}
+    node["spec"] = {"unschedulable": True, "taints": [TAINT]}
     await control_plane.post("/api/v1/nodes", node)
     await control_plane.merge("/api/v1/nodes/binary-node/status", NODE_STATUS)
     async with connected(control_plane) as transport:
@@ -245,6 +313,7 @@ async def test_a_list_says_of_nodes_the_same_in_binary_form_as_in_json(
     await control_plane.request("DELETE", "/api/v1/nodes/binary-node")
     assert text["binary-node"]["status"]["images"]
     assert binary == text
+    assert not all_fields(Node) - SAID
 
 
 async def test_a_watch_in_binary_form_follows_what_happens(control_plane: ControlPlane) -> None:

@@ -43,9 +43,10 @@ from arranger.kube.client.transport import Response
 from arranger.kube.extenders import wire
 from arranger.kube.lease import decode_lease
 from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.protobuf_decoder import decoder_of
 from arranger.kube.watch.raw_objects import RawObjectDecoder
-from arranger.kube.writes import protobuf
 from arranger.kube.writes.binding import bound_node
+from arranger.kube.writes.protobuf import add_finalizer
 from arranger.quota.queue_spec import read_queue
 from tests.builders import a_pod, a_queue
 from tests.fuzz.jobs import play_job, play_tyjob
@@ -139,6 +140,21 @@ def _watch(decoder: Decoder[Any]) -> Target:
     return _decoder(decode, *events, page)
 
 
+def _binary_watch(decoder: Decoder[Any]) -> Target:
+    metadata = b"\x0a\x01a\x1a\x01b\x2a\x01c\x32\x017"
+    unknown = b"k8s\0\x12" + bytes([len(metadata) + 2, 0x0A, len(metadata)]) + metadata
+    event = b"\x0a\x05ADDED\x12" + bytes([len(unknown) + 2, 0x0A, len(unknown)]) + unknown
+
+    def decode(data: bytes) -> None:
+        for frame in (data, b"\n" + data):
+            decoder.decode_event(frame)
+        for page in (data, b"k8s\0" + data):
+            with suppress(ParseError):
+                decoder.decode_page(page)
+
+    return _decoder(decode, event, unknown)
+
+
 def _status(data: bytes) -> None:
     parse_status(data, 409)
     retry_after(Response(429, data, {"retry-after": data[:40].decode("latin-1")}))
@@ -180,6 +196,8 @@ TARGETS: Final[dict[str, Target]] = {
     "deep JSON": _decoder(cut_deep_parts, {"a": [[[{"b": '\\"'}]]]}),
     "pods of a watch": _watch(Decoder(Pod)),
     "nodes of a watch": _watch(Decoder(Node)),
+    "pods of a watch in binary": _binary_watch(decoder_of(Pod)),
+    "nodes of a watch in binary": _binary_watch(decoder_of(Node)),
     "claims of a watch": _watch(Decoder(ResourceClaim)),
     "queues of a watch": _watch(Decoder(Queue)),
     "raw nodes of a watch": _watch(RawObjectDecoder()),
@@ -198,7 +216,7 @@ TARGETS: Final[dict[str, Target]] = {
         ours=wire.ExtenderProtocolError,
     ),
     "claims in binary": _decoder(
-        lambda data: protobuf.add_finalizer(data, "a/b"), ours=protobuf.ProtobufFormatError
+        lambda data: add_finalizer(data, "a/b"), b"k8s\x00\x12\x06\x0a\x04\x0a\x02c1"
     ),
     "Jobs": Target(play_job, (b"\0", bytes(range(256))), cost=3),
     "TYJobs": Target(play_tyjob, (b"\0", bytes(range(256))), cost=3),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from arranger.api.parsing.protobuf import FieldNumbers, Inlined, Messages
+from arranger.api.parsing.protobuf_messages import FieldNumbers, Inlined, Messages
 from arranger.api.types.core import (
     Affinity,
     ClaimVolumeSource,

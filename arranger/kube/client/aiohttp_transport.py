@@ -15,8 +15,9 @@ from typing import Any, Final
 import aiohttp
 
 from arranger import __version__
-from arranger.api.parsing.protobuf import MEDIA_TYPE
+from arranger.api.parsing.errors import ParseError
 from arranger.kube.client.credentials import ApiServerConfig, CredentialSource
+from arranger.kube.client.frames import splitter_of
 from arranger.kube.client.problems import Problem, ProblemKind
 from arranger.kube.client.transport import (
     RefusedConnectionError,
@@ -29,62 +30,8 @@ from arranger.kube.client.transport import (
 USER_AGENT: Final = f"arranger/{__version__}"
 #: Objects may be 1.5 MB, and each watch event is one frame.
 READ_BUFFER_BYTES: Final = 2 << 20
-#: Of the length of a message in a stream in binary form.
-_LENGTH_BYTES: Final = 4
 #: Seconds to connect, TLS included, before the server counts as out of reach.
 CONNECT_TIMEOUT: Final = 5.0
-
-
-class LineSplitter:
-    """Cuts chunks into lines; linear however long a line is and however it is cut."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that ``chunk`` completes, without newlines and without empty ones."""
-        lines = chunk.split(b"\n")
-        rest = lines.pop()
-        if lines and self._parts:
-            self._parts.append(lines[0])
-            lines[0] = b"".join(self._parts)
-            self._parts.clear()
-        if rest:
-            self._parts.append(rest)
-        return [line for line in lines if line]
-
-
-class MessageSplitter:
-    """Cuts chunks into messages, each behind its length in four bytes."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        #: Bytes of all parts, and of the message that they begin, once its length is known.
-        self._size = 0
-        self._wanted = _LENGTH_BYTES
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The messages that ``chunk`` completes."""
-        self._parts.append(chunk)
-        self._size += len(chunk)
-        if self._size < self._wanted:
-            return []
-        body = b"".join(self._parts)
-        messages, start = [], 0
-        while True:
-            begin = start + _LENGTH_BYTES
-            if begin > len(body):
-                self._wanted = _LENGTH_BYTES
-                break
-            end = begin + int.from_bytes(body[start:begin], "big")
-            if end > len(body):
-                self._wanted = end - start
-                break
-            messages.append(body[begin:end])
-            start = end
-        self._parts = [body[start:]]
-        self._size = len(body) - start
-        return messages
 
 
 class HttpStream:
@@ -97,13 +44,12 @@ class HttpStream:
 
     async def frames(self) -> AsyncIterator[bytes]:
         """See :class:`~arranger.kube.client.transport.Stream`."""
-        binary = self.headers.get("content-type", "").startswith(MEDIA_TYPE)
-        splitter = MessageSplitter() if binary else LineSplitter()
+        splitter = splitter_of(self.headers.get("content-type", ""))
         try:
             async for chunk in self._response.content.iter_any():
                 for frame in splitter.feed(chunk):
                     yield frame
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, ParseError) as error:
             raise transport_error(error) from error
 
     async def body(self) -> bytes:

@@ -10,7 +10,8 @@ import msgspec
 
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import decode_object
-from arranger.api.parsing.protobuf import MAGIC, Messages, read_message, unwrap
+from arranger.api.parsing.protobuf import MAGIC, read_message, unwrap
+from arranger.api.parsing.protobuf_messages import Messages
 from arranger.api.parsing.scalars import parse_int
 from arranger.kube.client.transport import Response
 

@@ -11,7 +11,8 @@ import msgspec
 from arranger.api.parsing.errors import ParseError, cut_message
 from arranger.api.parsing.nesting import CUT, TOO_DEEP, cut_deep_parts
 from arranger.api.parsing.objects import decode_object, decode_without_nulls
-from arranger.api.parsing.protobuf import MAGIC, Messages, read_message, unwrap
+from arranger.api.parsing.protobuf import MAGIC, read_message, unwrap
+from arranger.api.parsing.protobuf_messages import Messages
 
 
 class KubeObject(Protocol):

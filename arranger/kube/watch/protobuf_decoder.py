@@ -17,6 +17,7 @@ from arranger.api.parsing.protobuf import (
     MEDIA_TYPE,
     Message,
     fields,
+    parts_of,
     read_message,
     unwrap,
 )
@@ -68,19 +69,17 @@ class ProtobufDecoder(Decoder[T]):
         """One frame."""
         if not frame.startswith(_EVENT_TYPE):
             return super().decode_event(frame)
-        kind, body = "", b""
+        kind = ""
         try:
-            for number, part in fields(frame):
-                if number == _TYPE:
-                    kind = part.decode()
-                elif number == _OBJECT:
-                    body = next((raw for each, raw in fields(part) if each == _RAW), b"")
+            event = parts_of(frame)
+            kind = event.get(_TYPE, b"").decode()
+            body = parts_of(event.get(_OBJECT, b"")).get(_RAW, b"")
             if kind in ("ERROR", "BOOKMARK"):
                 return RawWatchEvent(kind, msgspec.Raw(body))
             inner = unwrap(body)
         except (ParseError, UnicodeError) as error:
             return UndecodableObject(PartialMetadata(), cut_message(str(error)), kind)
-        found = self._decode(inner)
+        found = self._read(inner)
         if isinstance(found, UndecodableObject):
             found.event = kind
             return found
@@ -97,14 +96,14 @@ class ProtobufDecoder(Decoder[T]):
             if number == _METADATA:
                 metadata = read_message(part, METADATA_MESSAGES.of(ListMeta))
             elif number == _ITEMS:
-                found = self._decode(part)
+                found = self._read(part)
                 if isinstance(found, UndecodableObject):
                     bad.append(found)
                 else:
                     good.append(found)
         return metadata, good, bad
 
-    def _decode(self, body: bytes) -> T | UndecodableObject:
+    def _read(self, body: bytes) -> T | UndecodableObject:
         try:
             decoded = read_message(body, self._message)
             if self._trim is not None:

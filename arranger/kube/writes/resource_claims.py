@@ -15,6 +15,7 @@ import msgspec
 from arranger.api.effects import Applied, Outcome, Refused, ReleaseClaim, ReserveClaim
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import convert_object, decode_object
+from arranger.api.parsing.protobuf import MEDIA_TYPE
 from arranger.api.types.resource_claims import (
     FINALIZER,
     GROUP,
@@ -30,7 +31,6 @@ from arranger.kube.client.transport import (
     TransportError,
 )
 from arranger.kube.watch.decoder import decode_metadata
-from arranger.kube.writes import protobuf
 from arranger.kube.writes.call import (
     ApiCall,
     CallContext,
@@ -39,6 +39,7 @@ from arranger.kube.writes.call import (
     OutcomeCallback,
     Retry,
 )
+from arranger.kube.writes.protobuf import add_finalizer
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -120,14 +121,14 @@ class ResourceClaimCall(ApiCall):
         The API server takes a claim's spec for changed if the JSON in it has lost its spaces.
         """
         try:
-            answer = await context.read(self._path, accept=protobuf.CONTENT_TYPE)
+            answer = await context.read(self._path, accept=MEDIA_TYPE)
             if answer.status == 200:
-                body = protobuf.add_finalizer(answer.body, FINALIZER)
-                answer = await context.write("PUT", self._path, body, protobuf.CONTENT_TYPE)
+                body = add_finalizer(answer.body, FINALIZER)
+                answer = await context.write("PUT", self._path, body, MEDIA_TYPE)
         except (NotLeaderError, TransportError) as error:
             # Nothing but the finalizer can have been written, and the next attempt looks for it.
             return self.retry(context.now(), Refused(0, "DeadlineExceeded", str(error)))
-        except protobuf.ProtobufFormatError as error:
+        except ParseError as error:
             return Refused(422, "Invalid", f"adding a finalizer to claim {self._path}: {error}")
         if classify(answer.status) is AnswerClass.SUCCESS:
             return Retry(0.0)

@@ -12,14 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arranger.api.parsing.errors import ParseError
-from arranger.api.parsing.protobuf import (
+from arranger.api.parsing.protobuf import fields, read_message, unwrap
+from arranger.api.parsing.protobuf_messages import (
     MAX_SHARED,
     MAX_SHARED_PART,
     Messages,
     Shared,
-    fields,
-    read_message,
-    unwrap,
 )
 from arranger.api.types.core import Node, ObjectMeta, Pod, Volume
 from arranger.api.types.core_messages import CORE_MESSAGES
@@ -146,7 +144,13 @@ def test_an_object_is_unwrapped_from_unknown() -> None:
 
 
 def test_fields_that_are_numbers_are_stepped_over() -> None:
-    assert list(fields(a_field(1, 5) + a_field(2, "x") + b"\x19" + bytes(8))) == [(2, b"x")]
+    assert fields(a_field(1, 5) + a_field(2, "x") + b"\x19" + bytes(8)) == [(2, b"x")]
+
+
+@given(st.binary(max_size=60))
+def test_fields_of_any_bytes_raise_nothing_else(body: bytes) -> None:
+    with contextlib.suppress(ParseError):
+        fields(body)
 
 
 def test_a_default_that_is_not_empty_stands_for_an_empty_text_and_for_zero() -> None:

@@ -12,7 +12,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
-from arranger.kube.client.aiohttp_transport import HttpTransport, LineSplitter
+from arranger.api.parsing.protobuf import MEDIA_TYPE
+from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.connection_pool import ConnectionPool
 from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
 from arranger.kube.client.transport import (
@@ -199,23 +200,6 @@ async def test_a_rotated_certificate_gives_a_new_tls_context(
     assert credentials.ssl_context() is not first
 
 
-SPLITS = {
-    "one line in one chunk": ([b"abc\n"], [b"abc"]),
-    "many lines in one chunk": ([b"a\nb\nc\n"], [b"a", b"b", b"c"]),
-    "a line in many chunks": ([b"a", b"b", b"c\nd"], [b"abc"]),
-    "the newline comes alone": ([b"a", b"\n", b"b", b"\n"], [b"a", b"b"]),
-    "empty lines are keep-alives": ([b"\n\na\n\n"], [b"a"]),
-    "a half line at the end is dropped": ([b"a\nhal"], [b"a"]),
-}
-
-
-@pytest.mark.parametrize("case", SPLITS.values(), ids=SPLITS.keys())
-def test_lines_are_cut_wherever_the_chunks_are(case: tuple[list[bytes], list[bytes]]) -> None:
-    chunks, want = case
-    splitter = LineSplitter()
-    assert [line for chunk in chunks for line in splitter.feed(chunk)] == want
-
-
 async def test_a_watch_yields_huge_lines_and_drops_a_half_one() -> None:
     huge = b"x" * 3_000_000
 
@@ -288,3 +272,34 @@ async def test_a_refused_watch_gives_its_status_and_body() -> None:
         client.stream(Request("GET", "/watch")) as stream,
     ):
         assert (stream.status, await stream.body()) == (410, b"too old")
+
+
+async def test_a_watch_in_binary_form_yields_messages() -> None:
+    async def watch(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": f"{MEDIA_TYPE};stream=watch"})
+        await response.prepare(request)
+        for part in (b"\0\0\0", b"\x03one\0\0\0\x04t\n", b"wo\0\0\0\x05half"):
+            await response.write(part)
+        return response
+
+    async with (
+        serving(watch, HttpTransport) as client,
+        client.stream(Request("GET", "/watch")) as stream,
+    ):
+        assert [frame async for frame in stream.frames()] == [b"one", b"t\nwo"]
+
+
+async def test_a_message_that_no_object_can_have_ends_the_watch() -> None:
+    async def watch(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE})
+        await response.prepare(request)
+        await response.write(b"\0\0\0\x03one\xff\xff\xff\xff")
+        await asyncio.sleep(60)
+        return response
+
+    async with (
+        serving(watch, HttpTransport) as client,
+        client.stream(Request("GET", "/watch")) as stream,
+    ):
+        with pytest.raises(TransportError, match="a frame of 4294967295 bytes"):
+            [frame async for frame in stream.frames()]
