@@ -228,7 +228,7 @@ class _MonstrousStream:
         self.status, self.headers, self._stream = stream.status, stream.headers, stream
 
     async def frames(self) -> AsyncIterator[bytes]:
-        async with aclosing(self._stream.lines()) as lines:  # type: ignore[type-var]
+        async with aclosing(self._stream.frames()) as lines:  # type: ignore[type-var]
             async for line in lines:
                 yield _monstrous(line)
 
