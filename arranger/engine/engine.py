@@ -126,7 +126,8 @@ class Engine:
         parts = (self._waiting_pods, self._binding_cycle, self._extender_calls, self.queue)
         if not self.handlers.started:
             return True
-        return any(part.ready for part in parts) or bool(self._context.outbox)
+        more = any(part.ready for part in parts) or self._preemption.ready
+        return more or bool(self._context.outbox)
 
     def next_timer(self) -> float | None:
         """When something will be due without any event."""

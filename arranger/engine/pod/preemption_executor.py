@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from arranger.api.effects import (
     Ambiguous,
@@ -34,6 +36,25 @@ from arranger.framework.status import Code, Status
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption.eviction_protection import EvictionProtection
 
+#: Evictions that are sent in one step, of one plan: about 15 µs each. The others follow in the next
+#: steps, so that a plan for thousands does not hold the loop, nor fill the queue of writes.
+EVICTIONS_PER_STEP: Final = 1000
+
+
+@dataclass(slots=True)
+class _Unsent:
+    """Evictions of one plan that follow in later steps.
+
+    Attributes:
+        takers: uids of the pods that were nominated by the plan.
+        victims: with the nodes that they have to leave.
+    """
+
+    member: QueuedPod
+    group: str
+    takers: Collection[str]
+    victims: deque[tuple[PodInfo, str]] = field(default_factory=deque)
+
 
 @dataclass(slots=True, eq=False)
 class PreemptionExecutor:
@@ -61,6 +82,7 @@ class PreemptionExecutor:
     _protection: EvictionProtection
     _gangs: EvictionListener
     _notices: EvictionNotices
+    _unsent: deque[_Unsent] = field(default_factory=deque, init=False)
 
     def nominate(
         self, member: QueuedPod, node: str, victims: Iterable[PodInfo], now: float
@@ -119,8 +141,12 @@ class PreemptionExecutor:
         """Make victims leave their nodes: at once, or when the time is over that they ask for.
 
         A pod whose Binding is not on its way only loses its node. ``group`` names the gang group
-        that the member is of.
+        that the member is of. Of more than :data:`EVICTIONS_PER_STEP` the rest is sent by
+        :meth:`advance`; all count as leaving from now on.
         """
+        entity = member.entity if group else None
+        later = _Unsent(member, group, (member.uid,) if entity is None else set(entity.members))
+        at_once = EVICTIONS_PER_STEP
         time = self._notices.time_for([victim for victim, _ in victims])
         for victim, node in victims:
             leaving = victim.pod.metadata.deletion_timestamp is not None
@@ -140,13 +166,18 @@ class PreemptionExecutor:
                     notice = self._notices.give(victim, seconds, member, node, group)
                     said = texts.for_taker(node, notice.deadline)
                     self._effects.send(texts.condition(victim.pod, said), self, member)
-                else:
+                elif at_once:
+                    at_once -= 1
                     self._delete(victim, member, node, group)
+                else:
+                    later.victims.append((victim, node))
             except Exception:
                 self._notices.forget(victim.uid)
                 self._nominator.terminating_victims.discard(victim.uid)  # nobody makes it leave
                 raise
             self._gangs.on_evicted(victim)
+        if later.victims:
+            self._unsent.append(later)
 
     def _delete(self, victim: PodInfo, member: QueuedPod, node: str, group: str) -> None:
         """Have a victim deleted, and say why."""
@@ -176,6 +207,7 @@ class PreemptionExecutor:
 
     def advance(self, now: float) -> None:
         """Delete whose time is over, and let those stay whose place nobody needs any more."""
+        self._send_more()
         for notice, taker in self._notices.take_settled():
             victim = notice.victim
             if victim.pod.metadata.deletion_timestamp is not None:
@@ -192,20 +224,59 @@ class PreemptionExecutor:
                 self._nominator.terminating_victims.discard(victim.uid)
                 raise
 
+    @property
+    def ready(self) -> bool:
+        """Whether :meth:`advance` has evictions to send now."""
+        return bool(self._unsent)
+
     def next_timer(self) -> float | None:
         """When something will be due, in the engine's clock."""
-        return self._notices.next_timer()
+        return self._context.clock.now if self._unsent else self._notices.next_timer()
 
     def observe(self, pod: PodInfo) -> None:
         """A placed pod was edited."""
         self._notices.observe(pod)
 
     def _let_stay(self, notice: Notice) -> None:
-        uid = notice.victim.uid
+        self._keep(notice.victim.uid)
+        self._context.outbox.extend(texts.withdrawn(notice.victim.pod))
+
+    def _keep(self, uid: str) -> None:
         self._nominator.terminating_victims.discard(uid)
         self._nominator.inherited_victims.discard(uid)
         self._gangs.on_eviction_failed(uid)
-        self._context.outbox.extend(texts.withdrawn(notice.victim.pod))
+
+    def _send_more(self) -> None:
+        """Send the next evictions of the oldest plan, if a taker of it is still nominated."""
+        if not self._unsent:
+            return
+        plan, nominator = self._unsent[0], self._nominator
+        taker = plan.member if plan.member.uid in nominator else None
+        if taker is None:
+            standing = (nominator.nominated_pod(u) for u in plan.takers if u in nominator)
+            taker = next(standing, None)
+        try:
+            for _ in range(min(EVICTIONS_PER_STEP, len(plan.victims))):
+                victim, node = plan.victims.popleft()
+                self._send_late(victim, node, taker, plan.group)
+        finally:
+            if not plan.victims:
+                self._unsent.popleft()
+
+    def _send_late(self, victim: PodInfo, node: str, taker: QueuedPod | None, group: str) -> None:
+        uid, current = victim.uid, self._context.cluster.pod(victim.uid)
+        if current is None or uid not in self._nominator.terminating_victims:
+            return  # it is gone
+        if current.pod.metadata.deletion_timestamp is not None:
+            return  # it leaves anyway
+        if taker is None:
+            self._keep(uid)
+            return
+        try:
+            self._delete(current, taker, node, group)
+        except Exception:
+            self._nominator.terminating_victims.discard(uid)
+            raise
 
     def _on_notice_outcome(
         self, effect: PatchPodStatus, outcome: Outcome, subject: QueuedPod, now: float
@@ -291,9 +362,11 @@ class PreemptionExecutor:
         return any(pod.uid in leaving for pod in self._context.cluster.pods_on(node))
 
     def check_consistent(self) -> None:
-        """Check the notices.
+        """Check the notices and what is still to be sent.
 
         Raises:
-            AssertionError: somebody was given notice and does not count as leaving.
+            AssertionError: somebody was given notice and does not count as leaving, or an eviction
+                is to be sent of a plan that has none.
         """
         self._notices.check_consistent()
+        assert all(plan.victims for plan in self._unsent), "a plan without evictions is kept"

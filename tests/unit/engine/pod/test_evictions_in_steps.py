@@ -1,0 +1,112 @@
+"""A plan for very many victims is carried out in steps, and given up when nobody needs it."""
+
+from __future__ import annotations
+
+import pytest
+
+from arranger.api.effects import DeletePod, Effect, Refused
+from tests.builders import a_node
+from tests.unit.engine.harness import EngineHarness, of_kind
+from tests.unit.engine.pod.test_preemption import bound, evicted, gang, running
+
+NODES = 5
+
+
+@pytest.fixture(autouse=True)
+def two_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arranger.engine.pod.preemption_executor.EVICTIONS_PER_STEP", 2)
+
+
+def step(harness: EngineHarness) -> list[Effect]:
+    effects = harness.engine.run(harness.now)
+    harness.engine.check_consistent()
+    harness.effects += effects
+    return effects
+
+
+@pytest.fixture
+def planned(harness: EngineHarness) -> EngineHarness:
+    """A gang of five needs the place of five others; two of them have been told to go."""
+    for n in range(NODES):
+        harness.observe(a_node(f"n{n}").offers(cpu=1), running(f"low-{n}", f"n{n}"))
+    harness.observe(*gang("g", NODES, 10))
+    assert len(evicted(step(harness))) == 2
+    return harness
+
+
+def low() -> set[str]:
+    return {f"low-{n}" for n in range(NODES)}
+
+
+def left(harness: EngineHarness) -> list[str]:
+    """Victims that nobody has told to go."""
+    return sorted(low() - evicted(harness.effects))
+
+
+def test_the_rest_follows_in_the_next_steps_each_victim_once(planned: EngineHarness) -> None:
+    counts = []
+    while planned.engine.ready:
+        counts.append(len(evicted(step(planned))))
+    assert [count for count in counts if count] == [2, 1]
+    deletes = of_kind(DeletePod, planned.effects)
+    assert sorted(delete.pod.name for delete in deletes) == sorted(low())
+    assert {d.eviction.gang for d in deletes if d.eviction is not None} == {"default/g"}
+    for n in range(NODES):
+        planned.observe_deleted(running(f"low-{n}", f"n{n}"))
+    planned.advance_to(20)
+    assert bound(planned.effects) == {f"g-{n}" for n in range(NODES)}
+
+
+def test_it_wants_to_run_again_at_once(planned: EngineHarness) -> None:
+    timer = planned.engine.next_timer()
+    assert timer is not None
+    assert timer <= planned.now
+
+
+def test_who_is_to_be_told_later_counts_as_leaving_for_others_too(planned: EngineHarness) -> None:
+    planned.observe(*gang("h", NODES, 5))
+    planned.run()
+    assert sorted(evicted(planned.effects)) == sorted(low())
+    assert not {d.eviction.gang for d in of_kind(DeletePod, planned.effects) if d.eviction} - {
+        "default/g"
+    }
+
+
+def test_when_the_gang_is_deleted_the_others_stay(planned: EngineHarness) -> None:
+    untold = left(planned)
+    planned.observe_deleted(*gang("g", NODES, 10))
+    planned.run()
+    assert left(planned) == untold
+    # They may be evicted for others.
+    planned.observe(*gang("h", NODES, 10))
+    planned.run()
+    assert left(planned) == []
+
+
+def test_when_the_first_member_is_deleted_the_gang_still_needs_them(
+    planned: EngineHarness,
+) -> None:
+    planned.observe_deleted(gang("g", NODES, 10)[0])
+    planned.observe(gang("g", NODES, 10)[0])
+    planned.run()
+    assert left(planned) == []
+
+
+def test_who_is_gone_or_leaves_already_is_not_told(planned: EngineHarness) -> None:
+    gone, leaving, told = left(planned)
+    planned.observe_deleted(running(gone, f"n{gone[-1]}"))
+    planned.observe(running(leaving, f"n{leaving[-1]}").deleting())
+    planned.run()
+    assert left(planned) == sorted([gone, leaving])
+    assert told in evicted(planned.effects)
+
+
+def test_a_late_eviction_that_is_refused_is_planned_anew(planned: EngineHarness) -> None:
+    planned.run()
+    last = of_kind(DeletePod, planned.effects)[-1]
+    planned.settle(last, Refused(403, "Forbidden", "no"))
+    for name in sorted(low() - {last.pod.name}):
+        planned.observe_deleted(running(name, f"n{name[-1]}"))
+    planned.advance_to(60)
+    again = [d for d in of_kind(DeletePod, planned.effects) if d.pod.name == last.pod.name]
+    assert len(again) == 2
