@@ -42,6 +42,7 @@ class PodInfo:
 
     Attributes:
         pod: the object as last observed.
+        uid: ``metadata.uid``, which is asked for often.
         requests: resource name → amount (cpu in millicores, the rest in units).
         nonzero_requests: (cpu, memory) as the scoring plugins count them, with defaults filled in.
         ports: the host ports the pod claims.
@@ -63,6 +64,7 @@ class PodInfo:
         "priority",
         "pvc_keys",
         "requests",
+        "uid",
         "volumes",
     )
 
@@ -73,6 +75,7 @@ class PodInfo:
             QuantityError: a request is not a quantity.
         """
         self.pod = pod
+        self.uid = pod.metadata.uid
         self.priority = pod.spec.priority or 0
         self.volumes: list[Volume] = []
         self.pvc_keys: tuple[PvcKey, ...] = ()
@@ -103,11 +106,6 @@ class PodInfo:
                 spec, [v for v in spec.volumes if v.image or restricts_nodes(v)]
             )
         return self._spec_key
-
-    @property
-    def uid(self) -> str:
-        """The pod's uid."""
-        return self.pod.metadata.uid
 
     @property
     def namespace(self) -> str:
