@@ -18,19 +18,27 @@ MAX_PARTS: Final = 100_000
 
 
 @overload
-def decode_object(body: bytes | msgspec.Raw, kind: type[T], *, cut: bool = False) -> T: ...
+def decode_object(
+    body: bytes | msgspec.Raw, kind: type[T], *, cut: bool = False, most: int | None = None
+) -> T: ...
 
 
 @overload
-def decode_object(body: bytes | msgspec.Raw, kind: Any = Any, *, cut: bool = False) -> Any: ...
+def decode_object(
+    body: bytes | msgspec.Raw, kind: Any = Any, *, cut: bool = False, most: int | None = None
+) -> Any: ...
 
 
-def decode_object(body: bytes | msgspec.Raw, kind: Any = Any, *, cut: bool = False) -> Any:
+def decode_object(
+    body: bytes | msgspec.Raw, kind: Any = Any, *, cut: bool = False, most: int | None = None
+) -> Any:
     """An object of a kind, such as a Struct, from JSON.
 
     Args:
         cut: whether what is nested too deeply is replaced by a text, for those who neither look at
             it nor write it back.
+        most: brackets of what is nested too deeply after which all is cut, for what is one object
+            and no list of them.
 
     Raises:
         ParseError: it is none.
@@ -42,7 +50,7 @@ def decode_object(body: bytes | msgspec.Raw, kind: Any = Any, *, cut: bool = Fal
         except RecursionError:
             if not cut:
                 raise
-            return decoder.decode(cut_deep_parts(bytes(body)))
+            return decoder.decode(cut_deep_parts(bytes(body), most))
     except RecursionError:
         raise ParseError(TOO_DEEP) from None
     except (msgspec.DecodeError, UnicodeError) as error:

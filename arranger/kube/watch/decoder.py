@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from arranger.api.parsing.errors import ParseError, cut_message
-from arranger.api.parsing.nesting import CUT, TOO_DEEP, cut_deep_parts
+from arranger.api.parsing.nesting import CUT, MAX_BRACKETS, TOO_DEEP
 from arranger.api.parsing.objects import decode_object, decode_without_nulls
 from arranger.api.parsing.protobuf import MAGIC, read_message, unwrap
 from arranger.api.parsing.protobuf_messages import Messages
@@ -157,7 +157,7 @@ class Decoder(Generic[T]):
         except Exception as error:  # whatever it is, only this object suffers
             wrong = cut_message(str(error))
         try:
-            raw = decode_object(cut_deep_parts(line), RawWatchEvent)
+            raw = decode_object(line, RawWatchEvent, cut=True, most=MAX_BRACKETS)
         except ParseError:
             return UndecodableObject(PartialMetadata(), wrong)
         if raw.type in ("ERROR", "BOOKMARK"):
@@ -181,7 +181,7 @@ class Decoder(Generic[T]):
             return page.metadata, items, []
         good: list[T] = []
         bad: list[UndecodableObject] = []
-        raw: Page[msgspec.Raw] = decode_object(cut_deep_parts(body), Page[msgspec.Raw])
+        raw: Page[msgspec.Raw] = decode_object(body, Page[msgspec.Raw], cut=True)
         for item in raw.items or []:
             try:
                 good.append(self._decode(item))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from arranger.api.parsing.nesting import MAX_BRACKETS
 from arranger.api.parsing.objects import decode_object
 from arranger.kube.watch.decoder import (
     Decoder,
@@ -37,7 +38,7 @@ class RawObjectDecoder(Decoder[RawObject]):
     ) -> WatchEvent[RawObject] | RawWatchEvent | UndecodableObject:
         """One line of a watch."""
         try:
-            envelope = decode_object(line, RawWatchEvent, cut=True)
+            envelope = decode_object(line, RawWatchEvent, cut=True, most=MAX_BRACKETS)
             if envelope.type in ("ERROR", "BOOKMARK"):
                 return envelope
             return WatchEvent(envelope.type, _raw_object(envelope.object))

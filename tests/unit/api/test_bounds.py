@@ -169,6 +169,24 @@ def test_only_what_is_nested_too_deeply_is_cut(nest: Callable[[int], str]) -> No
     assert beside.count(cut) == 2
 
 
+@pytest.mark.parametrize("depth", [0, 3, 62, 63, 64, 200])
+def test_after_so_many_brackets_all_is_cut_and_what_came_first_stays(depth: int) -> None:
+    """Who fills an object with brackets would hold up all others while they are looked at."""
+    text = '{"metadata":{"name":"a"},"spec":' + "[" * depth + "[" + "{},[]," * 50
+    for more in ("{", '"]', '"' + "x" * 9):  # whatever comes after, it is not looked at
+        cut = cut_deep_parts((text + more).encode(), depth + 20)
+        found = msgspec.json.decode(cut)
+        assert found["metadata"] == {"name": "a"}
+        assert CUT in cut
+    assert cut == cut_deep_parts(text.encode(), depth + 20)
+
+
+def test_as_many_brackets_as_are_looked_at_are_kept() -> None:
+    text = b'{"a":[{},{}],"b":1}'
+    assert cut_deep_parts(text, 4) == text
+    assert msgspec.json.decode(cut_deep_parts(text, 3)) == {"a": [{}, msgspec.json.decode(CUT)]}
+
+
 @pytest.fixture
 def far_from_greenwich(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TZ", "Asia/Tokyo")

@@ -7,15 +7,17 @@ import json
 import random
 from contextlib import suppress
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
-from arranger.api.parsing.nesting import cut_deep_parts
-from arranger.api.types.core import ObjectMeta
+from arranger.api.parsing.nesting import MAX_BRACKETS, cut_deep_parts
+from arranger.api.types.core import ObjectMeta, Pod
 from arranger.kube.client.transport import Response
-from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.decoder import Decoder, UndecodableObject, WatchEvent
 from arranger.kube.watch.informer import Informer, uid_of
+from arranger.kube.watch.raw_objects import RawObjectDecoder
 from arranger.kube.watch.reflector import Reflector
 from tests.unit.kube.scripted_transport import ScriptedTransport, failure
 
@@ -153,3 +155,32 @@ def test_what_is_cut_is_json_and_the_rest_of_it_the_same() -> None:
         assert json.loads(cut)["metadata"]["name"] == "a"
     shallow = thing("a", 1, nested(60)).encode()
     assert cut_deep_parts(shallow) == shallow
+
+
+def test_what_is_wrong_is_not_cut_where_it_is_not_too_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every bracket takes half a microsecond, and an object may have half a million."""
+    cut = Mock(side_effect=cut_deep_parts)
+    monkeypatch.setattr("arranger.api.parsing.objects.cut_deep_parts", cut)
+    wrong = {"metadata": {"name": "a"}, "spec": {"nodeName": 5, "unread": [{}, {}]}}
+    line = json.dumps({"type": "ADDED", "object": wrong}).encode()
+    seen = Decoder(Pod).decode_event(line)
+    assert isinstance(seen, UndecodableObject)
+    assert seen.metadata.name == "a"
+    Decoder(Pod).decode_page(json.dumps({"metadata": {}, "items": [wrong]}).encode())
+    cut.assert_not_called()
+
+
+@pytest.mark.parametrize("decoder", [Decoder(Pod), RawObjectDecoder()])
+def test_of_what_is_too_deep_and_has_very_many_brackets_the_metadata_is_known(
+    decoder: Decoder[Any],
+) -> None:
+    many = "[" * 3000 + "]" * 3000 + ",{}" * (2 * MAX_BRACKETS)
+    spec = f'{{"nodeName":"n","unread":[{many}]}}'
+    line = f'{{"type":"ADDED","object":{{"metadata":{{"name":"a"}},"spec":{spec}}}}}'.encode()
+    seen = decoder.decode_event(line)
+    if isinstance(seen, UndecodableObject):
+        assert seen.metadata.name == "a"
+    else:
+        assert isinstance(seen, WatchEvent)
+        assert seen.object.metadata.name == "a"
+        assert len(seen.object.raw) < len(line) - MAX_BRACKETS
