@@ -74,7 +74,8 @@ BUGS = (
         "a nominatedNodeName that somebody else sets is not looked at",
         "arranger/engine/handlers/pod_handlers.py",
         """        self._nominator.update(member)
-        self._follow_nomination(member, earlier.pod, now)
+        if nominated:
+            self._follow_nomination(member, now)
 """,
         """        self._nominator.update(member)
 """,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import logging
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -33,6 +33,9 @@ Role = tuple[str, str]
 Seniority = tuple[int, float, str]
 #: Entries of members that have left are removed when they outnumber the others by so many.
 _SENIORS_SLACK: Final = 64
+
+#: Writes of a pod's nomination that a watch may yet show; it shows a few as one.
+_MAX_WRITTEN: Final = 16
 
 #: Named in statuses as the one who holds a gang back.
 GANG: Final = "Gang"
@@ -73,7 +76,8 @@ class QueuedPod:
         last_condition: the condition text we last wrote.
         shown_node: the node that its status shows as nominated, or will after our last write.
         status_refused: whether the server has refused a write of its status since.
-        nodes_written: all nodes that we have ever written there, "" for none among them.
+        nodes_written: nodes that we wrote there and have not yet seen there, the oldest first, ""
+            for none.
         pending_update: what the pod was edited to while a decision about it was being carried out.
         told: what its queue does not believe of it, as it was told last.
         refused_nominations: where it makes nobody leave for some time.
@@ -97,7 +101,7 @@ class QueuedPod:
     last_condition: tuple[str, str] | None = None
     shown_node: str = field(init=False)
     status_refused: bool = False
-    nodes_written: set[str] = field(default_factory=set)
+    nodes_written: deque[str] = field(default_factory=partial(deque, maxlen=_MAX_WRITTEN))
     pending_update: PodInfo | None = None
     told: str = ""
     refused_nominations: RefusedNominations = field(default_factory=RefusedNominations)
@@ -125,7 +129,23 @@ class QueuedPod:
     def show_node(self, node: str) -> None:
         """We write which node the pod is nominated for."""
         self.shown_node = node
-        self.nodes_written.add(node)
+        self.nodes_written.append(node)
+
+    def others_nominate(self, pod: PodInfo) -> bool:
+        """Whether others have changed the node that the pod is nominated for; it is shown now.
+
+        A node that we wrote is our own echo once: when it comes back after a later write of ours
+        was seen, somebody has written it, or a restored backup has brought it back.
+        """
+        node = pod.pod.status.nominated_node_name
+        if node == (self.pending_update or self.pod).pod.status.nominated_node_name:
+            return False
+        if node in self.nodes_written:
+            while self.nodes_written.popleft() != node:
+                pass  # a later write has been seen: this one was before it
+            return False
+        self.shown_node = node
+        return True
 
     def update(self, pod: PodInfo) -> None:
         """The pod was edited."""

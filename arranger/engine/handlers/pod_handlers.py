@@ -228,6 +228,7 @@ class PodHandlers:
                 self._preemption.restore_nomination(member)
                 self._requeuer.enqueue(self._requeuer.entity_for(member, now), now)
             return
+        nominated = member.others_nominate(info)
         if member.phase is Phase.WAITING:
             self._on_held_pod(member, info, now)
             return
@@ -252,20 +253,14 @@ class PodHandlers:
             )
         self._tenants.tell(member)
         self._nominator.update(member)
-        self._follow_nomination(member, earlier.pod, now)
+        if nominated:
+            self._follow_nomination(member, now)
 
-    def _follow_nomination(self, member: QueuedPod, earlier: Pod, now: float) -> None:
-        """Another may have nominated a waiting pod, or ended its nomination.
-
-        A node that we have written ourselves is taken for the echo of that.
-        """
-        node = member.pod.pod.status.nominated_node_name
-        if node == earlier.status.nominated_node_name or node in member.nodes_written:
-            return
+    def _follow_nomination(self, member: QueuedPod, now: float) -> None:
+        """Another has nominated a waiting pod, or ended its nomination."""
         self._preemption.release_nomination(member, now)
-        member.shown_node = node
-        if node:
-            self._nominator.nominate(member, node)
+        if member.shown_node:
+            self._nominator.nominate(member, member.shown_node)
 
     def _on_held_pod(self, member: QueuedPod, info: PodInfo, now: float) -> None:
         """A pod that holds a node was edited: it keeps the node, and counts as it is now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 
 import pytest
 
@@ -57,7 +57,32 @@ def test_the_node_that_was_written_last_is_shown_and_none_is_forgotten() -> None
     member.show_node("n1")
     member.show_node("")
     member.show_node("n2")
-    assert (member.shown_node, member.nodes_written) == ("n2", {"n1", "", "n2"})
+    assert (member.shown_node, member.nodes_written) == ("n2", deque(["n1", "", "n2"]))
+
+
+@pytest.mark.parametrize("seen", [("n1", ""), ("",)])
+def test_a_nomination_that_comes_back_after_its_end_was_seen_is_no_echo(
+    seen: tuple[str, ...],
+) -> None:
+    pod = a_pod("p")
+    member = queued(pod.nominated_to("n0"))
+    member.show_node("n1")
+    member.show_node("")
+    for node in seen:
+        info = pod.nominated_to(node).info()
+        assert not member.others_nominate(info)
+        member.update(info)
+    assert member.shown_node == ""
+    assert member.others_nominate(pod.nominated_to("n1").info())
+    assert member.shown_node == "n1", "so that its end is written again"
+
+
+def test_an_edit_that_waits_for_a_decision_is_what_the_next_is_compared_with() -> None:
+    pod = a_pod("p")
+    member = queued(pod)
+    member.pending_update = pod.nominated_to("n1").info()
+    assert not member.others_nominate(pod.nominated_to("n1").info())
+    assert member.others_nominate(pod.nominated_to("").info())
 
 
 @pytest.mark.parametrize("phase", Phase)

@@ -171,6 +171,23 @@ def test_the_echo_of_our_own_nomination_changes_nothing(harness: EngineHarness) 
     assert harness.engine._nominator.node_of("uid-default-taker") == other
 
 
+def test_a_nomination_that_a_restored_backup_brings_back_is_ended_again(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(NODE, LOW, TAKER)
+    harness.run()
+    harness.observe(TAKER.nominated_to("n"))
+    harness.observe(a_node("n").offers(cpu=2))
+    harness.advance_to(60)
+    harness.observe(TAKER.nominated_to(""))
+    harness.effects.clear()
+    harness.observe(TAKER.nominated_to("n"))
+    harness.observe(a_node("n").offers(cpu=3))
+    harness.advance_to(400)
+    written = [p.nominated_node for p in of_kind(PatchPodStatus, harness.effects)]
+    assert [node for node in written if node is not None] == [""]
+
+
 def test_a_status_that_the_server_refuses_is_written_again_with_the_next_attempt(
     harness: EngineHarness,
 ) -> None:
