@@ -45,7 +45,7 @@ def cut_deep_parts(raw: bytes, most: int | None = None) -> bytes:
             if len(closing) == _MAX_DEPTH:
                 kept += [raw[start : token.start(1)], CUT]
             closing.append(_CLOSING[token[1]])
-        elif token[1] in (b"}", b"]") and closing:
+        elif closing:
             closing.pop()
             if len(closing) == _MAX_DEPTH:
                 start = token.end()

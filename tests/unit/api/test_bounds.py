@@ -178,7 +178,7 @@ def test_after_so_many_brackets_all_is_cut_and_what_came_first_stays(depth: int)
         found = msgspec.json.decode(cut)
         assert found["metadata"] == {"name": "a"}
         assert CUT in cut
-    assert cut == cut_deep_parts(text.encode(), depth + 20)
+        assert cut == cut_deep_parts(text.encode(), depth + 20)
 
 
 def test_as_many_brackets_as_are_looked_at_are_kept() -> None:
