@@ -7,7 +7,7 @@ a Struct has are read, the others are stepped over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from arranger.api.parsing.errors import ParseError, cut_message
@@ -27,12 +27,13 @@ _MAX_VARINT: Final = 10
 #: The field of ``runtime.Unknown`` in which the object is.
 UNKNOWN_RAW: Final = 2
 
-#: What is done with a part: it is the value, one of a list, one entry of a dict, or a message whose
-#: fields count as the Struct's own.
+#: What is done with a part: it is the value, one of a list, one entry of a dict, a message whose
+#: fields count as the Struct's own, or the value after which the rest is often the same.
 VALUE: Final = 0
 ITEM: Final = 1
 ENTRY: Final = 2
 INLINED: Final = 3
+BEFORE_REST: Final = 4
 
 
 class Message(Generic[S]):
@@ -42,10 +43,11 @@ class Message(Generic[S]):
         kind: the Struct that is made of them.
     """
 
-    __slots__ = ("_numbers", "_parts", "kind")
+    __slots__ = ("_numbers", "_parts", "_rests", "kind")
 
     def __init__(self, kind: type[S]) -> None:
         self.kind = kind
+        self._rests: Mapping[bytes, dict[str, Any]] = {}
         #: By tag: the attribute, what is done, and what reads a part or makes a number's value.
         self._parts: dict[int, tuple[str, int, Callable[[bytes], Any]]] = {}
         self._numbers: dict[int, tuple[str, bool, Callable[[int], Any]]] = {}
@@ -60,6 +62,19 @@ class Message(Generic[S]):
         """A field that is a number; of a zero the Struct's default counts, where it is said so."""
         self._numbers[number << 3 | _VARINT] = name, unless_zero, make
 
+    def share_rest(self, number: int, rests: Mapping[bytes, dict[str, Any]]) -> None:
+        """After a field that is a value, look up in ``rests`` what the rest of the bytes says."""
+        tag = number << 3 | _WITH_LENGTH
+        name, how, read = self._parts[tag]
+        assert how == VALUE, f"{name} is no value"
+        self._parts[tag], self._rests = (name, BEFORE_REST, read), rests
+
+    def values(self, body: bytes) -> dict[str, Any]:
+        """The values of the fields, by attribute."""
+        values: dict[str, Any] = {}
+        self.read_into(values, body)
+        return values
+
     def inlined(self, number: int) -> Message[S]:
         """The message of that number, whose fields count as this one's."""
         tag = number << 3 | _WITH_LENGTH
@@ -71,9 +86,7 @@ class Message(Generic[S]):
 
     def __call__(self, body: bytes) -> S:
         """The Struct; what is wrong raises anything that :func:`read_message` knows."""
-        values: dict[str, Any] = {}
-        self.read_into(values, body)
-        return self.kind(**values)
+        return self.kind(**self.values(body))
 
     def read_into(self, values: dict[str, Any], body: bytes) -> None:
         """Add the fields to ``values``, by attribute."""
@@ -106,8 +119,15 @@ class Message(Generic[S]):
                         values[name][key] = value
                     else:
                         values[name] = {key: value}
-                else:
+                elif how == INLINED:
                     read.read_into(values, body[start:offset])  # type: ignore[attr-defined]
+                else:
+                    values[name] = read(body[start:offset])
+                    rest = self._rests[body[offset:]]
+                    # As servers write it: no field comes both before and after.
+                    if values.keys().isdisjoint(rest):
+                        values.update(rest)
+                        return
             elif tag & 7 == _VARINT:
                 number = body[offset]
                 offset += 1
@@ -171,13 +191,41 @@ def fields(body: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-def parts_of(body: bytes) -> dict[int, bytes]:
-    """The fields with a length by number, the last of each.
+def part_of(body: bytes, number: int, start: int = 0) -> bytes:
+    """The last field of that number, which has a length; empty where there is none.
+
+    Args:
+        number: at most 15.
+        start: where the fields begin in ``body``.
 
     Raises:
         ParseError: the bytes are not in this form.
     """
-    return dict(fields(body))
+    wanted, found = number << 3 | _WITH_LENGTH, b""
+    offset, end = start, len(body)
+    try:
+        while offset < end:
+            tag = body[offset]
+            offset += 1
+            if tag > 0x7F:
+                tag, offset = _long_varint(body, offset, tag)
+            if tag & 7 == _WITH_LENGTH:
+                begin = offset + 1
+                offset = body[offset]
+                if offset > 0x7F:
+                    offset, begin = _long_varint(body, begin, offset)
+                offset += begin
+                if tag == wanted:
+                    found = body[begin:offset]
+            elif tag & 7 == _VARINT:
+                _, offset = read_varint(body, offset)
+            else:
+                offset = _after_fixed(tag & 7, offset)
+    except IndexError:
+        offset = -1
+    if offset != end:
+        raise ParseError("cut short")
+    return found
 
 
 def unwrap(body: bytes) -> bytes:
@@ -188,7 +236,7 @@ def unwrap(body: bytes) -> bytes:
     """
     if not body.startswith(MAGIC):
         raise ParseError("no object in binary form")
-    return parts_of(body[len(MAGIC) :]).get(UNKNOWN_RAW, b"")
+    return part_of(body, UNKNOWN_RAW, len(MAGIC))
 
 
 def read_length(header: bytes) -> int:

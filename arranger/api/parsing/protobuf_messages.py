@@ -124,6 +124,7 @@ class Messages:
         numbers: of the fields of each Struct that occurs.
         shared: Structs of which many objects have equal ones.
         own: attributes whose texts differ from object to object.
+        before_rest: attributes after which many objects have the same bytes until their end.
     """
 
     def __init__(
@@ -132,8 +133,10 @@ class Messages:
         *,
         shared: Collection[type] = (),
         own: Collection[tuple[type, str]] = (),
+        before_rest: Mapping[type, str] | None = None,
     ) -> None:
         self._numbers = numbers
+        self._before_rest = before_rest or {}
         self._own = own
         self._made: dict[type, Message[Any]] = {}
         self._shares = frozenset(shared)
@@ -156,6 +159,10 @@ class Messages:
             assert isinstance(info, inspect.StructType)
             for field in info.fields:
                 self._add(message, field, self._numbers[kind][field.name])
+            if (name := self._before_rest.get(kind)) is not None:
+                number = self._numbers[kind][name]
+                assert isinstance(number, int)
+                message.share_rest(number, Shared(message.values))
         return message
 
     def _add(self, message: Message[Any], field: inspect.Field, where: int | Inlined) -> None:

@@ -54,7 +54,8 @@ from arranger.api.types.core import (
 #: The message in which a volume has its source.
 _SOURCE: Final = 2
 
-_NUMBERS: Final[dict[type, FieldNumbers]] = {
+#: By Struct.
+CORE_NUMBERS: Final[dict[type, FieldNumbers]] = {
     OwnerReference: {"api_version": 5, "kind": 1, "name": 3, "uid": 4, "controller": 6},
     ObjectMeta: {
         "name": 1,
@@ -192,7 +193,7 @@ _NUMBERS: Final[dict[type, FieldNumbers]] = {
 
 #: Reads Pods, Nodes and what they consist of.
 CORE_MESSAGES: Final = Messages(
-    _NUMBERS,
+    CORE_NUMBERS,
     shared=(
         Affinity,
         ContainerImage,
@@ -209,4 +210,6 @@ CORE_MESSAGES: Final = Messages(
         (ObjectMeta, "resource_version"),
         (StatusCondition, "message"),
     ),
+    # What follows is the same for all pods of a Deployment.
+    before_rest={PodSpec: "node_name"},
 )

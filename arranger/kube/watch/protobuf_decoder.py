@@ -17,7 +17,7 @@ from arranger.api.parsing.protobuf import (
     MEDIA_TYPE,
     Message,
     fields,
-    parts_of,
+    part_of,
     read_message,
     unwrap,
 )
@@ -71,9 +71,8 @@ class ProtobufDecoder(Decoder[T]):
             return super().decode_event(frame)
         kind = ""
         try:
-            event = parts_of(frame)
-            kind = event.get(_TYPE, b"").decode()
-            body = parts_of(event.get(_OBJECT, b"")).get(_RAW, b"")
+            kind = part_of(frame, _TYPE).decode()
+            body = part_of(part_of(frame, _OBJECT), _RAW)
             if kind in ("ERROR", "BOOKMARK"):
                 return RawWatchEvent(kind, msgspec.Raw(body))
             inner = unwrap(body)

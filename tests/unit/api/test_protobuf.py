@@ -19,8 +19,8 @@ from arranger.api.parsing.protobuf_messages import (
     Messages,
     Shared,
 )
-from arranger.api.types.core import Node, ObjectMeta, Pod, Volume
-from arranger.api.types.core_messages import CORE_MESSAGES
+from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, Volume
+from arranger.api.types.core_messages import CORE_MESSAGES, CORE_NUMBERS
 
 
 def varint(number: int) -> bytes:
@@ -188,3 +188,46 @@ def test_equal_parts_are_shared_up_to_a_bound() -> None:
     for n in range(3 * MAX_SHARED // 1000):
         assert shared[n.to_bytes(1000, "big")]
     assert sum(map(len, shared)) <= MAX_SHARED
+
+
+def _a_spec(*parts: bytes) -> PodSpec:
+    return read_message(b"".join(parts), CORE_MESSAGES.of(PodSpec))
+
+
+NODE_NAME = a_field(10, "n1")
+SCHEDULER = a_field(19, "mine")
+TOLERATIONS = a_field(22, a_field(1, "a")) + a_field(22, a_field(1, "b"))
+CONTAINER = a_field(2, a_field(1, "main"))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "parts"),
+    [
+        ("nothing follows", (CONTAINER, NODE_NAME)),
+        ("others follow", (CONTAINER, NODE_NAME, SCHEDULER, TOLERATIONS)),
+        ("a list goes on after it", (TOLERATIONS, NODE_NAME, SCHEDULER, TOLERATIONS)),
+        ("a value comes again after it", (SCHEDULER, NODE_NAME, a_field(19, "another"))),
+        ("it comes twice", (a_field(10, "n0"), TOLERATIONS, NODE_NAME, TOLERATIONS)),
+        ("it comes three times", (NODE_NAME, CONTAINER, a_field(10, "n2"), CONTAINER, NODE_NAME)),
+    ],
+)
+def test_what_follows_the_name_of_the_node_is_read_as_if_nothing_were_shared(
+    sentence: str, parts: tuple[bytes, ...]
+) -> None:
+    plain = Messages(CORE_NUMBERS).of(PodSpec)
+    for _ in range(2):  # first read, then looked up
+        assert _a_spec(*parts) == read_message(b"".join(parts), plain), sentence
+
+
+def test_pods_that_share_the_rest_of_their_specs_are_on_nodes_of_their_own() -> None:
+    first = _a_spec(CONTAINER, NODE_NAME, SCHEDULER, TOLERATIONS)
+    other = _a_spec(a_field(2, a_field(1, "other")), a_field(10, "n2"), SCHEDULER, TOLERATIONS)
+    assert (first.node_name, other.node_name) == ("n1", "n2")
+    assert [spec.containers[0].name for spec in (first, other)] == ["main", "other"]
+    assert first.tolerations is other.tolerations
+
+
+def test_a_rest_that_is_cut_short_is_refused_each_time() -> None:
+    for _ in range(2):
+        with pytest.raises(ParseError):
+            _a_spec(CONTAINER, NODE_NAME, SCHEDULER[:-1])
