@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log
 from typing import Annotated, Final, Literal
 
 import msgspec
 import numpy as np
 from pydantic import Field, model_validator
 
-from arranger.api.types.core import Pod, TopologySpreadConstraint
+from arranger.api.types.core import LabelSelector, Pod, TopologySpreadConstraint
 from arranger.cluster import ABSENT, BoolArray, Cluster, IntArray, NodeView, PodInfo
-from arranger.cluster.columns import IdArray
-from arranger.cluster.nodes.topology_counts import TopologyCounts, sum_by_domain
+from arranger.cluster.nodes.topology_counts import TopologyCounts
 from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import ArgsSection, PluginArgs
 from arranger.plugins.helpers.node_selectors import RequiredNodeAffinity, too_large
+from arranger.plugins.topology.soft_spreading import crowd_scores, soft_counts
 from arranger.plugins.topology.spread_constraints import (
     HOSTNAME,
     ZONE,
@@ -31,13 +30,16 @@ from arranger.plugins.topology.spread_constraints import (
     with_selector,
 )
 
+#: Hard and soft ones.
+_Compiled = tuple[list[SpreadConstraint], list[SpreadConstraint]]
+_encode: Final = msgspec.json.Encoder().encode
+
 #: Constraints of one pod: each costs a look at all nodes.
 MAX_CONSTRAINTS: Final = 16
 #: Requirements of all its selectors, each of which is asked about each pod.
 MAX_REQUIREMENTS: Final = 128
-#: With fewer domains than this, so many rows are looked at before all of them are.
-_FEW_DOMAINS: Final = 32
-_FIRST_ROWS: Final = 512
+#: Compiled default constraints that are kept.
+_MAX_COMPILED: Final = 1024
 TOO_SKEWED: Final = Rejection(("node(s) didn't match pod topology spread constraints",))
 NO_LABEL: Final = Rejection(
     ("node(s) didn't match pod topology spread constraints (missing required label)",),
@@ -111,6 +113,7 @@ class PodTopologySpread(Plugin):
             msgspec.convert(constraint.model_dump(by_alias=True), TopologySpreadConstraint)
             for constraint in defaults
         ]
+        self._compiled: dict[bytes, _Compiled] = {}
 
     def sign_pod(self, pod: PodInfo) -> Hashable:
         """Namespace, labels and controller, which decide what a pod is counted with."""
@@ -172,8 +175,10 @@ class PodTopologySpread(Plugin):
             complete = has_all_keys(data.soft, nodes)
         data.ignored_nodes = ~complete
         candidates = feasible & complete
+        counters = data.cluster.selector_counts
         data.soft_counts = [
-            _soft_counts(c, pod.pod, nodes, data, complete, candidates) for c in data.soft
+            soft_counts(c, pod.pod, nodes, counters, data.affinity, complete, candidates)
+            for c in data.soft
         ]
         return None
 
@@ -182,28 +187,21 @@ class PodTopologySpread(Plugin):
     ) -> IntArray:
         """The weighted number of pods in the node's domains; -1 for nodes not to be scored."""
         data: _PreFilterState = state[self.name]
-        crowd = np.zeros(nodes.length)
-        for constraint, (pods, weight) in zip(data.soft, data.soft_counts, strict=True):
-            ids = nodes.label(constraint.key)
-            here = pods[nodes.rows] if constraint.key == HOSTNAME else pods
-            crowded = here * weight + (constraint.max_skew - 1)
-            if constraint.key == HOSTNAME:
-                crowded[ids == ABSENT] = 0.0
-            else:
-                crowded[ABSENT] = 0.0  # the last entry is that of nodes without the label
-                crowded = crowded.take(ids)
-            crowd += crowded
-        scores = np.floor(crowd + 0.5).astype(np.int64)
+        scores = crowd_scores(list(zip(data.soft, data.soft_counts, strict=True)), nodes)
         scores[data.ignored_nodes[nodes.rows]] = -1
         return scores
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """The emptiest gets 100, the others in proportion; nodes not scored get 0."""
         scored = feasible & (scores >= 0)
-        most = int(scores.max(where=scored, initial=0))
+        if scored.all():  # the usual case, in half the time
+            most = int(scores.max(initial=0))
+            least = int(scores.min(initial=most))
+        else:
+            most = int(scores.max(where=scored, initial=0))
+            least = int(scores.min(where=scored, initial=most))
         if most == 0:
             return np.where(scores >= 0, 100, 0)
-        least = int(scores.min(where=scored, initial=most))
         if most > len(scores):
             return np.where(scored, 100 * (most + least - scores) // most, 0)
         # Few different scores: each is brought to 0-100 once.
@@ -212,18 +210,26 @@ class PodTopologySpread(Plugin):
 
     def _new_state(self, pod: Pod, cluster: Cluster) -> _PreFilterState:
         own = pod.spec.topology_spread_constraints
-        constraints = own or self._default_constraints(pod, cluster)
-        labels = pod.metadata.labels
-        hard, soft = (
-            [compile_constraint(c, labels) for c in constraints if c.when_unsatisfiable == when]
-            for when in ("DoNotSchedule", "ScheduleAnyway")
-        )
+        if own:
+            hard, soft = _compiled(own, pod.metadata.labels)
+        else:
+            hard, soft = self._compiled_defaults(default_selector(pod, cluster.objects))
         require_all = bool(own) or not self._system
         return _PreFilterState(cluster, RequiredNodeAffinity(pod), hard, soft, require_all)
 
-    def _default_constraints(self, pod: Pod, cluster: Cluster) -> list[TopologySpreadConstraint]:
-        selectors = default_selector(pod, cluster.objects)
-        return [with_selector(c, selectors) for c in self._defaults] if selectors else []
+    def _compiled_defaults(self, selectors: tuple[LabelSelector, ...]) -> _Compiled:
+        """The default constraints for the pods that all of ``selectors`` select, if there are any;
+        worked out once for all pods of a workload."""
+        if not selectors:
+            return [], []
+        key = _encode(selectors)
+        found = self._compiled.get(key)
+        if found is None:
+            if len(self._compiled) >= _MAX_COMPILED:
+                del self._compiled[next(iter(self._compiled))]
+            constraints = [with_selector(c, selectors) for c in self._defaults]
+            found = self._compiled[key] = _compiled(constraints, {})
+        return found
 
     @staticmethod
     def _hard(pod: PodInfo) -> list[SpreadConstraint]:
@@ -284,6 +290,17 @@ class PodTopologySpread(Plugin):
     )
 
 
+def _compiled(
+    constraints: Sequence[TopologySpreadConstraint], labels: Mapping[str, str]
+) -> _Compiled:
+    """Those of them that are hard, and those that are soft, for a pod with these labels."""
+    hard, soft = (
+        [compile_constraint(c, labels) for c in constraints if c.when_unsatisfiable == when]
+        for when in ("DoNotSchedule", "ScheduleAnyway")
+    )
+    return hard, soft
+
+
 def _too_much(constraints: Sequence[TopologySpreadConstraint]) -> str:
     """What a pod's constraints have too much of; "" for nothing."""
     if len(constraints) > MAX_CONSTRAINTS:
@@ -312,39 +329,3 @@ def _remaining_skew(
     room: IntArray = constraint.max_skew + least - itself - pods
     room[-1] = -1
     return room
-
-
-def _soft_counts(
-    constraint: SpreadConstraint,
-    pod: Pod,
-    nodes: NodeView,
-    data: _PreFilterState,
-    complete: BoolArray,
-    candidates: BoolArray,
-) -> tuple[IntArray, float]:
-    """(domain → pods, weight of a pod); for hosts, row → pods."""
-    counts = constraint.pods(data.cluster.selector_counts, pod.metadata.namespace).by_row()
-    if constraint.key == HOSTNAME:
-        # As upstream, whatever the inclusion policies say.
-        return counts, log(np.count_nonzero(candidates) + 2)
-    ids, labelled = nodes.label(constraint.key), nodes.label(constraint.key) != ABSENT
-    domains = len(nodes.table.label_values(constraint.key))
-    policies = constraint.match_node_inclusion_policies(pod, data.affinity, nodes)
-    rows = np.flatnonzero(counts)  # mostly few
-    among = complete[rows] & policies[rows] & labelled[rows]
-    pods = sum_by_domain(ids[rows], counts[rows], among, domains)
-    size = _count_domains(ids, candidates, domains if labelled.all() else domains + 1)
-    return np.append(pods, 0), log(size + 2)
-
-
-def _count_domains(ids: IdArray, candidates: BoolArray, most: int) -> int:
-    """How many domains the candidates are in; ``most``: how many there are at most.
-
-    No label at all is a domain of its own.
-    """
-    if most < _FEW_DOMAINS:  # often the first rows are enough
-        first = ids[:_FIRST_ROWS][candidates[:_FIRST_ROWS]]
-        if np.count_nonzero(np.bincount(first - ABSENT)) == most:
-            return most
-    found: int = (np.bincount(ids[candidates] - ABSENT) > 0).sum().item()
-    return found
