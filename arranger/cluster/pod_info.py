@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
 
 from arranger.api.resource_requests import Amounts, nonzero_requests, pod_requests
-from arranger.api.types.core import Container, Pod, PodSpec, Volume
+from arranger.api.types.core import Pod, PodSpec, Volume
 from arranger.cluster.affinity_terms import NO_TERMS, affinity_terms_of
 from arranger.cluster.columns import BASIC_RESOURCES, NOT_OFFERED, PODS
 from arranger.cluster.excess_amounts import LARGE
@@ -187,19 +187,12 @@ def restricts_nodes(volume: Volume) -> bool:
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     """The host ports a pod claims: of its containers and its sidecars."""
-    return tuple(
-        (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
-        for container in _long_running(spec)
-        for port in container.ports
-        if port.host_port > 0
-    )
-
-
-def _long_running(spec: PodSpec) -> Iterator[Container]:
-    yield from spec.containers
-    for container in spec.init_containers:
-        if container.restart_policy == "Always":
-            yield container
+    containers = spec.containers
+    if spec.init_containers:
+        sidecars = [each for each in spec.init_containers if each.restart_policy == "Always"]
+        containers = [*containers, *sidecars]
+    claimed = [port for each in containers for port in each.ports if port.host_port > 0]
+    return tuple((p.host_ip or ANY_ADDRESS, p.protocol or "TCP", p.host_port) for p in claimed)
 
 
 def _requests_of(pod: Pod) -> _Requested:

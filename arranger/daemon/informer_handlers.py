@@ -58,7 +58,8 @@ class PodHandler:
 
     def on_updated(self, pod: Pod) -> None:
         """A pod was added or modified."""
-        if self.barrier.is_left_out(self.barrier.pod_kind, pod, self.now()):
+        now = self.now()
+        if self.barrier.is_left_out(self.barrier.pod_kind, pod, now):
             return
         uid, cluster = pod.metadata.uid, self.cluster
         unbound = not pod.spec.node_name and uid in cluster
@@ -66,8 +67,8 @@ class PodHandler:
             # Nothing unbinds a pod: the API server has been restored from a backup, so what it
             # shows is not an old state but the present one.
             self._bound.discard(uid)
-            self.handlers.on_pod_deleted(pod.key, self.now())
-        self.handlers.on_pod_updated(pod, self.now())
+            self.handlers.on_pod_deleted(pod.key, now)
+        self.handlers.on_pod_updated(pod, now)
 
     def on_deleted(self, pod: Pod) -> None:
         """A pod is gone."""

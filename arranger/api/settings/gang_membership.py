@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import quote
 
 from arranger.api import annotations as keys
@@ -29,6 +30,22 @@ from arranger.api.types.pod_groups import (
     VolcanoPodGroup,
     WorkloadGroup,
 )
+
+#: The labels and the annotations that name a gang, the first that is there counts; with the type of
+#: PodGroup that defines it.
+_GANG_LABELS: Final[dict[str, type[AnyPodGroup]]] = {
+    keys.POD_GROUP: SigsPodGroup,
+    keys.POD_GROUP_NAME: SigsPodGroup,
+    keys.POD_GROUP_X: CommunityPodGroup,
+}
+_GANG_NOTES: Final[dict[str, type[AnyPodGroup] | None]] = {
+    keys.GANG_NAME: None,
+    keys.POD_GROUP: None,
+    keys.POD_GROUP_NAME: None,
+    keys.BUNDLE_GANG: None,
+    keys.VOLCANO_GROUP: VolcanoPodGroup,
+    keys.VOLCANO_GROUP_LONG: VolcanoPodGroup,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +81,10 @@ def gang_membership(pod: Pod) -> GangMembership | None:
     """
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
     group = pod.spec.scheduling_group
-    if not (labels or annotations or group):
+    named = not (
+        _GANG_LABELS.keys().isdisjoint(labels) and _GANG_NOTES.keys().isdisjoint(annotations)
+    )
+    if group is None and not named:
         return None
     name, pod_group_type = _gang_name(labels, annotations, group.pod_group_name if group else None)
     if not name:
@@ -138,15 +158,10 @@ def _gang_name(
     """The gang's name, and the type of PodGroup that defines it."""
     if native:
         return native, NativePodGroup
-    for key in (keys.POD_GROUP, keys.POD_GROUP_NAME):
-        if name := labels.get(key):
-            return name, SigsPodGroup
-    if name := labels.get(keys.POD_GROUP_X):
-        return name, CommunityPodGroup
-    for key in (keys.GANG_NAME, keys.POD_GROUP, keys.POD_GROUP_NAME, keys.BUNDLE_GANG):
-        if name := annotations.get(key):
-            return name, None
-    for key in (keys.VOLCANO_GROUP, keys.VOLCANO_GROUP_LONG):
-        if name := annotations.get(key):
-            return name, VolcanoPodGroup
+    for label, kind in _GANG_LABELS.items():
+        if name := labels.get(label):
+            return name, kind
+    for note, noted_kind in _GANG_NOTES.items():
+        if name := annotations.get(note):
+            return name, noted_kind
     return "", None

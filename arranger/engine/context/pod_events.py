@@ -215,8 +215,10 @@ def is_being_evicted(pod: Pod) -> bool:
 
     Or has been given notice that it will have to.
     """
-    said = ("True", PREEMPTION)
-    types = {c.type for c in pod.status.conditions if (c.status, c.reason) == said}
+    conditions = pod.status.conditions
+    types = [c.type for c in conditions if c.reason == PREEMPTION and c.status == "True"]
+    if not types:
+        return False
     leaving = pod.metadata.deletion_timestamp is not None and "DisruptionTarget" in types
     return leaving or EVICTION_NOTICE in types
 

@@ -68,9 +68,10 @@ class InitialObjects:
         objects, self._objects = self._objects, None
         self.being_handed_on = True
         placed, failed = [], []
-        for obj in objects.values():
+        for (kind, key), obj in objects.items():
             try:
-                placed.append((_place(obj), obj))
+                created = obj.metadata.creation_timestamp or _UNKNOWN_TIME
+                placed.append(((_rank(obj), created, kind.__name__, key), obj))
             except Exception as error:
                 failed.append((obj, error))
         placed.sort(key=itemgetter(0))
@@ -86,13 +87,12 @@ def key_of(obj: WatchedObject) -> str:
     return f"{obj.metadata.namespace}/{obj.metadata.name}"
 
 
-def _place(obj: WatchedObject) -> tuple[int, datetime, str, str]:
-    created = obj.metadata.creation_timestamp or _UNKNOWN_TIME
-    return _rank(obj), created, type(obj).__name__, key_of(obj)
-
-
 def _rank(obj: WatchedObject) -> int:
     match obj:
+        case Pod():  # first, as of these there are most
+            if obj.spec.node_name:
+                return 6
+            return 7 if obj.status.nominated_node_name else 8
         case Node():
             return 0
         case PodDisruptionBudget():
@@ -103,9 +103,5 @@ def _rank(obj: WatchedObject) -> int:
             return 4
         case GangObject():
             return 5
-        case Pod():
-            if obj.spec.node_name:
-                return 6
-            return 7 if obj.status.nominated_node_name else 8
         case _:
             return 1

@@ -205,6 +205,8 @@ class PodHandlers:
             before = None
         elif nominated:
             before = None
+        if self._initial.being_handed_on:
+            return  # nobody waits yet
         event = placed_pod_change(before, info)
         if event is not None:
             self._queue.wake(event, now)

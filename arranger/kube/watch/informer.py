@@ -142,7 +142,9 @@ class Informer(Generic[T]):
         undecodable: Sequence[UndecodableObject] = (),
     ) -> None:
         """These are all objects there are; of the undecodable ones the last known state stays."""
-        present = {*map(self.key, objects), *map(self.key, undecodable), *self._recorded}
+        present = set[str]()
+        if self._objects or self._undecodable:  # else nothing can be gone
+            present = {*map(self.key, objects), *map(self.key, undecodable), *self._recorded}
         self._awaits_list = False
         self._recorded.clear()
         for key in [key for key in self._objects if key not in present]:
