@@ -12,6 +12,11 @@ class UnfinishedError(Exception):
     kept, and the next attempt goes on from there."""
 
 
+class AskAgainError(Exception):
+    """A plugin has not come to an end within what one attempt may cost: this attempt fails, without
+    any object being at fault, and a later one goes on from there."""
+
+
 class AttemptWork:
     """The units that are left, each about a microsecond; without limit outside of :meth:`at_most`.
 

@@ -1,6 +1,6 @@
 """What the informers of the scheduler call: each hands an object on to the engine, with the time.
 
-The way of a pod: ``Reflector._handle_frame`` → ``Informer.applied`` →
+The way of a pod: ``Reflector._handle_event`` → ``Informer.applied`` →
 :meth:`PodHandler.on_updated` → ``EventHandlers.on_pod_updated``.
 """
 

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from msgspec import inspect
 
+from arranger.api.parsing.protobuf import MEDIA_TYPE
 from arranger.api.types.core import Node, Pod
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.transport import Request, Transport
@@ -20,6 +21,7 @@ from arranger.kube.watch.decoder import Decoder, T
 from arranger.kube.watch.listing import list_collection
 from arranger.kube.watch.protobuf_decoder import decoder_of
 from arranger.kube.watch.reflector import Reflector
+from tests.binary_form import a_field, an_entry, wrapped
 from tests.controlplane.harness import ControlPlane, a_node, a_pod, until
 from tests.controlplane.test_kube_edge import Store, connected, namespace_of, running
 
@@ -218,6 +220,17 @@ NODE_STATUS = {
 }
 
 
+#: Bytes that are no UTF-8, which the API server takes and keeps.
+NO_TEXTS = (
+    b"\xff",
+    b"a\xe2\x82b",
+    b"\xed\xa0\x80",
+    b"\xf0\x9f\x98",
+    b"\xf4\x90\x80\x80",
+    b"\xc0\x80",
+)
+ODD_TEXTS = (b"", b"\0", b"\x1b[2J", b"\xef\xbb\xbf", "\u2028\u202e\U0001f600".encode())
+
 #: Structs that a pod has too, whose fields are all compared there.
 OF_PODS_TOO = ("ObjectMeta.", "OwnerReference.", "StatusCondition.")
 #: The fields that have been compared.
@@ -300,6 +313,31 @@ async def test_a_list_says_of_pods_the_same_in_binary_form_as_in_json(
     assert text["rich"]["metadata"]["deletionTimestamp"], "its finalizers keep it"
     assert binary == text
     assert all_fields(Pod) - SAID == BEHIND_A_GATE
+
+
+async def test_bytes_that_are_no_text_are_the_same_marks_in_both_forms(
+    control_plane: ControlPlane,
+) -> None:
+    namespace = await namespace_of(control_plane, "binary-bytes")
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    notes = b"".join(
+        a_field(12, an_entry(f"k{n}", each)) for n, each in enumerate((*NO_TEXTS, *ODD_TEXTS))
+    )
+    container = a_field(1, "c") + a_field(2, b"i" + NO_TEXTS[1]) + a_field(8, b"")
+    body = a_field(1, a_field(1, "odd") + a_field(3, namespace) + notes)
+    body += a_field(2, a_field(2, container) + a_field(19, NO_TEXTS[2]))
+    # What comes twice counts as both together, and what is not known is passed over.
+    body += a_field(1, a_field(11, an_entry("late", "")) + a_field(900, 5))
+    session, binary = control_plane._session, {"Content-Type": MEDIA_TYPE}
+    assert session is not None
+    url = control_plane.url + pods
+    async with session.post(url, data=wrapped(body), headers=binary) as answer:
+        assert answer.status == 201, await answer.read()
+    async with connected(control_plane) as transport:
+        text, binary_form = await both_forms(transport, pods, Pod)
+    assert text["odd"]["metadata"]["labels"] == {"late": ""}
+    assert text["odd"]["metadata"]["annotations"]["k1"] == "a\ufffd\ufffdb"
+    assert binary_form == text
 
 
 async def test_a_list_says_of_nodes_the_same_in_binary_form_as_in_json(

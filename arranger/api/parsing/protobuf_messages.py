@@ -6,6 +6,7 @@ equal byte for byte: their Structs and texts are kept for a while and shared.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
@@ -17,9 +18,21 @@ from arranger.api.parsing.protobuf import ENTRY, ITEM, VALUE, Message
 
 S = TypeVar("S")
 
-#: Bytes of one part, and of all parts of one field, with which what they say is kept.
-MAX_SHARED_PART: Final = 8 * 1024
-MAX_SHARED: Final = 1024 * 1024
+#: The tags of an entry's key and value, and bytes of an entry of which no length takes two.
+_KEY_TAG: Final = 1 << 3 | 2
+_VALUE_TAG: Final = 2 << 3 | 2
+_SHORT: Final = 128
+
+#: Bytes of one part with which what it says is kept.
+MAX_SHARED_PART: Final = 2 * 1024
+#: Bytes of memory that what is kept of one field may take, as it is reckoned: so many for each
+#: part, and so many for each byte of it. Tenants choose what the parts say.
+MAX_SHARED: Final = 4 * 1024 * 1024
+PART_COST: Final = 200
+BYTE_COST: Final = 8
+
+#: What stands for bytes that are no UTF-8, each by itself, until it is replaced.
+_UNDECODED: Final = re.compile("[\udc80-\udcff]")
 
 
 class Shared(dict[bytes, Any]):
@@ -33,16 +46,21 @@ class Shared(dict[bytes, Any]):
     def __missing__(self, part: bytes) -> Any:
         value = self._read(part)
         if len(part) <= MAX_SHARED_PART:
-            self._size += len(part)
+            cost = PART_COST + BYTE_COST * len(part)
+            self._size += cost
             if self._size > MAX_SHARED:
                 self.clear()
-                self._size = len(part)
+                self._size = cost
             self[part] = value
         return value
 
 
 def _text(part: bytes) -> str:
-    return part.decode("utf-8", "replace")
+    """A text; for each byte that is no UTF-8 there is one mark, as in the API server's JSON."""
+    try:
+        return part.decode()
+    except UnicodeDecodeError:
+        return _UNDECODED.sub("\ufffd", part.decode("utf-8", "surrogateescape"))
 
 
 def _signed(number: int) -> int:
@@ -92,6 +110,15 @@ def _entry_reader(read_value: Callable[[bytes], Any]) -> Callable[[bytes], tuple
     message.add_part(2, "value", VALUE, read_value)
 
     def read(part: bytes) -> tuple[str, Any]:
+        size = len(part)
+        if (  # as it is mostly: a short key and a short value, one behind the other
+            size > 3
+            and part[0] == _KEY_TAG
+            and (end := part[1] + 2) + 1 < size < _SHORT
+            and part[end] == _VALUE_TAG
+            and end + 2 + part[end + 1] == size
+        ):
+            return _text(part[2:end]), read_value(part[end + 2 :])
         entry = message(part)
         return entry.key, entry.value
 
@@ -154,7 +181,7 @@ class Messages:
         """
         message = self._made.get(kind)
         if message is None:
-            message = self._made[kind] = Message(kind)
+            message = Message(kind)
             info = inspect.type_info(kind)
             assert isinstance(info, inspect.StructType)
             for field in info.fields:
@@ -163,6 +190,7 @@ class Messages:
                 number = self._numbers[kind][name]
                 assert isinstance(number, int)
                 message.share_rest(number, Shared(message.values))
+            self._made[kind] = message  # whole: another thread may read with it at once
         return message
 
     def _add(self, message: Message[Any], field: inspect.Field, where: int | Inlined) -> None:

@@ -12,6 +12,7 @@ from arranger.framework.diagnosis import Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.interface import PreemptionCandidate
 from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import Status
 
@@ -51,9 +52,14 @@ class Unschedulable:
 
 @dataclass(frozen=True, slots=True)
 class CycleError:
-    """A plugin raised: the attempt says nothing about the pod."""
+    """A plugin raised: the attempt says nothing about the pod.
+
+    Attributes:
+        asks_again: whether it has only not come to an end yet.
+    """
 
     message: str
+    asks_again: bool = False
 
 
 ScheduleResult = Scheduled | Unschedulable | CycleError
@@ -62,6 +68,19 @@ ScheduleResult = Scheduled | Unschedulable | CycleError
 @dataclass(frozen=True, slots=True)
 class Unfinished:
     """There is more to be looked at than one attempt may: the next one goes on."""
+
+
+def cycle_error(error: Exception) -> CycleError:
+    """What a plugin, or what calls them all, has raised."""
+    if isinstance(error, PluginFailureError):
+        return CycleError(str(error), error.asks_again)
+    return CycleError(f"{type(error).__name__}: {error}")
+
+
+def or_unfinished(result: ScheduleResult) -> ScheduleResult | Unfinished:
+    """The result, but of a plugin that has only not come to an end."""
+    goes_on = isinstance(result, CycleError) and result.asks_again
+    return Unfinished() if goes_on else result
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ from arranger.engine.pod.schedule_result import (
     ScheduleResult,
     Unfinished,
     Unschedulable,
+    cycle_error,
+    or_unfinished,
     single_node_fit_error,
 )
 from arranger.engine.pod.second_filter_pass import filter_without_nominees
@@ -147,8 +149,10 @@ class SchedulingCycle:
         When :class:`Scheduled` is returned the node is assumed in the cluster and every Reserve
         plugin has agreed; otherwise nothing is held.
         """
-        if member.signature is None or self._extender_results:
-            return self._decide_at_once(member)  # nothing would be kept from one step to the next
+        if self._extender_results:
+            return self._decide_at_once(member)
+        if member.signature is None:  # plugins alone keep what they have found out
+            return or_unfinished(self._decide_at_once(member))
         work = self.cluster.work
         work.limit(most_work(member))
         try:
@@ -185,8 +189,7 @@ class SchedulingCycle:
     ) -> ScheduleResult | Infeasible:
         """Place a pod on the best feasible node, of the rows ``within`` if given.
 
-        Runs no PostFilter: that is left to the caller, who may have more pods to place.
-        """
+        Runs no PostFilter: that is left to the caller, who may have more pods to place."""
         if not self._nominator:
             return self._find_and_reserve(member, within)
         with self.hide_lower_nominees(member):
@@ -219,9 +222,9 @@ class SchedulingCycle:
             return self._failed(member, failure)
 
     def _failed(self, member: QueuedPod, error: Exception) -> CycleError:
-        self._record_failure(member.pod.pod, error)
-        name = "" if isinstance(error, PluginFailureError) else f"{type(error).__name__}: "
-        return CycleError(f"{name}{error}")
+        if not (found := cycle_error(error)).asks_again:
+            self._record_failure(member.pod.pod, error)
+        return found
 
     def prepare(self, members: Sequence[QueuedPod]) -> bool:
         """Look at what may take long of the classes of some pods; whether that has been done.
@@ -246,8 +249,7 @@ class SchedulingCycle:
         if sign is None:
             return Evaluation(profile, self.cluster, pod, tracer=self._tracer)
         key = (profile.scheduler_name, sign)
-        evaluation = self._evaluations.get(key)
-        if evaluation is None:
+        if (evaluation := self._evaluations.get(key)) is None:
             evaluation = Evaluation(profile, self.cluster, pod, tracer=self._tracer)
             self._evaluations.add(key, evaluation)
             return evaluation

@@ -10,11 +10,13 @@ class PluginFailureError(Exception):
 
     Attributes:
         node: the name of a node about which it raised; "" where it was not about any.
+        asks_again: whether it has only not come to an end yet.
     """
 
-    def __init__(self, text: str, node: str = "") -> None:
+    def __init__(self, text: str, node: str = "", *, asks_again: bool = False) -> None:
         super().__init__(text)
         self.node = node
+        self.asks_again = asks_again
 
 
 def error_text(plugin: str, point: str, error: Exception) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
-from arranger.cluster.attempt_work import UnfinishedError
+from arranger.cluster.attempt_work import AskAgainError, UnfinishedError
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.interface import Plugin, overrides
 from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text
@@ -38,8 +38,9 @@ def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView)
     except UnfinishedError:
         raise
     except Exception as error:
-        node = _node_at_fault(nodes, lambda view, _: _filter(plugin, state, pod, view))
-        raise PluginFailureError(error_text(plugin.name, "Filter", error), node) from error
+        raise _failure(
+            plugin, "Filter", error, nodes, lambda view, _: _filter(plugin, state, pod, view)
+        ) from error
 
 
 def explain_filter(
@@ -59,8 +60,7 @@ def explain_filter(
     except UnfinishedError:
         raise
     except Exception as error:
-        node = _node_at_fault(nodes, explain)
-        raise PluginFailureError(error_text(plugin.name, "Filter", error), node) from error
+        raise _failure(plugin, "Filter", error, nodes, explain) from error
 
 
 def _filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
@@ -93,8 +93,7 @@ def run_pre_score(
         def again(view: NodeView, places: IntArray) -> object:
             return plugin.pre_score(state, pod, view, feasible[places])
 
-        node = _node_at_fault(nodes, again)
-        raise PluginFailureError(error_text(plugin.name, "PreScore", error), node) from error
+        raise _failure(plugin, "PreScore", error, nodes, again) from error
 
 
 def run_score(
@@ -116,8 +115,7 @@ def run_score(
         def again(view: NodeView, places: IntArray) -> IntArray:
             return _score(plugin, state, pod, view, feasible[places])
 
-        node = _node_at_fault(nodes, again)
-        raise PluginFailureError(error_text(plugin.name, "Score", error), node) from error
+        raise _failure(plugin, "Score", error, nodes, again) from error
 
 
 def _score(
@@ -130,6 +128,19 @@ def _score(
         if feasible[place]:
             scores[place] = plugin.score_node(state, pod, node)
     return scores
+
+
+def _failure(
+    plugin: Plugin,
+    point: str,
+    error: Exception,
+    nodes: NodeView,
+    again: Callable[[NodeView, IntArray], object],
+) -> PluginFailureError:
+    """What has raised about some nodes; of one that asks to be asked again none is at fault."""
+    asks_again = isinstance(error, AskAgainError)
+    node = "" if asks_again else _node_at_fault(nodes, again)
+    return PluginFailureError(error_text(plugin.name, point, error), node, asks_again=asks_again)
 
 
 def _node_at_fault(nodes: NodeView, again: Callable[[NodeView, IntArray], object]) -> str:

@@ -141,6 +141,13 @@ class Decoder(Generic[T]):
         )
         self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
 
+    def gives_way(self, body: bytes) -> bool:
+        """Whether others can go on while a frame or page is decoded in another thread.
+
+        They cannot while JSON is: msgspec does not let go of the interpreter meanwhile.
+        """
+        return False
+
     def decode_event(self, line: bytes) -> WatchEvent[T] | RawWatchEvent | UndecodableObject:
         """A line: typed in a single pass, or the envelope alone for ERROR and BOOKMARK."""
         wrong = ""

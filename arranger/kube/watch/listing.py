@@ -11,6 +11,7 @@ from arranger.api.parsing.errors import ParseError
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.transport import Request, RequestTransport, Response
 from arranger.kube.watch.decoder import Decoder, T, UndecodableObject
+from arranger.kube.watch.decoding_aside import decode_page
 
 #: Objects a request.
 PAGE_SIZE: Final = 500
@@ -82,7 +83,7 @@ async def list_pages(
             continue
         if answer.status != 200:
             raise ListRefusedError(answer)
-        page, objects, undecodable = decoder.decode_page(answer.body)
+        page, objects, undecodable = await decode_page(decoder, answer.body)
         found.objects += objects
         found.undecodable += undecodable
         if not page.continue_:

@@ -36,8 +36,10 @@ from arranger.kube.watch.decoder import (
     RawWatchEvent,
     T,
     UndecodableObject,
+    WatchEvent,
     decode_metadata,
 )
+from arranger.kube.watch.decoding_aside import decode_event
 from arranger.kube.watch.listing import ListRefusedError, list_pages
 from arranger.kube.watch.sink import Sink, is_newer
 from arranger.kube.watch.stream_errors import (
@@ -64,8 +66,10 @@ NOT_SERVED_RETRY: Final = 30.0
 _FIRST_ABSENT_RETRY: Final = 0.25
 #: Errors in a row within streams after which the state is listed anew.
 MAX_STREAM_ERRORS: Final = 3
-#: Frames handled before other tasks may run (about 10 µs each).
+#: Frames handled before other tasks may run, and bytes of them: in binary form 256 KiB of what is
+#: small take up to 50 ms.
 FRAMES_PER_YIELD: Final = 200
+BYTES_PER_YIELD: Final = 256 * 1024
 
 
 @dataclass(eq=False)
@@ -110,6 +114,7 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(self.rng)
         self._silent_streams = 0
         self._use_watch_list = True
+        self._until_yield = BYTES_PER_YIELD
         #: The version of each living object: an older event is a replay and is dropped.
         self._versions: dict[str, str] = {}
         #: Where to resume; empty when the full state has to be fetched.
@@ -214,12 +219,12 @@ class Reflector(Generic[T]):
                     if initial:
                         started = await self._read_initial_events(frames)
                     async for frame in frames:
-                        self._handle_frame(frame)
+                        self._handle_event(await decode_event(self.decoder, frame))
                         # Not counted before: an ERROR raises, and is no sign of health.
                         seen += 1
                         if seen % FRAMES_PER_YIELD == 0:
                             self._count_events(FRAMES_PER_YIELD)
-                            await asyncio.sleep(0)
+                        await self._yield_after(frame)
                 except TransportError as error:
                     if not seen and loop.time() - started >= 0.9 * INACTIVITY_TIMEOUT:
                         self._silent_streams += 1
@@ -243,11 +248,11 @@ class Reflector(Generic[T]):
             async with asyncio.timeout(INITIAL_EVENTS_TIMEOUT) as timeout:
                 count = 0
                 async for frame in frames:
-                    event = self.decoder.decode_event(frame)
+                    event = await decode_event(self.decoder, frame)
                     count += 1
                     if count % FRAMES_PER_YIELD == 0:
                         timeout.reschedule(loop.time() + INITIAL_EVENTS_TIMEOUT)
-                        await asyncio.sleep(0)
+                    await self._yield_after(frame)
                     if isinstance(event, UndecodableObject):
                         self._report_undecodable([event])
                         found[event.metadata.uid] = event
@@ -273,14 +278,20 @@ class Reflector(Generic[T]):
             raise WatchListUnsupportedError("the initial events do not end") from None
         raise TransportError("the watch ended within the initial events")
 
+    async def _yield_after(self, frame: bytes) -> None:
+        """Let others run once enough has been handled."""
+        self._until_yield -= BYTES_PER_YIELD // FRAMES_PER_YIELD + len(frame)
+        if self._until_yield <= 0:
+            self._until_yield = BYTES_PER_YIELD
+            await asyncio.sleep(0)
+
     def _accept(self, kind: str) -> str:
         """What to ask for, the metadata-only form of which is called ``kind``."""
         if not self.metadata_only:
             return self.decoder.accept
         return f"application/json;as={kind};g=meta.k8s.io;v=v1,application/json"
 
-    def _handle_frame(self, frame: bytes) -> None:
-        event = self.decoder.decode_event(frame)
+    def _handle_event(self, event: WatchEvent[T] | RawWatchEvent | UndecodableObject) -> None:
         if isinstance(event, RawWatchEvent):
             if event.type == "ERROR":
                 raise self._event_error(event)

@@ -17,6 +17,7 @@ import numpy as np
 
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
 from arranger.cluster import Cluster, IntArray, NodeView, RowChange
+from arranger.cluster.attempt_work import AskAgainError
 from arranger.plugins.dynamicresources.allocator import (
     MAX_LOOKS,
     MAX_STEPS,
@@ -48,7 +49,7 @@ _UNKNOWN: Final = -2
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class UnfinishedSearchError(Exception):
+class UnfinishedSearchError(AskAgainError):
     """Not all nodes could be looked at in one attempt."""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from arranger.api.types.resource_claims import MAX_DEVICES, DeviceId, ResourceClaim
+from arranger.plugins.dynamicresources.effort import ALTERNATIVE
 from arranger.plugins.dynamicresources.pools import DeviceOffer, Pool
 from arranger.plugins.dynamicresources.requests import (
     AllocationError,
@@ -91,7 +92,8 @@ class _Search:
         self._max_steps, self._max_looks = max_steps, max_looks
         self._selection = selection
         self._wanted = [request_alternatives(claim, classes, pools, selection) for claim in claims]
-        selection.effort.count(sum(len(each) for requests in self._wanted for each in requests))
+        alternatives = sum(len(each) for requests in self._wanted for each in requests)
+        selection.effort.count(ALTERNATIVE * alternatives)
         for claim, requests in zip(claims, self._wanted, strict=True):
             least = sum(min(each.number for each in request) for request in requests)
             if least > MAX_DEVICES:

@@ -7,8 +7,10 @@ from typing import Final, NoReturn
 #: Units of about two microseconds each: what one attempt spends on looking for devices. What is
 #: found out is kept, and the next attempt goes on where this one stopped.
 MAX_EFFORT: Final = 40_000
-#: Units of a look at one node, of compiling a selector, and each token of it.
+#: Units of a look at one node, of each alternative of a request for it, of compiling a selector,
+#: and each token of it.
 NODE: Final = 10
+ALTERNATIVE: Final = 5
 COMPILE: Final = 500
 TOKEN: Final = 10
 #: How much of a selector's evaluation is done for one unit.

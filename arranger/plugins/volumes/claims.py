@@ -6,13 +6,16 @@ Upstream: ``k8s.io/component-helpers/storage``.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from arranger.api.types.core import Pod
 from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.cluster.object_store import T
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework import ActionType, ClusterEvent, Plugin, QueueingHint
+
+#: Volumes of one pod that are looked at: no node attaches as many.
+MAX_VOLUMES: Final = 256
 
 
 class PvcReference(NamedTuple):
@@ -79,10 +82,12 @@ def storage_hint(kind: type[T], helps: Callable[[PodInfo, T, T | None], bool]) -
 def is_used_by_pod(
     pod: PodInfo, after: PersistentVolumeClaim, _before: PersistentVolumeClaim | None
 ) -> bool:
-    """The pod uses the claim."""
+    """The pod uses the claim, and may come to be placed with it."""
     metadata = after.metadata
-    return metadata.namespace == pod.pod.metadata.namespace and any(
-        use.name == metadata.name for use in pvc_references(pod)
+    return (
+        metadata.namespace == pod.pod.metadata.namespace
+        and len(pod.volumes) <= MAX_VOLUMES
+        and any(use.name == metadata.name for use in pvc_references(pod))
     )
 
 

@@ -47,6 +47,7 @@ class NodeTopologyIndex:
     def __init__(self, nodes: NodeView) -> None:
         self.nodes = nodes
         self._sorted: dict[str, tuple[IntArray, IdArray]] = {}
+        self._served: dict[str, BoolArray] = {}
 
     @cached_property
     def all(self) -> IntArray:
@@ -93,13 +94,32 @@ class NodeTopologyIndex:
         ]
         return self.entries_matching([t for t in terms if all(map(is_valid_requirement, t))])
 
-    def entries_for_selector(self, selector: LabelSelector) -> IntArray:
-        """The entries that a label selector matches; an empty one matches all."""
-        wanted = [Requirement(key, "In", [value]) for key, value in selector.match_labels.items()]
-        wanted += selector.match_expressions
-        if not all(map(is_valid_requirement, wanted)):
-            return self.all[:0]
-        return self._matching_all(wanted)
+    def largest(self, sizes: Iterable[tuple[LabelSelector, int]]) -> IntArray:
+        """By entry the largest of the sizes whose selector matches, -1 for none; an empty selector
+        matches all."""
+        found = np.full(self.nodes.length, -1, dtype=np.int64)
+        by_key: dict[str, dict[str, int]] = {}
+        for selector, size in sizes:
+            wanted = [Requirement(key, "In", [v]) for key, v in selector.match_labels.items()]
+            wanted += selector.match_expressions
+            if not all(map(is_valid_requirement, wanted)):
+                continue
+            if len(wanted) == 1 and wanted[0].operator == "In":
+                by_value = by_key.setdefault(wanted[0].key, {})
+                for value in wanted[0].values:
+                    by_value[value] = max(size, by_value.get(value, -1))
+            else:
+                rows = self._matching_all(wanted)
+                found[rows] = np.maximum(found[rows], size)
+        for key, by_value in by_key.items():
+            values = self.nodes.table.label_values(key)
+            # The last entry is that of nodes without the label, and of values that none has.
+            of_value = np.full(len(values) + 1, -1, dtype=np.int64)
+            for value, size in by_value.items():
+                of_value[values.find(value)] = size
+            of_value[-1] = -1
+            np.maximum(found, of_value[self.nodes.label(key)], out=found)
+        return found
 
     def _mask(self, terms: Terms | None) -> BoolArray:
         mask = self.nodes.empty_mask()
@@ -128,7 +148,10 @@ class NodeTopologyIndex:
         return np.concatenate(found) if found else self.all[:0]
 
     def _migrated_nodes(self, migration: Migration, objects: ObjectStore) -> BoolArray:
-        served = self.nodes.empty_mask()
+        served = self._served.get(migration.plugin)
+        if served is not None:
+            return served
+        served = self._served[migration.plugin] = self.nodes.empty_mask()
         for place, node in self.nodes.nodes():
             csi_node = objects.get(CSINode, "", node.name)
             served[place] = csi_node is not None and migration.plugin in csi_node.migrated_plugins

@@ -33,6 +33,7 @@ from arranger.framework import ActionType, ClusterEvent, DependsOn, FilterResult
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
 from arranger.plugins.volumes.claims import (
+    MAX_VOLUMES,
     VolumePlugin,
     is_used_by_pod,
     not_for_pod_message,
@@ -40,9 +41,14 @@ from arranger.plugins.volumes.claims import (
     pvc_references,
     storage_hint,
 )
+from arranger.plugins.volumes.free_volumes import MAX_MATCHED, TooManyClaimsError
 from arranger.plugins.volumes.matching import PodVolumeClaims
 from arranger.plugins.volumes.topology import NodeTopologyIndex
 
+TOO_MUCH_TO_MATCH: Final = (
+    f"pod has more than {MAX_MATCHED} unbound PersistentVolumeClaims for volumes that exist, "
+    "or they are too different to be matched with these"
+)
 UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 
 
@@ -89,6 +95,9 @@ class VolumeBinding(VolumePlugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Look the claims up; refuse pods that have to wait for one, skip those without any."""
         claims: list[PersistentVolumeClaim] = []
+        if len(pod.volumes) > MAX_VOLUMES:
+            why = f"pod has {len(pod.volumes)} volumes, and at most {MAX_VOLUMES} are looked at"
+            return self.reject(why, resolvable=False)
         for claim in _pod_claims(pod, cluster.objects):
             if isinstance(claim, str):
                 return self.reject(claim, resolvable=False)
@@ -107,7 +116,10 @@ class VolumeBinding(VolumePlugin):
             immediate |= mode != WAIT_FOR_FIRST_CONSUMER or bool(claim.spec.volume_name)
         if immediate:
             return self.reject(UNBOUND, resolvable=False)
-        found = PodVolumeClaims.look_up(cluster.objects, bound, unbound)
+        try:
+            found = PodVolumeClaims.look_up(cluster.objects, bound, unbound)
+        except TooManyClaimsError:
+            return self.reject(TOO_MUCH_TO_MATCH, resolvable=False)
         state[self.name] = _PreFilterState(cluster, found)
         return None
 
@@ -174,8 +186,8 @@ class VolumeBinding(VolumePlugin):
     @staticmethod
     def _may_serve(pod: PodInfo, after: PersistentVolume, _before: PersistentVolume | None) -> bool:
         ref = after.spec.claim_ref
-        if ref is None:
-            return True
+        if ref is None or len(pod.volumes) > MAX_VOLUMES:
+            return ref is None
         names = {use.name for use in pvc_references(pod)}
         return ref.namespace == pod.pod.metadata.namespace and ref.name in names
 

@@ -14,35 +14,16 @@ from hypothesis import strategies as st
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.protobuf import fields, read_message, unwrap
 from arranger.api.parsing.protobuf_messages import (
+    BYTE_COST,
     MAX_SHARED,
     MAX_SHARED_PART,
+    PART_COST,
     Messages,
     Shared,
 )
 from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, Volume
 from arranger.api.types.core_messages import CORE_MESSAGES, CORE_NUMBERS
-
-
-def varint(number: int) -> bytes:
-    """A number, negative ones in 64 bits."""
-    number &= (1 << 64) - 1
-    encoded = b""
-    while number > 0x7F:
-        encoded, number = encoded + bytes([number & 0x7F | 0x80]), number >> 7
-    return encoded + bytes([number])
-
-
-def a_field(number: int, value: bytes | str | int) -> bytes:
-    """A text, a message or a number behind its tag."""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    content = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(content)) + content
-
-
-def a_time(seconds: int) -> bytes:
-    return a_field(1, seconds) + a_field(2, 0)
-
+from tests.binary_form import a_field, a_time, an_entry, varint
 
 META = a_field(1, "p") + a_field(3, "ns") + a_field(5, "uid") + a_field(6, "7")
 POD = a_field(1, META) + a_field(2, a_field(10, "n1") + a_field(25, 5)) + a_field(3, b"")
@@ -53,6 +34,13 @@ POD = a_field(1, META) + a_field(2, a_field(10, "n1") + a_field(25, 5)) + a_fiel
     [
         ("a text", ObjectMeta, a_field(1, "p"), "name", "p"),
         ("a text that is no UTF-8", ObjectMeta, a_field(1, b"p\xff"), "name", "p\ufffd"),
+        (
+            "a mark for each byte that is none, as in Go",
+            ObjectMeta,
+            a_field(1, b"a\xe2\x82b\xed\xa0\x80\xf0\x9f\x98"),
+            "name",
+            "a" + 2 * "\ufffd" + "b" + 6 * "\ufffd",
+        ),
         ("a number", ObjectMeta, a_field(7, 300), "generation", 300),
         ("a list", ObjectMeta, a_field(14, "a") + a_field(14, "b"), "finalizers", ["a", "b"]),
         (
@@ -135,6 +123,20 @@ def test_no_wrong_byte_in_a_pod_raises_anything_else(at: int, byte: int) -> None
         read_message(POD[:at] + bytes([byte]) + POD[at + 1 :], CORE_MESSAGES.of(Pod))
 
 
+@given(st.binary(max_size=200), st.binary(max_size=200))
+def test_an_entry_says_the_same_however_it_is_written(key: bytes, value: bytes) -> None:
+    entries = (
+        an_entry(key, value),
+        a_field(2, value) + a_field(1, key),
+        an_entry("x", "y") + an_entry(key, value),
+        an_entry(key, value) + a_field(900, "what nobody reads"),
+    )
+    message = CORE_MESSAGES.of(ObjectMeta)
+    read = [read_message(a_field(11, entry), message).labels for entry in entries]
+    assert all(each == read[0] for each in read)
+    assert len(read[0]) == 1
+
+
 def test_an_object_is_unwrapped_from_unknown() -> None:
     kind = a_field(1, a_field(1, "v1") + a_field(2, "Pod"))
     assert unwrap(b"k8s\x00" + kind + a_field(2, POD) + a_field(3, "")) == POD
@@ -185,9 +187,10 @@ def test_equal_parts_are_shared_up_to_a_bound() -> None:
     for _ in range(2):
         assert shared[b"x" * (MAX_SHARED_PART + 1)]
     assert len(read) == 3
-    for n in range(3 * MAX_SHARED // 1000):
-        assert shared[n.to_bytes(1000, "big")]
-    assert sum(map(len, shared)) <= MAX_SHARED
+    for size in (1000, 3):
+        for n in range(3 * MAX_SHARED // (PART_COST + BYTE_COST * size)):
+            assert shared[n.to_bytes(size, "big")]
+        assert sum(PART_COST + BYTE_COST * len(part) for part in shared) <= MAX_SHARED
 
 
 def _a_spec(*parts: bytes) -> PodSpec:
