@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.nodes.freed_room import FreedRoom
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
@@ -24,6 +25,8 @@ T = TypeVar("T")
 PlanSteps = Generator[None, None, T]
 #: Units of :mod:`~arranger.cluster.attempt_work` to take a pod away and to put it back.
 MOVING: Final = 4
+#: The same where only what it requests is counted no more.
+FREEING: Final = 1
 
 
 class VoidTrialError(Exception):
@@ -73,6 +76,7 @@ class Trial:
     Args:
         nominator: knows who is being evicted, for whomever.
         victims: those that leave.
+        sums_decide: whether only sums of requests are compared, so that nobody need leave for more.
 
     Attributes:
         gone: uid → the pod, of those that are away while it goes on.
@@ -84,9 +88,11 @@ class Trial:
     _suspension: MemberSuspension
     _between: Between
     victims: Iterable[PodInfo]
+    sums_decide: bool = False
     gone: dict[str, PodInfo] = field(init=False)
     nodes: dict[str, str] = field(default_factory=dict, init=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
+    _room: FreedRoom | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.gone = {pod.uid: pod for pod in self.victims}
@@ -95,7 +101,8 @@ class Trial:
         """Take the victims away; in the next step if little is left of this one."""
         work = self._cluster.work
         self._between.on_trial_begun()
-        work.count(MOVING * (len(self.gone) + len(self._nominator.terminating_victims)))
+        moved = len(self.gone) + len(self._nominator.terminating_victims)
+        work.count((FREEING if self.sums_decide else MOVING) * moved)
         if work.is_spent:
             yield
         self._take_away()
@@ -118,6 +125,16 @@ class Trial:
         if not self._suspension.put_back(left, self._between.changed):
             raise VoidTrialError
 
+    def put_back(self, pod: PodInfo) -> None:
+        """One that is away is where it was."""
+        if self._room is None or not self._room.put_back(pod, self.nodes[pod.uid]):
+            self._cluster.simulate_add_pod(pod, self.nodes[pod.uid])
+
+    def take_again(self, pod: PodInfo) -> None:
+        """Undo :meth:`put_back`."""
+        if self._room is None or not self._room.take_again(pod, self.nodes[pod.uid]):
+            self._cluster.simulate_remove_pod(pod)
+
     def spare(self, pod: PodInfo) -> None:
         """One that is back for good stays."""
         del self.gone[pod.uid]
@@ -128,4 +145,7 @@ class Trial:
         self.nodes = {uid: str(self._cluster.node_of(uid)) for uid in self.gone}
         leaving = (p for p in self._nominator.terminating_pods() if p.uid not in self.gone)
         away = [*leaving, *self.gone.values()]
-        self._stack.enter_context(self._cluster.simulate_without(away))
+        if self.sums_decide:
+            self._room = self._stack.enter_context(self._cluster.simulate_freed(away))
+        else:
+            self._stack.enter_context(self._cluster.simulate_without(away))
