@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final
 
 from arranger.api.types.core import Node
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.device_inventory import DeviceInventory
 from arranger.cluster.nodes.bulk_moves import add_pods, remove_pods
-from arranger.cluster.nodes.freed_room import FreedRoom
+from arranger.cluster.nodes.freed_room import FreedRoom, PodQuota
 from arranger.cluster.nodes.node_results import NodeResults
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.nodes.selector_counts import SelectorCountCache
@@ -20,13 +20,6 @@ from arranger.cluster.pod_info import PodInfo
 
 #: Pods from which on they are moved together.
 _MANY: Final = 32
-
-
-class PodQuota(Protocol):
-    """Counts what pods use together, wherever they are."""
-
-    def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
-        """A pod takes (1) or leaves (-1) a node, in a simulation too."""
 
 
 class Cluster:
@@ -177,23 +170,15 @@ class Cluster:
     @contextmanager
     def simulate_freed(self, pods: Iterable[PodInfo]) -> Iterator[FreedRoom]:
         """As :meth:`simulate_without`, for those who compare only sums of requests and the use of
-        queues: pods that are no more than that stay on their nodes, which is a fifth of the work.
+        queues: pods that are no more than that stay on their nodes, which is a tenth of the work.
         """
-        table, whole, sums = self.table, list[PodInfo](), list[tuple[PodInfo, str]]()
-        column_of = table.resource_column
-        for pod in pods:
-            node = self._node_of[pod.uid]
-            if node in table.index and pod.sums_key(column_of) is not None:
-                sums.append((pod, node))
-            else:
-                whole.append(pod)
-        room = FreedRoom(table, self._on_pod_moved)
-        with self.simulate_without(whole):
-            room.free(sums)
-            try:
+        room = FreedRoom(self.table, self._quota)
+        others = room.free(pods, self._node_of)
+        try:
+            with self.simulate_without(others):
                 yield room
-            finally:
-                room.end()
+        finally:
+            room.end()
 
     @contextmanager
     def without_trace(self) -> Iterator[None]:
@@ -350,10 +335,6 @@ class Cluster:
         else:
             self.table.remove_pod(pod, row)
         return pod
-
-    def _on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
-        if self._quota is not None:
-            self._quota.on_pod_moved(pod, node, sign)
 
     def _on_moved_beside_table(self) -> None:
         """A pod took or left a node that is not in the table: no row tells that its queue's use is

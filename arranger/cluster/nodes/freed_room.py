@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from arranger.cluster.nodes.bulk_moves import sum_up
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo, SumsKey
+
+
+class PodQuota(Protocol):
+    """Counts what pods use together, wherever they are."""
+
+    @property
+    def active(self) -> bool:
+        """Whether there is anything to count."""
+
+    def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
+        """A pod takes (1) or leaves (-1) a node, in a simulation too."""
 
 
 @dataclass(slots=True, eq=False)
@@ -15,58 +27,72 @@ class FreedRoom:
     """Pods that request nothing on their nodes, use nothing of their queues, and are there in all
     else.
 
-    Args:
-        on_moved: told of a pod that takes (1) or leaves (-1) a node.
+    Attributes:
+        left: uid → node, of those that are more than sums, and are gone in all.
     """
 
     _table: NodeTable
-    _on_moved: Callable[[PodInfo, str, int], None]
-    #: uid → the pod and its node, of those that request nothing.
-    _away: dict[str, tuple[PodInfo, str]] = field(default_factory=dict, init=False)
-    #: uids of those that request again what they did.
-    _back: set[str] = field(default_factory=set, init=False)
+    _quota: PodQuota | None
+    left: dict[str, str] = field(default_factory=dict, init=False)
+    #: What pods request → the rows of all of these.
+    _rows: dict[SumsKey, list[int]] = field(default_factory=dict, init=False)
+    #: All of these, where their use is counted.
+    _used: list[tuple[PodInfo, str]] = field(default_factory=list, init=False)
+    #: uid → the pod and its node, of those that request again what they did.
+    _back: dict[str, tuple[PodInfo, str]] = field(default_factory=dict, init=False)
 
-    def free(self, pods: Iterable[tuple[PodInfo, str]]) -> None:
-        """What pods request on their nodes is free."""
-        self._away = {pod.uid: (pod, node) for pod, node in pods}
-        self._move_all(-1)
+    def free(self, pods: Iterable[PodInfo], node_of: Mapping[str, str]) -> list[PodInfo]:
+        """What pods request on their nodes is free; returns those that are to leave in all.
 
-    def put_back(self, pod: PodInfo, node: str) -> bool:
-        """Have a pod request again what it did; False if it is none of these."""
-        if self._away.pop(pod.uid, None) is None:
-            return False
-        self._back.add(pod.uid)
+        ``node_of``: uid → node.
+        """
+        rows, row_of, column_of = self._rows, self._table.index, self._table.resource_column
+        counts_use = self._quota is not None and self._quota.active
+        others = list[PodInfo]()
+        for pod in pods:
+            node = node_of[pod.uid]
+            row, key = row_of.get(node), pod.sums_key(column_of)
+            if key is None or row is None:
+                others.append(pod)
+                self.left[pod.uid] = node
+                continue
+            if (on := rows.get(key)) is None:
+                on = rows[key] = []
+            on.append(row)
+            if counts_use:
+                self._used.append((pod, node))
+        sum_up(self._table, rows, -1)
+        self._count_use(self._used, -1)
+        return others
+
+    def put_back(self, pod: PodInfo, node: str) -> None:
+        """A pod requests there again what it did."""
+        self._back[pod.uid] = pod, node
         self._move(pod, node, 1)
-        return True
 
-    def take_again(self, pod: PodInfo, node: str) -> bool:
+    def take_again(self, pod: PodInfo) -> bool:
         """Undo :meth:`put_back`; False if there is nothing to undo."""
-        if pod.uid not in self._back:
-            return False
-        self._back.remove(pod.uid)
-        self._away[pod.uid] = pod, node
-        self._move(pod, node, -1)
-        return True
+        found = self._back.pop(pod.uid, None)
+        if found is not None:
+            self._move(*found, -1)
+        return found is not None
 
     def end(self) -> None:
         """All request again what they did."""
-        self._move_all(1)
-        self._away.clear()
+        for pod, node in self._back.values():
+            self._move(pod, node, -1)
+        sum_up(self._table, self._rows, 1)
+        self._count_use(self._used, 1)
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _move_all(self, sign: int) -> None:
-        row_of, on_moved, alike = self._table.index, self._on_moved, dict[SumsKey, list[int]]()
-        for pod, node in self._away.values():
-            on_moved(pod, node, sign)
-            alike.setdefault(self._sums(pod), []).append(row_of[node])
-        sum_up(self._table, alike, sign)
-
     def _move(self, pod: PodInfo, node: str, sign: int) -> None:
-        self._on_moved(pod, node, sign)
-        sum_up(self._table, {self._sums(pod): [self._table.index[node]]}, sign)
-
-    def _sums(self, pod: PodInfo) -> SumsKey:
         key = pod.sums_key(self._table.resource_column)
         assert key is not None, "it is more than sums"
-        return key
+        sum_up(self._table, {key: [self._table.index[node]]}, sign)
+        self._count_use([(pod, node)], sign)
+
+    def _count_use(self, pods: Iterable[tuple[PodInfo, str]], sign: int) -> None:
+        if self._quota is not None and self._quota.active:
+            for pod, node in pods:
+                self._quota.on_pod_moved(pod, node, sign)

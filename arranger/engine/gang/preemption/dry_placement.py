@@ -32,6 +32,8 @@ T = TypeVar("T")
 #: that for each member on its node.
 SPARING: Final = 10
 LOOKING: Final = 3
+#: Victims from which on what follows a trial has a step of its own.
+MANY_GONE: Final = 2000
 #: Units to look at a class of members.
 EVALUATING: Final = 100
 
@@ -150,6 +152,8 @@ class DryPlacement:
 
     def _destinations(self, trial: Trial) -> PlanSteps[Destinations | None]:
         result = yield from self._place(trial)
+        if result.complete and len(trial.gone) > MANY_GONE:
+            yield from trial.rest(result.placed)
         destinations = tuple((member, member.node) for member, _ in result.placed)
         self._cycle.unreserve_all(result)
         return destinations if result.complete else None
@@ -170,7 +174,7 @@ class DryPlacement:
                 yield from trial.rest(result.placed)
             if (pod := trial.gone.get(victim.uid)) is None:
                 continue  # it has left meanwhile
-            node = trial.nodes[pod.uid]
+            node = trial.node_of(pod)
             members = placed_on.get(node, ())
             work.count(SPARING + LOOKING * len(members))
             with work.unlimited():

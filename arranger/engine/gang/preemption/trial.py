@@ -6,7 +6,7 @@ those that had left are back.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -80,7 +80,6 @@ class Trial:
 
     Attributes:
         gone: uid → the pod, of those that are away while it goes on.
-        nodes: uid → the node that it is away from.
     """
 
     _cluster: Cluster
@@ -90,7 +89,8 @@ class Trial:
     victims: Iterable[PodInfo]
     sums_decide: bool = False
     gone: dict[str, PodInfo] = field(init=False)
-    nodes: dict[str, str] = field(default_factory=dict, init=False)
+    #: uid → the node that it is away from, of those that are not there at all.
+    _nodes: Mapping[str, str] = field(default_factory=dict, init=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _room: FreedRoom | None = field(default=None, init=False)
 
@@ -125,14 +125,21 @@ class Trial:
         if not self._suspension.put_back(left, self._between.changed):
             raise VoidTrialError
 
+    def node_of(self, pod: PodInfo) -> str:
+        """The node that one of those that are away is away from."""
+        return self._nodes.get(pod.uid) or self._cluster.node_of(pod.uid) or ""
+
     def put_back(self, pod: PodInfo) -> None:
         """One that is away is where it was."""
-        if self._room is None or not self._room.put_back(pod, self.nodes[pod.uid]):
-            self._cluster.simulate_add_pod(pod, self.nodes[pod.uid])
+        node = self.node_of(pod)
+        if self._room is not None and pod.uid in self._cluster:
+            self._room.put_back(pod, node)
+        else:
+            self._cluster.simulate_add_pod(pod, node)
 
     def take_again(self, pod: PodInfo) -> None:
         """Undo :meth:`put_back`."""
-        if self._room is None or not self._room.take_again(pod, self.nodes[pod.uid]):
+        if self._room is None or not self._room.take_again(pod):
             self._cluster.simulate_remove_pod(pod)
 
     def spare(self, pod: PodInfo) -> None:
@@ -140,12 +147,14 @@ class Trial:
         del self.gone[pod.uid]
 
     def _take_away(self) -> None:
-        known = ((uid, self._cluster.pod(uid)) for uid in self.gone)
+        cluster = self._cluster
+        known = ((uid, cluster.pod(uid)) for uid in self.gone)
         self.gone = {uid: pod for uid, pod in known if pod is not None}
-        self.nodes = {uid: str(self._cluster.node_of(uid)) for uid in self.gone}
         leaving = (p for p in self._nominator.terminating_pods() if p.uid not in self.gone)
         away = [*leaving, *self.gone.values()]
         if self.sums_decide:
-            self._room = self._stack.enter_context(self._cluster.simulate_freed(away))
+            self._room = self._stack.enter_context(cluster.simulate_freed(away))
+            self._nodes = self._room.left
         else:
-            self._stack.enter_context(self._cluster.simulate_without(away))
+            self._nodes = {uid: str(cluster.node_of(uid)) for uid in self.gone}
+            self._stack.enter_context(cluster.simulate_without(away))
