@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final
 
 from arranger.api.types.core import Node
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.device_inventory import DeviceInventory
 from arranger.cluster.nodes.bulk_moves import add_pods, remove_pods
+from arranger.cluster.nodes.freed_room import FreedRoom, PodQuota
 from arranger.cluster.nodes.node_results import NodeResults
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.nodes.selector_counts import SelectorCountCache
@@ -19,13 +20,6 @@ from arranger.cluster.pod_info import PodInfo
 
 #: Pods from which on they are moved together.
 _MANY: Final = 32
-
-
-class PodQuota(Protocol):
-    """Counts what pods use together, wherever they are."""
-
-    def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
-        """A pod takes (1) or leaves (-1) a node, in a simulation too."""
 
 
 class Cluster:
@@ -172,6 +166,19 @@ class Cluster:
                     self.assumed.add(uid)
             for row, uids in orders.items():
                 self.table.reorder_pods(row, uids)
+
+    @contextmanager
+    def simulate_freed(self, pods: Iterable[PodInfo]) -> Iterator[FreedRoom]:
+        """As :meth:`simulate_without`, for those who compare only sums of requests and the use of
+        queues: pods that are no more than that stay on their nodes, which is a tenth of the work.
+        """
+        room = FreedRoom(self.table, self._quota)
+        others = room.free(pods, self._node_of)
+        try:
+            with self.simulate_without(others):
+                yield room
+        finally:
+            room.end()
 
     @contextmanager
     def without_trace(self) -> Iterator[None]:

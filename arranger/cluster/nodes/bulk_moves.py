@@ -36,7 +36,7 @@ def add_pods(table: NodeTable, placed: Placed) -> None:
         on_row[uid] = pod
         index.add(pod.pod, row)
         alike.setdefault(key, []).append(row)
-    _sum_up(table, alike, 1)
+    sum_up(table, alike, 1)
 
 
 def remove_pods(table: NodeTable, placed: Placed) -> None:
@@ -55,11 +55,11 @@ def remove_pods(table: NodeTable, placed: Placed) -> None:
         del on_rows[row][pod.pod.metadata.uid]
         index.remove(pod.pod)
         alike.setdefault(key, []).append(row)
-    _sum_up(table, alike, -1)
+    sum_up(table, alike, -1)
 
 
-def _sum_up(table: NodeTable, alike: Mapping[SumsKey, list[int]], sign: int) -> None:
-    """Count what pods request; those of one row and equal requests together."""
+def sum_up(table: NodeTable, alike: Mapping[SumsKey, list[int]], sign: int) -> None:
+    """Count what pods request on their rows (1), or count it no more (-1)."""
     requested, nonzero = table.requested, table.nonzero_requested
     changed = dict[int, None]()
     for (columns, amounts, (cpu, memory)), rows in alike.items():

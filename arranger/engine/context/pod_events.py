@@ -157,7 +157,9 @@ def preempted(
 def preempting(member: QueuedPod, victims: Sequence[PodInfo]) -> PublishEvent:
     """A pod, or its gang, makes others leave: the other side of ``Preempted``."""
     namespace = member.pod.pod.metadata.namespace
-    names = names_within(namespace, [victim.key for victim in victims], _MAX_NAMED_VICTIMS, "pod")
+    known = [victim for victim in victims if victim.namespace == namespace]
+    first, others = [pod.key for pod in known[:_MAX_NAMED_VICTIMS]], len(victims) - len(known)
+    names = names_within(first, len(known), others, _MAX_NAMED_VICTIMS, "pod")
     return _event(member, event_reasons.PREEMPTING, "Preempting", f"Makes room by evicting {names}")
 
 

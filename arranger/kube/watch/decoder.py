@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from arranger.api.parsing.errors import ParseError, cut_message
+from arranger.api.parsing.list_items import split_list
 from arranger.api.parsing.nesting import CUT, MAX_BRACKETS, TOO_DEEP
 from arranger.api.parsing.objects import decode_object, decode_without_nulls
 from arranger.api.parsing.protobuf import MAGIC, read_message, unwrap
@@ -103,8 +104,24 @@ def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
     with suppress(ParseError):
         if (body := bytes(raw)).startswith(MAGIC):
             return read_message(unwrap(body), METADATA_MESSAGES.of(PartialObjectMetadata)).metadata
-        return decode_object(raw, PartialObjectMetadata, cut=True).metadata
+        return decode_object(raw, PartialObjectMetadata, cut=True, most=MAX_BRACKETS).metadata
     return PartialMetadata()
+
+
+def raw_page(body: bytes) -> tuple[ListMeta, Sequence[bytes | msgspec.Raw]]:
+    """One page of a list, and its items as they are: one that is nested too deeply as well.
+
+    Raises:
+        ParseError: the body is not a list at all.
+    """
+    try:
+        page: Page[msgspec.Raw] = decode_object(body, Page[msgspec.Raw])
+    except ParseError as error:
+        if str(error) != TOO_DEEP:
+            raise
+        rest, items = split_list(body)
+        return decode_object(rest, Page[msgspec.Raw], cut=True, most=MAX_BRACKETS).metadata, items
+    return page.metadata, page.items or []
 
 
 class UndecodableObject(msgspec.Struct):
@@ -188,15 +205,17 @@ class Decoder(Generic[T]):
             return page.metadata, items, []
         good: list[T] = []
         bad: list[UndecodableObject] = []
-        raw: Page[msgspec.Raw] = decode_object(body, Page[msgspec.Raw], cut=True)
-        for item in raw.items or []:
+        meta, parts = raw_page(body)
+        for item in parts:
             try:
                 good.append(self._decode(item))
+            except RecursionError:
+                bad.append(UndecodableObject(decode_metadata(item), TOO_DEEP))
             except Exception as error:
                 bad.append(UndecodableObject(decode_metadata(item), cut_message(str(error))))
-        return raw.metadata, good, bad
+        return meta, good, bad
 
-    def _decode(self, raw: msgspec.Raw) -> T:
+    def _decode(self, raw: bytes | msgspec.Raw) -> T:
         """An object by itself, nulls or not; raises anything."""
         if CUT in bytes(raw):
             raise msgspec.DecodeError(TOO_DEEP)

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 import msgspec
 
-from arranger.api.parsing.nesting import MAX_BRACKETS
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.nesting import MAX_BRACKETS, cut_deep_parts
 from arranger.api.parsing.objects import decode_object
 from arranger.kube.watch.decoder import (
     Decoder,
     ListMeta,
-    Page,
     PartialMetadata,
     RawWatchEvent,
     UndecodableObject,
     WatchEvent,
     decode_metadata,
+    raw_page,
 )
 
 
@@ -47,8 +48,8 @@ class RawObjectDecoder(Decoder[RawObject]):
 
     def decode_page(self, body: bytes) -> tuple[ListMeta, list[RawObject], list[UndecodableObject]]:
         """One page of a list; raises ParseError if it is none."""
-        page: Page[msgspec.Raw] = decode_object(body, Page[msgspec.Raw], cut=True)
-        return page.metadata, [_raw_object(item) for item in page.items or []], []
+        meta, items = raw_page(body)
+        return meta, [_raw_object(_cut(item)) for item in items], []
 
 
 class RawObjectStore:
@@ -92,5 +93,14 @@ class RawObjectStore:
         self._objects.pop(obj.metadata.name, None)
 
 
-def _raw_object(raw: msgspec.Raw) -> RawObject:
+def _cut(raw: bytes | msgspec.Raw) -> bytes | msgspec.Raw:
+    """An object of a page, without what of it is nested too deeply for others as well."""
+    try:
+        decode_object(raw, msgspec.Raw)
+    except ParseError:
+        return cut_deep_parts(bytes(raw), MAX_BRACKETS)
+    return raw
+
+
+def _raw_object(raw: bytes | msgspec.Raw) -> RawObject:
     return RawObject(decode_metadata(raw), bytes(raw))

@@ -234,6 +234,46 @@ def test_removing_the_newest_first_restores_everything(
     assert _state(cluster) == before
 
 
+@settings(deadline=None, max_examples=50)
+@given(st.lists(small_pods, max_size=8), st.sets(st.integers(0, 7)), st.integers(0, 7))
+def test_the_room_of_pods_is_free_as_if_they_had_left(
+    standing: list[Any], leaving: set[int], back: int
+) -> None:
+    cluster = a_cluster(*(a_node(f"n{n}") for n in (1, 2, 3)))
+    for pod, node in standing:  # n4 is not known
+        if pod.uid not in cluster:
+            cluster.assume_pod(pod, node)
+    placed = list(cluster.placed_pods())
+    away = [each for n, each in enumerate(placed) if n in leaving]
+    pods = [pod for pod, _ in away]
+    with cluster.simulate_without(pods):
+        gone = _sums(cluster)
+    before = _state(cluster)
+    with cluster.simulate_freed(pods) as room:
+        assert _sums(cluster) == gone
+        for pod, node in away[:back]:
+            if pod.uid not in room.left:
+                room.put_back(pod, node)
+        if back < len(away):
+            assert not room.take_again(away[back][0]), "it was not put back"
+        for pod, _ in away[1:back]:
+            room.take_again(pod)
+        first = away[:back][:1]
+        with_first = [pod for pod, _ in away if not (first and pod is first[0][0])]
+        if first and first[0][0].uid not in room.left:
+            seen = _sums(cluster)
+    assert _state(cluster) == before
+    cluster.check_consistent()
+    if first and first[0][0].uid not in room.left:
+        with cluster.simulate_without(with_first):
+            assert _sums(cluster) == seen
+
+
+def _sums(cluster: Cluster) -> tuple[Any, Any]:
+    table = cluster.table
+    return table.requested.tolist(), table.nonzero_requested.tolist()
+
+
 def _state(cluster: Cluster) -> dict[str, Any]:
     table = cluster.table
     return {
@@ -242,7 +282,10 @@ def _state(cluster: Cluster) -> dict[str, Any]:
         "ports": [dict(table.ports.on_row(row)) for row in range(table.size)],
         "pods": [list(pods) for pods in table.pods],
         "by namespace": {ns: dict(rows) for ns, rows in table.placed.by_namespace.items()},
-        "affinity": {name: dict(terms.rows) for name, terms in vars(table.affinity).items()},
+        "affinity": {
+            name: {term: dict(rows) for term, rows in terms.rows.items()}
+            for name, terms in vars(table.affinity).items()
+        },
         "where": {uid: cluster.node_of(uid) for pods in table.pods for uid in pods},
         "assumed": set(cluster.assumed),
     }

@@ -156,6 +156,23 @@ def test_an_edit_of_the_status_alone_changes_nothing() -> None:
     assert books.ledger.set_queue(a_queue("training", state="Closed"))
 
 
+def test_pods_whose_room_is_free_use_nothing_for_as_long() -> None:
+    books = QuotaHarness(a_queue("team"), a_queue("training", parent="team", cards={CARD: 8}))
+    books.cluster.set_node(gpu_node().build())
+    pods = [training(f"p{n}", 2).on("n").info() for n in range(3)]
+    for pod in pods:
+        books.cluster.observe_pod(pod)
+    with books.cluster.simulate_freed(pods) as room:
+        assert books.used() == {}
+        room.put_back(pods[0], "n")
+        assert books.used("team")[CARD] == 2
+        assert room.take_again(pods[0])
+        assert books.used() == {}
+        room.put_back(pods[1], "n")
+    assert books.used()[CARD] == books.used("team")[CARD] == 6
+    books.ledger.check_consistent(books.cluster)
+
+
 def test_thinking_pods_away_gives_back_what_they_use_for_as_long() -> None:
     books = QuotaHarness(a_queue("team"), a_queue("training", parent="team", cards={CARD: 8}))
     books.cluster.set_node(gpu_node().build())

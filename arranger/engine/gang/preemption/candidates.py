@@ -125,6 +125,7 @@ class PreemptionCandidates:
                 merged = list(chain.from_iterable(pairs[start : start + 2]))
                 yield from self.may_rest(len(merged) // _KNOWN_PER_UNIT)
                 slices.append(sorted(merged, key=itemgetter(0)))
+        yield from self.may_rest(len(pods) // _KNOWN_PER_UNIT)
         return [pod for _, pod in slices[0]] if slices else []
 
     def may_rest(self, units: int) -> PlanSteps[None]:

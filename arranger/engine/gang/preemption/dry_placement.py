@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Final, TypeVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy
 from arranger.framework.runtime.dry_run import DryRun
+from arranger.framework.runtime.evaluation import Evaluation
 
 T = TypeVar("T")
 
@@ -31,6 +32,10 @@ T = TypeVar("T")
 #: that for each member on its node.
 SPARING: Final = 10
 LOOKING: Final = 3
+#: Victims from which on what follows a trial has a step of its own.
+MANY_GONE: Final = 2000
+#: Units to look at a class of members.
+EVALUATING: Final = 100
 
 #: Where each member would go.
 Destinations = tuple[tuple[QueuedPod, str], ...]
@@ -51,6 +56,7 @@ class DryPlacement:
     _suspension: MemberSuspension
     _between: Between
     _numbers: RoomByNumbers | None = field(default=None, init=False)
+    _compares_sums: bool | None = field(default=None, init=False)
 
     def fits_without(self, victims: Iterable[PodInfo]) -> PlanSteps[bool]:
         """Whether the group would fit if these left."""
@@ -82,14 +88,15 @@ class DryPlacement:
         with self._cluster.simulate_without(away):
             free = np.maximum(table.allocatable[:, :size] - table.requested[:, :size], 0)
         left = free[:, rows].sum(axis=1).tolist()
-        members = [member.pod for member in self._entity.ready()]
+        wanted = _amounts((member.pod for member in self._entity.ready()), table)
+        offered = _amounts(candidates, table)
         needed, fewest = self._cycle.shortfall(self._entity), 0
-        for column, amount in enumerate(left):
-            lacking = sum(sorted(_requested(members, column, table))[:needed]) - amount
-            offered = sorted(_requested(candidates, column, table), reverse=True)
-            given = accumulate(offered)
-            enough = (count for count, n in enumerate(given, start=1) if n >= lacking)
-            fewest = max(fewest, next(enough, 0) if lacking > 0 else 0)
+        members = len(list(self._entity.ready()))
+        for column, amounts in wanted.items():
+            spare = members - amounts.total()  # those that want nothing of it come first
+            lacking = _sum_of_first(sorted(amounts.items()), needed - spare) - left[column]
+            given = sorted(offered.get(column, Counter()).items(), reverse=True)
+            fewest = max(fewest, _fewest_to_give(given, lacking))
         return fewest
 
     def needed(self, victims: Sequence[PodInfo]) -> PlanSteps[list[PodInfo] | None]:
@@ -106,8 +113,16 @@ class DryPlacement:
         self, victims: Sequence[PodInfo], question: Callable[[Trial], PlanSteps[T]]
     ) -> PlanSteps[T]:
         """Ask until nothing comes between that voids the answer."""
+        sums_decide = yield from self._sums_decide()
         while True:
-            trial = Trial(self._cluster, self._nominator, self._suspension, self._between, victims)
+            trial = Trial(
+                self._cluster,
+                self._nominator,
+                self._suspension,
+                self._between,
+                victims,
+                sums_decide,
+            )
             try:
                 yield from trial.begin()
                 return (yield from question(trial))
@@ -116,8 +131,29 @@ class DryPlacement:
             finally:
                 trial.end()
 
+    def _sums_decide(self) -> PlanSteps[bool]:
+        """Whether no member is refused a node for anything of others but what they request."""
+        work = self._cluster.work
+        if self._compares_sums is None:
+            for member in _one_per_class(self._entity.ready()):
+                if work.is_spent:
+                    yield
+                with work.unlimited():
+                    evaluation = self._evaluate(member)
+                work.count(EVALUATING)
+                if not evaluation.pod_dependent_filters <= member.profile.resource_filters:
+                    self._compares_sums = False
+                    return False
+            self._compares_sums = True
+        return self._compares_sums
+
+    def _evaluate(self, member: QueuedPod) -> Evaluation:
+        return self._pod_cycle.evaluate(member.profile, member.pod, member.signature)
+
     def _destinations(self, trial: Trial) -> PlanSteps[Destinations | None]:
         result = yield from self._place(trial)
+        if result.complete and len(trial.gone) > MANY_GONE:
+            yield from trial.rest(result.placed)
         destinations = tuple((member, member.node) for member, _ in result.placed)
         self._cycle.unreserve_all(result)
         return destinations if result.complete else None
@@ -138,15 +174,15 @@ class DryPlacement:
                 yield from trial.rest(result.placed)
             if (pod := trial.gone.get(victim.uid)) is None:
                 continue  # it has left meanwhile
-            node = trial.nodes[pod.uid]
+            node = trial.node_of(pod)
             members = placed_on.get(node, ())
             work.count(SPARING + LOOKING * len(members))
             with work.unlimited():
-                self._cluster.simulate_add_pod(pod, node)
+                trial.put_back(pod)
                 if self._still_fit(node, members) and self._within_quotas(classes):
                     trial.spare(pod)
                     continue
-                self._cluster.simulate_remove_pod(pod)
+                trial.take_again(pod)
             needed.append(victim)
         self._cycle.unreserve_all(result)
         return needed
@@ -186,17 +222,43 @@ class DryPlacement:
         return all(self._member_fits(member, row) for member in _one_per_class(members))
 
     def _member_fits(self, member: QueuedPod, row: int) -> bool:
-        evaluation = self._pod_cycle.evaluate(member.profile, member.pod, member.signature)
+        evaluation = self._evaluate(member)
         if evaluation.pod_dependent_filters <= member.profile.node_resource_filters:
             return True  # the sum of the requests has been compared already
         with self._cluster.simulate_without([member.pod]):
             return DryRun(member.profile, self._cluster, member.pod, evaluation).fits(row)
 
 
-def _requested(pods: Iterable[PodInfo], column: int, table: NodeTable) -> list[int]:
-    """What each of the pods requests of a resource."""
+def _amounts(pods: Iterable[PodInfo], table: NodeTable) -> dict[int, Counter[int]]:
+    """Resource column → how many of the pods request how much of it."""
     vectors = (pod.request_vector(table.resource_column) for pod in pods)
-    return [dict(zip(*vector, strict=True)).get(column, 0) for vector in vectors]
+    counts = Counter((tuple(columns), tuple(amounts)) for columns, amounts in vectors)
+    found: dict[int, Counter[int]] = {}
+    for (columns, amounts), count in counts.items():
+        for column, amount in zip(columns, amounts, strict=True):
+            found.setdefault(column, Counter())[amount] += count
+    return found
+
+
+def _sum_of_first(amounts: Iterable[tuple[int, int]], count: int) -> int:
+    """The sum of so many of these (amount, how often it is there)."""
+    total = 0
+    for amount, there in amounts:
+        taken = max(0, min(count, there))
+        total, count = total + taken * amount, count - taken
+    return total
+
+
+def _fewest_to_give(amounts: Iterable[tuple[int, int]], lacking: int) -> int:
+    """How many of these (amount, how often it is there) make up for what is lacking; 0 where
+    nothing is, or all are too few."""
+    count = 0
+    for amount, there in amounts:
+        if lacking <= 0:
+            return count
+        taken = min(there, -(-lacking // amount)) if amount else there
+        lacking, count = lacking - taken * amount, count + taken
+    return count if lacking <= 0 else 0
 
 
 def _one_per_class(members: Iterable[QueuedPod]) -> list[QueuedPod]:

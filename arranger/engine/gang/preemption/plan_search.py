@@ -217,6 +217,7 @@ class PlanSearch:
         """
         best, attempts = (yield from self._needed(group, pods)), MAX_SHRINK_ATTEMPTS
         size = 0 if best is None else len(best) // 2
+        yield from self._candidates.may_rest(2 * size)
         if best is not None and group.fewest_victims(best) >= len(best):
             return best
         while best is not None and size and attempts:
@@ -248,7 +249,10 @@ class PlanSearch:
         """Those of the pods that must leave, with their company; None if that is not enough."""
         ordered = yield from self._candidates.ordered(pods)
         needed = yield from group.needed(ordered)
-        return None if needed is None else self._candidates.company(needed)
+        if needed is None:
+            return None
+        yield from self._candidates.may_rest(len(needed))
+        return self._candidates.company(needed)
 
 
 def _fewest(most: int, fits: Callable[[int], PlanSteps[bool]]) -> PlanSteps[int | None]:

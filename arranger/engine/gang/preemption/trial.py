@@ -6,12 +6,13 @@ those that had left are back.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.nodes.freed_room import FreedRoom
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
@@ -24,6 +25,8 @@ T = TypeVar("T")
 PlanSteps = Generator[None, None, T]
 #: Units of :mod:`~arranger.cluster.attempt_work` to take a pod away and to put it back.
 MOVING: Final = 4
+#: The same where only what it requests is counted no more.
+FREEING: Final = 1
 
 
 class VoidTrialError(Exception):
@@ -73,10 +76,10 @@ class Trial:
     Args:
         nominator: knows who is being evicted, for whomever.
         victims: those that leave.
+        sums_decide: whether only sums of requests are compared, so that nobody need leave for more.
 
     Attributes:
         gone: uid → the pod, of those that are away while it goes on.
-        nodes: uid → the node that it is away from.
     """
 
     _cluster: Cluster
@@ -84,9 +87,12 @@ class Trial:
     _suspension: MemberSuspension
     _between: Between
     victims: Iterable[PodInfo]
+    sums_decide: bool = False
     gone: dict[str, PodInfo] = field(init=False)
-    nodes: dict[str, str] = field(default_factory=dict, init=False)
+    #: uid → the node that it is away from, of those that are not there at all.
+    _nodes: Mapping[str, str] = field(default_factory=dict, init=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
+    _room: FreedRoom | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.gone = {pod.uid: pod for pod in self.victims}
@@ -95,7 +101,8 @@ class Trial:
         """Take the victims away; in the next step if little is left of this one."""
         work = self._cluster.work
         self._between.on_trial_begun()
-        work.count(MOVING * (len(self.gone) + len(self._nominator.terminating_victims)))
+        moved = len(self.gone) + len(self._nominator.terminating_victims)
+        work.count((FREEING if self.sums_decide else MOVING) * moved)
         if work.is_spent:
             yield
         self._take_away()
@@ -118,14 +125,36 @@ class Trial:
         if not self._suspension.put_back(left, self._between.changed):
             raise VoidTrialError
 
+    def node_of(self, pod: PodInfo) -> str:
+        """The node that one of those that are away is away from."""
+        return self._nodes.get(pod.uid) or self._cluster.node_of(pod.uid) or ""
+
+    def put_back(self, pod: PodInfo) -> None:
+        """One that is away is where it was."""
+        node = self.node_of(pod)
+        if self._room is not None and pod.uid in self._cluster:
+            self._room.put_back(pod, node)
+        else:
+            self._cluster.simulate_add_pod(pod, node)
+
+    def take_again(self, pod: PodInfo) -> None:
+        """Undo :meth:`put_back`."""
+        if self._room is None or not self._room.take_again(pod):
+            self._cluster.simulate_remove_pod(pod)
+
     def spare(self, pod: PodInfo) -> None:
         """One that is back for good stays."""
         del self.gone[pod.uid]
 
     def _take_away(self) -> None:
-        known = ((uid, self._cluster.pod(uid)) for uid in self.gone)
+        cluster = self._cluster
+        known = ((uid, cluster.pod(uid)) for uid in self.gone)
         self.gone = {uid: pod for uid, pod in known if pod is not None}
-        self.nodes = {uid: str(self._cluster.node_of(uid)) for uid in self.gone}
         leaving = (p for p in self._nominator.terminating_pods() if p.uid not in self.gone)
         away = [*leaving, *self.gone.values()]
-        self._stack.enter_context(self._cluster.simulate_without(away))
+        if self.sums_decide:
+            self._room = self._stack.enter_context(cluster.simulate_freed(away))
+            self._nodes = self._room.left
+        else:
+            self._nodes = {uid: str(cluster.node_of(uid)) for uid in self.gone}
+            self._stack.enter_context(cluster.simulate_without(away))
