@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -174,7 +175,7 @@ def test_every_option_that_is_named_is_one_of_the_command(page: str, text: str) 
 @pytest.mark.parametrize(("page", "line"), KUBECTL)
 def test_a_file_of_the_checkout_that_kubectl_is_given_is_there(page: str, line: str) -> None:
     words = shlex.split(line, comments=True)
-    files = [after for word, after in zip(words, words[1:], strict=False) if word in ("-f", "-k")]
+    files = [after for word, after in pairwise(words) if word in ("-f", "-k")]
     ours = [file for file in files if file.split("/")[0] in FOLDERS]
     assert not [file for file in ours if not (REPO / file).exists()]
 
