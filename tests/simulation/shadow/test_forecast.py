@@ -24,11 +24,11 @@ from tests.builders import Manifest
 from tests.simulation.shadow.truth import (
     CONFIG,
     a_forecast_world,
-    alone_in_its_bundle,
     as_read,
     at,
     claimed,
     had_node,
+    is_remembered,
     kept_for_a_while,
     play,
 )
@@ -72,7 +72,7 @@ def test_the_shadow_foretells_what_a_change_does(first: int) -> None:
                 change, more = create([deepcopy(new)], "with one more"), [new]
             case 4:
                 pods = [each for each in objects if each["kind"] == "Pod"]
-                forgotten = [each for each in pods if not alone_in_its_bundle(each, pods)]
+                forgotten = [each for each in pods if not is_remembered(each, pods)]
                 meta = random.Random(seed).choice(forgotten)["metadata"]
                 gone = f"{meta.get('namespace', 'default')}/{meta['name']}"
                 change, less = delete("pod", gone), [("Pod", gone)]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from arranger.api.annotations import SELECTED_NODE
 from arranger.api.types.resource_claims import ResourceClaim
@@ -23,8 +23,9 @@ from arranger.cli.simulation.manifests import load_manifests
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.kubelet import HollowKubelets
-from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.server import ApiResponse, EmbeddedCluster
 from arranger.embedded.storage.store import Change
+from arranger.embedded.transport.hook import Passage
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import run_virtual, virtual_now
 from arranger.kube.client.transport import Request
@@ -37,6 +38,8 @@ from tests.simulation.harnesses.devices import release_claims
 from tests.simulation.harnesses.reconcile_loop import ReconcileLoop
 from tests.simulation.harnesses.volumes import VolumeHarness
 from tests.simulation.warm_cold.worlds import PRIORITIES, a_world
+
+T = TypeVar("T")
 
 CONFIG = Config().model_copy(update={"leader_election": LeaderElectionConfig(leader_elect=False)})
 CLASSES: list[Manifest] = [
@@ -113,23 +116,49 @@ class Witness:
             self.nodes[key] = node
 
 
-def alone_in_its_bundle(pod: Manifest, objects: Sequence[Manifest]) -> bool:
-    """Whether no other pod names the bundle of its gang.
+def is_remembered(pod: Manifest, objects: Sequence[Manifest]) -> bool:
+    """Whether a scheduler that has seen a pod remembers of it what one that starts cannot know.
 
-    Without it nobody says that there is such a bundle, but whoever has seen the pod remembers that:
-    a scheduler that runs, not one that starts.
+    That there is a bundle, which no other pod names; or that a gang has had enough members once,
+    after which only those that wait count.
     """
     named = "gang.koordinater.io/bundleName"
     noted = [(each["metadata"].get("annotations") or {}) for each in objects if each is not pod]
     own = pod["metadata"].get("annotations") or {}
     gang = own.get("gang.koordinater.io/name")
     others = {note.get(named) for note in noted if note.get("gang.koordinater.io/name") == gang}
-    return named in own and own[named] not in others
+    if named in own and own[named] not in others:
+        return True
+    only_waiting = "only-waiting" in {text for key, text in own.items() if "match-policy" in key}
+    return only_waiting and bool(pod["spec"].get("nodeName"))
 
 
 def _lost_a_race(pod: Manifest) -> bool:
     conditions = pod.get("status", {}).get("conditions") or []
     return any("the object has been modified" in each.get("message", "") for each in conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """A server that answers a write after a moment, as one behind a network does.
+
+    Without it the order of writes that are sent at once is that of the loop's tasks: a Binding
+    might come after the eviction that was decided later, and takes one write more.
+    """
+
+    seconds: float = 0.001
+
+    async def around_request(
+        self, request: Request, user: str, respond: Callable[[], T]
+    ) -> T | ApiResponse:
+        """See :class:`~arranger.embedded.transport.hook.RequestHook`."""
+        if request.method != "GET":
+            await asyncio.sleep(self.seconds)
+        return respond()
+
+    def passage(self, request: Request, user: str, line: bytes) -> Passage | None:
+        """What is watched comes at once."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +233,7 @@ async def _play(
     ends = {_key(pod) for pod in pods if pod["metadata"].get("deletionTimestamp")}
     witness = Witness(there)
     scheduler = Scheduler(
-        InProcessTransport(cluster),
+        InProcessTransport(cluster, hook=Distance()),
         CONFIG,
         identity="judge",
         rng=random.Random(1),
