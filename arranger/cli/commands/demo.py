@@ -31,7 +31,7 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     from arranger.cli.output.why_answers import print_answers
     from arranger.cli.simulation.answers import why_waiting
     from arranger.cli.simulation.demo import run_demo
-    from arranger.cli.simulation.manifests import ManifestError, read_manifests
+    from arranger.cli.simulation.manifests import ManifestError, introductions, read_manifests
     from arranger.daemon.telemetry.logging import configure_logging
     from arranger.embedded.server import EmbeddedCluster
 
@@ -39,7 +39,8 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     try:
         manifests = read_manifests(files or (bundled_folder("examples") / "demo",))
         cluster = EmbeddedCluster(rng=random.Random())
-        with LiveProgress() as live:
+        introduced = () if files else introductions(bundled_folder("examples") / "demo")
+        with LiveProgress(introduced) as live:
             result = asyncio.run(
                 run_demo(
                     cluster,
@@ -53,7 +54,12 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
         print_result(result, clock="seconds")
         print_answers(why_waiting(cluster))
         if not keep:
-            say("with --keep it goes on serving, for kubectl and arranger ui")
+            say(
+                "to look around in it: arranger demo --keep, and in another terminal the two commands"
+            )
+            say(
+                "that it prints; arranger ui opens pages that show all of this, and why what waits does"
+            )
     except KeyboardInterrupt:
         say("stopped")
     except (ManifestError, OSError) as error:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.live import Live
 from rich.table import Column, Table
@@ -16,10 +18,15 @@ from arranger.framework.diagnosis import filters_part
 
 
 class LiveProgress:
-    """What happens, a line each; below them on a terminal how far it is, redrawn."""
+    """What happens, a line each; below them on a terminal how far it is, redrawn.
 
-    def __init__(self) -> None:
+    Args:
+        introductions: what there will be to see: a name, and what it is about.
+    """
+
+    def __init__(self, introductions: Iterable[tuple[str, str]] = ()) -> None:
         self._screen = Screen()
+        self._introductions = introductions
         self._live = Live(console=self._screen, auto_refresh=False, transient=True)
         self._told = 0
 
@@ -32,7 +39,12 @@ class LiveProgress:
         self._live.stop()
 
     def serving(self, url: str, kubeconfig: Path) -> None:
-        """Where the cluster is, and how to look at it."""
+        """What there will be to see; where the cluster is, and how to look at it."""
+        table = Table.grid(padding=(0, 2))
+        for each in self._introductions:
+            table.add_row(*each)
+        if table.row_count:
+            self._screen.print(table)
         self._screen.print(f"embedded cluster at {url}")
         self._screen.print(f"kubectl --kubeconfig {kubeconfig} get pods -A", soft_wrap=True)
         self._screen.print(f"arranger ui --kubeconfig {kubeconfig}", soft_wrap=True)
@@ -55,6 +67,7 @@ def print_result(
     """Where every pod went, and why the rest waits; on request what happened before."""
     screen = Screen()
     placed, waiting = count_pods(len(outcome.placements)), len(outcome.pending)
+    ended = sum(_has_ended(each) for each in outcome.placements)
     passed = f"{outcome.virtual_seconds:.0f} {clock}"
     if timeline:
         happened, left_out = timeline_table(outcome.timeline)
@@ -62,7 +75,8 @@ def print_result(
         if left_out:
             screen.print(f"{left_out} more lines: -o json has all, --html a page")
     gone = f", {outcome.gone} come and gone" if outcome.gone else ""
-    screen.print(f"{placed} placed, {waiting} waiting{gone}, after {passed}")
+    done = f" ({ended} of them have ended)" if ended else ""
+    screen.print(f"{placed} placed{done}, {waiting} waiting{gone}, after {passed}")
     for what in outcome.ignored:
         screen.print(f"ignored: {what}", soft_wrap=True)
     for what in outcome.not_made:
@@ -72,8 +86,12 @@ def print_result(
     nodes = Counter(placement["node"] for placement in outcome.placements)
     table = Table("node", "pods", Column("which", overflow="fold"))
     for node, count in sorted(nodes.items()):
-        names = [p["pod"] for p in outcome.placements if p["node"] == node]
-        table.add_row(node, str(count), first_names(names, 6))
+        here = [p for p in outcome.placements if p["node"] == node]
+        names = [p["pod"] for p in here if not _has_ended(p)]
+        over = len(here) - len(names)
+        others = [f"{over} that {'has' if over == 1 else 'have'} ended"] if over else []
+        told = ", ".join([*([first_names(names, 6)] if names else []), *others])
+        table.add_row(node, str(count), told)
     if nodes:
         screen.print(table)
     if outcome.stages:
@@ -93,3 +111,7 @@ def print_result(
         screen.print(pending)
     if outcome.end is not None:
         screen.print(outcome.end, soft_wrap=True)
+
+
+def _has_ended(placement: Mapping[str, Any]) -> bool:
+    return placement["phase"] in ("Succeeded", "Failed")

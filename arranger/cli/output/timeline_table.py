@@ -14,8 +14,9 @@ from arranger.cli.simulation.timeline import Happening
 
 #: Lines that a terminal shows; who wants all of them asks for JSON.
 _MOST: Final = 200
-#: What follows from what is shown: a pod that is bound starts, one that is to go is gone.
-_IMPLIED: Final = frozenset({"Started", "Gone"})
+#: What follows from what is shown: a pod that is bound starts, one that is to go is gone, a gang
+#: whose pods come is about to be looked at.
+_IMPLIED: Final = frozenset({"Started", "Gone", "PreScheduling"})
 
 
 @dataclass(slots=True)
@@ -29,6 +30,11 @@ class Moment:
     names: list[str] = field(default_factory=list)
     nodes: Counter[str] = field(default_factory=Counter)
     note: str = ""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it says more than others do: a gang that waits does if it is known why."""
+        return self.what not in _IMPLIED and bool(self.what != "Scheduling" or self.note)
 
     def told(self) -> str:
         """Whom it happened to."""
@@ -59,7 +65,7 @@ def moments(happenings: Sequence[Happening]) -> Iterator[Moment]:
 
 def timeline_table(happenings: Sequence[Happening]) -> tuple[Table, int]:
     """The table, and how many lines it leaves out."""
-    shown = [m for m in moments(happenings) if m.what not in _IMPLIED]
+    shown = [m for m in moments(happenings) if m.is_shown]
     table = Table("time", "what", Column("who", overflow="fold"), Column("", overflow="fold"))
     for each in shown[:_MOST]:
         table.add_row(clock(each.at), each.what, each.told(), each.details())
@@ -69,7 +75,7 @@ def timeline_table(happenings: Sequence[Happening]) -> tuple[Table, int]:
 def timeline_lines(happenings: Sequence[Happening]) -> Iterator[str]:
     """The same a line each, to follow it."""
     for each in moments(happenings):
-        if each.what not in _IMPLIED:
+        if each.is_shown:
             details = f"  {each.details()}" if each.details() else ""
             yield f"{clock(each.at)}  {each.what:<13}  {each.told()}{details}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +48,13 @@ def read_manifests(paths: Sequence[Path]) -> list[tuple[str, Object]]:
             if document is not None:
                 found += _objects(document, f"{path}, document {n}")
     return sorted(found, key=lambda entry: _rank(entry[1]))
+
+
+def introductions(folder: Path) -> Iterator[tuple[str, str]]:
+    """The name of each file of a folder, and what the comment at its head says it is about."""
+    for path in _files([folder]):
+        lines = takewhile(lambda line: line.startswith("#"), read_text(path).splitlines())
+        yield path.stem, " ".join(line.strip("# ") for line in lines)
 
 
 def load_manifests(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -11,6 +13,8 @@ from arranger.cli.simulation.naming import namespaced_name
 from arranger.cli.simulation.timeline import Happening, Timeline
 from arranger.embedded import Object
 from arranger.embedded.server import EmbeddedCluster
+
+_UID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 class SimulationResult(msgspec.Struct, frozen=True, rename="camel"):
@@ -55,8 +59,10 @@ def collect_result(
     """What has become of every pod after ``seconds``; ``missed`` is what was waited for in vain."""
     pods = cluster.objects("pods")
     events = cluster.objects("events", "events.k8s.io")
+    names = dict(timeline.pods) if timeline else {}
+    names |= {pod["metadata"]["uid"]: namespaced_name(pod["metadata"]) for pod in pods}
     evictions = [
-        {"pod": namespaced_name(event["regarding"]), "note": event["note"]}
+        {"pod": namespaced_name(event["regarding"]), "note": _with_names(event["note"], names)}
         for event in events
         if event["reason"] == "Preempted"
     ]
@@ -84,6 +90,16 @@ def collect_result(
         failed=_failed_jobs(cluster),
         missed=missed,
     )
+
+
+def _with_names(note: str, pods: Mapping[str, str]) -> str:
+    """The text of an Event with pods' names in the place of their uids, which nobody knows."""
+
+    def named(found: re.Match[str]) -> str:
+        name = pods.get(found[1])
+        return f"pod {name}" if name else found[0]
+
+    return re.sub(rf"pod ({_UID})(?: \([^()]*\))?", named, note)
 
 
 def _with_reasons(timeline: Timeline, evictions: list[Object]) -> list[Happening]:

@@ -54,6 +54,7 @@ class Timeline:
     Attributes:
         happenings: the first so many.
         left_out: how many came after them.
+        pods: uid → ``namespace/name`` of each pod that there has been.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -61,10 +62,13 @@ class Timeline:
         self._start = clock()
         self.happenings: list[Happening] = []
         self.left_out = 0
+        self.pods: dict[str, str] = {}
 
     def on_change(self, change: Change) -> None:
         """A write to the cluster."""
         if change.resource == "/pods":
+            meta = change.after["metadata"]
+            self.pods[meta["uid"]] = namespaced_name(meta)
             found = _of_pod(change)
         elif change.resource == "batch/jobs":
             found = _of_job(change)
@@ -133,13 +137,17 @@ def _conditions(job: Object | None) -> Mapping[str, str]:
 
 
 def _of_phase(change: Change, path: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    phase = _phase(change.after, path)
-    if change.type != "DELETED" and phase and phase != _phase(change.before, path):
-        yield phase, "", ""
+    phase, why = _phase(change.after, path)
+    if change.type != "DELETED" and phase and phase != _phase(change.before, path)[0]:
+        yield phase, "", why
 
 
-def _phase(obj: Object | None, path: tuple[str, ...]) -> str:
+def _phase(obj: Object | None, path: tuple[str, ...]) -> tuple[str, str]:
+    """The phase, and the message beside it."""
     found: Any = (obj or {}).get("status")
-    for part in path:
+    for part in path[:-1]:
         found = found.get(part) if isinstance(found, dict) else None
-    return found if isinstance(found, str) else ""
+    if not isinstance(found, dict):
+        return "", ""
+    phase, why = found.get(path[-1]), found.get("message")
+    return (phase if isinstance(phase, str) else ""), (why if isinstance(why, str) else "")

@@ -65,6 +65,8 @@ class ImmediateWrites:
     remade: dict[str, str] = field(default_factory=dict, init=False)
     notes: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict, init=False)
     _version: int = field(default=0, init=False)
+    #: Pods that were asked to end here, and have not: they end after those that were ending before.
+    _ending: set[str] = field(default_factory=set, init=False)
     #: Claims that may get a volume, by ``namespace/name``; a dict for its order.
     _claims: dict[str, None] = field(default_factory=dict, init=False)
 
@@ -136,14 +138,22 @@ class ImmediateWrites:
             self.evicted[pod.key] = effect.eviction
         if pod.metadata.deletion_timestamp is not None:
             return Applied(), []
+        self._ending.add(pod.key)
         now = self.now()
         metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=now)
         return Applied(), [self._put(Pod, pod, msgspec.structs.replace(pod, metadata=metadata))]
 
     def end_terminating(self) -> list[Change]:
-        """All pods that are being deleted are gone; what a watch would then show."""
+        """The next pods that are being deleted are gone; what a watch would then show.
+
+        First those that were ending already, then those that were asked to end here.
+        """
+        ending = list(self.objects.terminating.values())
+        due = [pod for pod in ending if pod.key not in self._ending]
+        if not due:
+            due, self._ending = ending, set()
         changes: list[Change] = []
-        for pod in list(self.objects.terminating.values()):
+        for pod in due:
             changes.append(self._put(Pod, pod, None))
             if (again := self._remake(pod)) is not None:
                 self.remade[again.key] = pod.key

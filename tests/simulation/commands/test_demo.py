@@ -37,10 +37,14 @@ def test_the_demo_ends_by_itself_and_shows_the_whole_mission() -> None:
     assert any(re.match(r"Bound +Pod default/alarm +edge-1", line) for line in lines)
     assert any(re.match(r"Succeeded +TYJob default/average", line) for line in lines)
     assert any(re.match(r"Complete +Job default/training", line) for line in lines)
+    assert any(re.match(r"Scheduling +Gang default/(red|blue) +0/4 nodes", line) for line in lines)
     assert "queue inference" in result, "for whom training was evicted"
+    assert not re.search(r"pod [0-9a-f]{8}-", done.stdout), "pods are named"
+    assert "Two gangs of three pods that fit only one after the other" in happened
     assert "pod default/too-big" in result
     assert "would help" in result
     assert "arranger ui --kubeconfig" in happened
+    assert "arranger demo --keep" in result
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "99999"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from datetime import timedelta
 from functools import partial
@@ -17,18 +17,20 @@ from functools import partial
 import pytest
 
 from arranger.shadow import ClusterObjects, Shadow, WhatIf
-from arranger.shadow.forecasts.changes import add_nodes, cordon, create, delete
+from arranger.shadow.forecasts.changes import ClusterChange, add_nodes, cordon, create, delete
 from arranger.shadow.forecasts.forecast import forecast
 from arranger.shadow.inputs.objects import owner_kinds
 from tests.builders import Manifest
 from tests.simulation.shadow.truth import (
     CONFIG,
+    Distance,
     a_forecast_world,
-    alone_in_its_bundle,
     as_read,
     at,
     claimed,
+    first_difference,
     had_node,
+    is_remembered,
     kept_for_a_while,
     play,
 )
@@ -40,61 +42,14 @@ WORLDS = int(os.environ.get("ARRANGER_WORLDS", "20"))
 @pytest.mark.parametrize("first", first_seeds(WORLDS))
 def test_the_shadow_foretells_nodes_and_victims(first: int) -> None:
     for seed in range(first, first + 20):
-        objects = a_forecast_world(seed)
-        truth = play(objects)
-        known = ClusterObjects.from_manifests(truth.start, owner_kinds(CONFIG))
-        told = forecast(known, CONFIG, now=truth.began)
-        told.engine.check_consistent()
-        if kept_for_a_while(told.waiting):
-            continue
-        waited = {key for key in truth.nodes if key in told.nodes or key in told.waiting}
-        assert dict(told.nodes) == {k: truth.nodes[k] for k in waited}, f"world {seed}"
-        assert set(told.evicted) == truth.gone, f"world {seed}"
-        assert claimed(told.objects) == truth.claims, f"world {seed}"
+        assert compare(seed) in (None, ""), f"world {seed}"
 
 
 @pytest.mark.parametrize("first", first_seeds(WORLDS))
 def test_the_shadow_foretells_what_a_change_does(first: int) -> None:
     """The change is made to the cluster, too, and the scheduler tried on that."""
     for seed in range(first, first + 20):
-        objects = a_forecast_world(seed)
-        nodes = [each for each in objects if each["kind"] == "Node"]
-        node = nodes[seed % len(nodes)]
-        name = node["metadata"]["name"]
-        known, began = as_read(objects)
-        more: list[Manifest] = []
-        less: list[tuple[str, str]] = []
-        match seed % 6:
-            case 0:
-                change, more = add_nodes(1, name), [_alike(node, f"{name}-like-1")]
-            case 2:
-                new = _another(seed, objects)
-                change, more = create([deepcopy(new)], "with one more"), [new]
-            case 4:
-                pods = [each for each in objects if each["kind"] == "Pod"]
-                forgotten = [each for each in pods if not alone_in_its_bundle(each, pods)]
-                meta = random.Random(seed).choice(forgotten)["metadata"]
-                gone = f"{meta.get('namespace', 'default')}/{meta['name']}"
-                change, less = delete("pod", gone), [("Pod", gone)]
-            case 5:
-                change, less = delete("node", name), [("Node", name)]
-            case _:
-                change = cordon(name)
-                node.setdefault("spec", {})["unschedulable"] = True
-        truth = play(objects, more, less)
-        asked_at = began + timedelta(seconds=1)
-        shadow = Shadow.of(known, CONFIG, calendar=partial(at, asked_at))
-        told = shadow.ask_now(WhatIf([change]))
-        if truth.raced or kept_for_a_while({**told.waiting, **told.still_waiting}):
-            continue
-        moved = {key: new for key, (_, new) in told.moved.items()}
-        foretold = {**told.placed, **moved}
-        assert foretold == {key: truth.nodes.get(key) for key in foretold}, f"world {seed}"
-        ran = {key for key in told.evicted if had_node(truth, key)}
-        assert ran <= truth.gone, f"world {seed}"
-        assert (told.evicted.keys() - ran).isdisjoint(truth.nodes), f"world {seed}"
-        assert not set(told.spared) & truth.gone, f"world {seed}"
-        assert not {*told.waiting, *told.still_waiting} & truth.nodes.keys(), f"world {seed}"
+        assert compare_with_change(seed) in (None, ""), f"world {seed}"
 
 
 def test_victims_are_foretold_for_one_that_lacks_room_and_a_volume() -> None:
@@ -118,6 +73,95 @@ def test_nobody_is_evicted_for_a_gang_that_insists_on_nodes_it_cannot_use_any_mo
     told = forecast(known, CONFIG, now=truth.began)
     assert (told.nodes["default/w0-0"], told.nodes["default/w0-2"]) == ("n0", "n0")
     assert set(told.evicted) == truth.gone
+
+
+def test_who_was_ending_already_is_gone_before_those_that_are_evicted_now() -> None:
+    """World 1,600,139: what a deleted node's pods were charged is free before a victim's node is,
+    and whoever has victims goes elsewhere meanwhile."""
+    assert compare_with_change(1_600_139) == ""
+
+
+def compare(seed: int) -> str | None:
+    """In what a forecast of a world differs from the truth; None if it cannot be judged."""
+    objects = a_forecast_world(seed)
+    known, began = as_read(objects)
+    told = forecast(known, CONFIG, now=began)
+    told.engine.check_consistent()
+    if kept_for_a_while(told.waiting):
+        return None
+
+    def differs(distance: Distance) -> str:
+        truth = play(objects, distance=distance)
+        waited = {key for key in truth.nodes if key in told.nodes or key in told.waiting}
+        pairs = {
+            "nodes": (dict(told.nodes), {key: truth.nodes[key] for key in waited}),
+            "evicted": (set(told.evicted), truth.gone),
+            "claims": (claimed(told.objects), truth.claims),
+        }
+        return _differences(pairs)
+
+    return first_difference(differs)
+
+
+def compare_with_change(seed: int) -> str | None:
+    """The same of a world to which something is done."""
+    objects = a_forecast_world(seed)
+    known, began = as_read(objects)
+    change, more, less = _a_change(seed, objects)
+    asked_at = began + timedelta(seconds=1)
+    told = Shadow.of(known, CONFIG, calendar=partial(at, asked_at)).ask_now(WhatIf([change]))
+    waits = {**told.waiting, **told.still_waiting}
+    if kept_for_a_while(waits):
+        return None
+    foretold = {**told.placed, **{key: new for key, (_, new) in told.moved.items()}}
+
+    def differs(distance: Distance) -> str:
+        truth = play(objects, more, less, distance)
+        ran = {key for key in told.evicted if had_node(truth, key)}
+        pairs = {
+            "nodes": (foretold, {key: truth.nodes.get(key) for key in foretold}),
+            "stay": (ran - truth.gone, set()),
+            "placed again": ((told.evicted.keys() - ran) & truth.nodes.keys(), set()),
+            "spared": (set(told.spared) & truth.gone, set()),
+            "waits": (waits.keys() & truth.nodes.keys(), set()),
+        }
+        return _differences(pairs)
+
+    return first_difference(differs)
+
+
+def _differences(pairs: Mapping[str, tuple[object, object]]) -> str:
+    """What was foretold and is not so, by what it is about."""
+    return "; ".join(
+        f"{about}: {told} foretold, {truth} so"
+        for about, (told, truth) in pairs.items()
+        if told != truth
+    )
+
+
+def _a_change(
+    seed: int, objects: Sequence[Manifest]
+) -> tuple[ClusterChange, list[Manifest], list[tuple[str, str]]]:
+    """A change, what it creates and what it deletes; a node that is cordoned is so in objects."""
+    nodes = [each for each in objects if each["kind"] == "Node"]
+    node = nodes[seed % len(nodes)]
+    name = node["metadata"]["name"]
+    match seed % 6:
+        case 0:
+            return add_nodes(1, name), [_alike(node, f"{name}-like-1")], []
+        case 2:
+            new = _another(seed, objects)
+            return create([deepcopy(new)], "with one more"), [new], []
+        case 4:
+            pods = [each for each in objects if each["kind"] == "Pod"]
+            forgotten = [each for each in pods if not is_remembered(each, pods)]
+            meta = random.Random(seed).choice(forgotten)["metadata"]
+            gone = f"{meta.get('namespace', 'default')}/{meta['name']}"
+            return delete("pod", gone), [], [("Pod", gone)]
+        case 5:
+            return delete("node", name), [], [("Node", name)]
+    node.setdefault("spec", {})["unschedulable"] = True
+    return cordon(name), [], []
 
 
 def _another(seed: int, objects: Sequence[Manifest]) -> Manifest:

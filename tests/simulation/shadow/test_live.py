@@ -54,7 +54,7 @@ def test_answers_follow_the_cluster() -> None:
         async with following(cluster) as live:
             await live.until_read()
             version = live.version
-            (answer,) = live.shadow.ask_now(Why("new"))
+            (answer,) = live.shadow.ask_now(Why("new", thorough=True))
             assert answer.nearest == [("n1", "lacks cpu 2000m")]
             cluster.handle(Request("DELETE", OLD, {"gracePeriodSeconds": "0"}))
             assert await live.until_changed(version) != version
@@ -71,9 +71,9 @@ def test_a_question_changes_nothing() -> None:
         cluster = a_cluster()
         async with following(cluster) as live:
             await live.until_read()
-            first = live.shadow.ask_now(Why("new"))
+            first = live.shadow.ask_now(Why("new", thorough=True))
             assert first[0].suggestions
-            assert live.shadow.ask_now(Why("new")) == first
+            assert live.shadow.ask_now(Why("new", thorough=True)) == first
             assert len(live.shadow.engine.cluster) == 1
 
     run_virtual(play())
@@ -85,7 +85,7 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_answered() -> None:
         async with following(a_cluster(), services) as live:
             await live.until_read()
             assert [line for line in live.unread if "services" in line]
-            assert live.shadow.ask_now(Why("new"))
+            assert live.shadow.ask_now(Why("new", thorough=True))
 
     run_virtual(play())
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from arranger.api.annotations import SELECTED_NODE
 from arranger.api.types.resource_claims import ResourceClaim
@@ -23,8 +23,9 @@ from arranger.cli.simulation.manifests import load_manifests
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.kubelet import HollowKubelets
-from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.server import ApiResponse, EmbeddedCluster
 from arranger.embedded.storage.store import Change
+from arranger.embedded.transport.hook import Passage
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import run_virtual, virtual_now
 from arranger.kube.client.transport import Request
@@ -37,6 +38,8 @@ from tests.simulation.harnesses.devices import release_claims
 from tests.simulation.harnesses.reconcile_loop import ReconcileLoop
 from tests.simulation.harnesses.volumes import VolumeHarness
 from tests.simulation.warm_cold.worlds import PRIORITIES, a_world
+
+T = TypeVar("T")
 
 CONFIG = Config().model_copy(update={"leader_election": LeaderElectionConfig(leader_elect=False)})
 CLASSES: list[Manifest] = [
@@ -52,6 +55,8 @@ CLASSES: list[Manifest] = [
 QUIET = 1_000.0
 
 
+#: Times that writes take which are tried where the first does not have it as it was foretold.
+_OTHER_DISTANCES = 6
 #: What a forecast waits for after the last move: what comes later is not foretold.
 FORETOLD = 30.0 + max(CONFIG.gangs.wait_time_seconds, CONFIG.gangs.starvation_after_seconds)
 
@@ -66,8 +71,6 @@ class Played:
         nodes: pod → node, of all that have one in the end.
         gone: the pods that were evicted.
         claims: what was written about claims and volumes: see :func:`claimed`.
-        raced: whether two pods wanted one volume at the same moment. Who is first to write decides
-            then, and not the scheduler.
     """
 
     start: Sequence[Manifest]
@@ -75,7 +78,6 @@ class Played:
     nodes: dict[str, str]
     gone: set[str]
     claims: dict[str, object]
-    raced: bool
 
     @property
     def pods(self) -> list[Manifest]:
@@ -89,7 +91,6 @@ class Witness:
 
     nodes: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
-    raced: bool = False
     _last: float = 0.0
     _looks_on: bool = True
 
@@ -98,7 +99,6 @@ class Witness:
         if change.resource != "/pods":
             return
         before, pod = change.before or {}, change.after
-        self.raced = self.raced or _lost_a_race(pod)
         key, node = _key(pod), pod["spec"].get("nodeName")
         is_gone = change.type == "DELETED"
         if not is_gone and node == before.get("spec", {}).get("nodeName"):
@@ -113,23 +113,59 @@ class Witness:
             self.nodes[key] = node
 
 
-def alone_in_its_bundle(pod: Manifest, objects: Sequence[Manifest]) -> bool:
-    """Whether no other pod names the bundle of its gang.
+def is_remembered(pod: Manifest, objects: Sequence[Manifest]) -> bool:
+    """Whether a scheduler that has seen a pod remembers of it what one that starts cannot know.
 
-    Without it nobody says that there is such a bundle, but whoever has seen the pod remembers that:
-    a scheduler that runs, not one that starts.
+    That there is a bundle, which no other pod names; or that a gang has had enough members once,
+    after which only those that wait count.
     """
     named = "gang.koordinater.io/bundleName"
     noted = [(each["metadata"].get("annotations") or {}) for each in objects if each is not pod]
     own = pod["metadata"].get("annotations") or {}
     gang = own.get("gang.koordinater.io/name")
     others = {note.get(named) for note in noted if note.get("gang.koordinater.io/name") == gang}
-    return named in own and own[named] not in others
+    if named in own and own[named] not in others:
+        return True
+    only_waiting = "only-waiting" in {text for key, text in own.items() if "match-policy" in key}
+    return only_waiting and bool(pod["spec"].get("nodeName"))
 
 
-def _lost_a_race(pod: Manifest) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or []
-    return any("the object has been modified" in each.get("message", "") for each in conditions)
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """A server that answers a write after a moment, as one behind a network does.
+
+    Without it the order of writes that are sent at once is that of the loop's tasks: a Binding
+    might come after the eviction that was decided later, and takes one write more.
+
+    Args:
+        rng: with it each write takes another moment.
+    """
+
+    seconds: float = 0.001
+    rng: random.Random | None = None
+
+    async def around_request(
+        self, request: Request, user: str, respond: Callable[[], T]
+    ) -> T | ApiResponse:
+        """See :class:`~arranger.embedded.transport.hook.RequestHook`."""
+        if request.method != "GET" and self.seconds:
+            await asyncio.sleep(self.seconds * (self.rng.random() if self.rng else 1.0))
+        return respond()
+
+    def passage(self, request: Request, user: str, line: bytes) -> Passage | None:
+        """What is watched comes at once."""
+        return None
+
+
+def first_difference(compare: Callable[[Distance], str]) -> str:
+    """In what a forecast differs from the truth, whatever time writes take; "" if it need not.
+
+    ``compare`` says in what they differ if they take so long. Two pods that are evicted at once
+    do not end at once, and what is free first decides who goes where: nobody foretells that.
+    """
+    apart = [Distance(0.02, random.Random(seed)) for seed in range(_OTHER_DISTANCES)]
+    first = compare(Distance())
+    return first and (first if all(map(compare, [Distance(0.0), *apart])) else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +206,14 @@ def play(
     objects: Sequence[Manifest],
     later: Sequence[Manifest] = (),
     without: Collection[tuple[str, str]] = (),
+    distance: Distance | None = None,
 ) -> Played:
     """Have the scheduler itself work until nothing moves any more.
 
     ``later``: what is created a second after the others, and before the scheduler starts.
     ``without``: kind and name of what is deleted then.
     """
-    return run_virtual(_play(objects, later, without))
+    return run_virtual(_play(objects, later, without, distance or Distance()))
 
 
 def _load(cluster: EmbeddedCluster, objects: Sequence[Manifest]) -> list[Manifest]:
@@ -187,7 +224,10 @@ def _load(cluster: EmbeddedCluster, objects: Sequence[Manifest]) -> list[Manifes
 
 
 async def _play(
-    objects: Sequence[Manifest], later: Sequence[Manifest], without: Collection[tuple[str, str]]
+    objects: Sequence[Manifest],
+    later: Sequence[Manifest],
+    without: Collection[tuple[str, str]],
+    distance: Distance,
 ) -> Played:
     cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(1))
     start, began = _load(cluster, objects), virtual_now()
@@ -204,7 +244,7 @@ async def _play(
     ends = {_key(pod) for pod in pods if pod["metadata"].get("deletionTimestamp")}
     witness = Witness(there)
     scheduler = Scheduler(
-        InProcessTransport(cluster),
+        InProcessTransport(cluster, hook=distance),
         CONFIG,
         identity="judge",
         rng=random.Random(1),
@@ -227,7 +267,7 @@ async def _play(
     silence()
     gone = witness.gone - ends
     found = claimed(await _as_of(cluster))
-    return Played(start, began, witness.nodes, gone, found, witness.raced)
+    return Played(start, began, witness.nodes, gone, found)
 
 
 def _key(pod: dict[str, Any]) -> str:
