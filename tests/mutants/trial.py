@@ -1,7 +1,8 @@
 """Tries mutants of a copy of the checkout: ``python -m tests.mutants.trial TEST…``, in the copy.
 
 All in one process, which forks for each mutant: the tests are imported once, and once they are all
-run to see which of them reach which function. A mutant is tried on the fastest of these.
+run to see which of them reach which line. A mutant is tried on the fastest of those that reach a
+line that it changes, the others cannot notice it.
 """
 
 from __future__ import annotations
@@ -12,22 +13,28 @@ import json
 import os
 import resource
 import shutil
+import signal
 import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from types import FrameType
+from typing import Any, Final
 from zlib import crc32
 
 import pytest
 
-from tests.mutants.names import mangled_function_of
+from tests.mutants.changed_lines import changed_lines
+from tests.mutants.names import module_of
 
 #: Where the copy of the copy is whose source has the mutants in it, all of them at once.
 MUTATED: Final = Path("mutants")
 RESULTS: Final = Path("results.json")
 KILLED, ENDLESS, SURVIVED, UNREACHED = "killed", "endless", "survived", "not reached"
+#: What a mutant may take more than the source, which has a few hundred MB.
+_MEMORY: Final = 4 << 30
 
 
 def main() -> int:
@@ -100,6 +107,48 @@ def select(mutant: str) -> None:
     set_mutant_under_test(mutant)
 
 
+class ReachedLines:
+    """Which tests reach which lines of the files with mutants."""
+
+    def __init__(self, mutants: Iterable[str]) -> None:
+        modules = {module_of(name) for name in mutants}
+        self._files = {
+            str(Path(f"{module.replace('.', '/')}.py").resolve()): module for module in modules
+        }
+        self._changed = {
+            f"{module}.{name}": (file, lines)
+            for file, module in self._files.items()
+            for name, lines in changed_lines(Path(file).read_text()).items()
+        }
+        self._tests: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self._now: set[tuple[str, int]] = set()
+
+    def note(self, item: pytest.Item) -> None:
+        """Run a test, and note what it reaches."""
+        self._now = set()
+        sys.settrace(self._enter)
+        threading.settrace(self._enter)
+        try:
+            _run(item)
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]  # as documented
+        for line in self._now:
+            self._tests[line].add(item.nodeid)
+
+    def tests_of(self, mutant: str) -> set[str]:
+        """The tests that reach a line that a mutant changes."""
+        file, lines = self._changed[mutant]
+        return set().union(*(self._tests.get((file, line), ()) for line in lines))
+
+    def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self._pass if frame.f_code.co_filename in self._files else None
+
+    def _pass(self, frame: FrameType, event: str, argument: Any) -> Any:
+        self._now.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._pass
+
+
 class Trials:
     """Takes the place of pytest's loop over the tests.
 
@@ -112,39 +161,33 @@ class Trials:
     def __init__(self, mutants: Sequence[str], seconds: float, results: Path) -> None:
         self._mutants, self._seconds, self._results = mutants, seconds, results
         self._durations: dict[str, float] = {}
-        self._reached: dict[str, set[str]] = defaultdict(set)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run all tests as they are, then some with each mutant."""
-        select("stats")
-        for item in session.items:
-            self._run_and_note(item)
-        if session.testsfailed:
-            return True
+        """Run all tests as they are, then some with each mutant.
+
+        They have to pass in a process of its own as well, or each mutant would count as killed.
+        """
         select("")
+        reached = ReachedLines(self._mutants)
+        for item in session.items:
+            began = time.process_time()
+            reached.note(item)
+            self._durations[item.nodeid] = time.process_time() - began
+        gc.collect()
+        gc.freeze()  # so that those that are forked share what is there
+        if session.testsfailed or self._try(session.items, "") != SURVIVED:
+            session.testsfailed += 1
+            return True
         known = results(self._results)
         left = [name for name in self._mutants if known.get(name) not in (KILLED, ENDLESS)]
         items = {item.nodeid: item for item in session.items}
-        gc.collect()
-        gc.freeze()  # so that those that are forked share what is there
         for done, mutant in enumerate(left, start=1):
-            reaching = self._reached[mangled_function_of(mutant)]
-            tests = fastest(reaching, self._durations, self._seconds)
+            tests = fastest(reached.tests_of(mutant), self._durations, self._seconds)
             known[mutant] = self._try([items[name] for name in tests], mutant)
             self._results.write_text(json.dumps(known, indent=1, sort_keys=True))
             sys.stderr.write(f"{done} of {len(left)}: {known[mutant]}: {mutant}\n")
         return True
-
-    def _run_and_note(self, item: pytest.Item) -> None:
-        from mutmut.state import state  # type: ignore[import-not-found]  # only here
-
-        began = time.process_time()
-        _run(item)
-        self._durations[item.nodeid] = time.process_time() - began
-        for function in state()._stats:
-            self._reached[function].add(item.nodeid)
-        state()._stats.clear()
 
     def _try(self, items: Sequence[pytest.Item], mutant: str) -> str:
         if not items:
@@ -154,15 +197,19 @@ class Trials:
         if not pid:
             _judge(items, mutant, cpu_seconds=10 + int(10 * usual))
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        return SURVIVED if status == 0 else ENDLESS if status < 0 else KILLED
+        return SURVIVED if status == 0 else ENDLESS if status == -signal.SIGXCPU else KILLED
 
 
 def _judge(items: Sequence[pytest.Item], mutant: str, cpu_seconds: int) -> None:
-    """In a process of its own: end it with 0 if all tests pass."""
+    """In a process of its own: end it with 0 if all tests pass.
+
+    Who takes ten times as much processor time, and ten seconds, does not come to an end.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     select(mutant)
     try:
         for item in items:
