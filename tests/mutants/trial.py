@@ -17,10 +17,10 @@ import signal
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Final
 from zlib import crc32
 
@@ -35,6 +35,9 @@ RESULTS: Final = Path("results.json")
 KILLED, ENDLESS, SURVIVED, UNREACHED = "killed", "endless", "survived", "not reached"
 #: What a mutant may take more than the source, which has a few hundred MB.
 _MEMORY: Final = 4 << 30
+#: Calls of a function in one test of which it is noted which lines they reach: more would take
+#: long, and hardly reach others.
+_CALLS_SEEN: Final = 300
 
 
 def main() -> int:
@@ -122,10 +125,11 @@ class ReachedLines:
         }
         self._tests: dict[tuple[str, int], set[str]] = defaultdict(set)
         self._now: set[tuple[str, int]] = set()
+        self._calls: Counter[CodeType] = Counter()
 
     def note(self, item: pytest.Item) -> None:
         """Run a test, and note what it reaches."""
-        self._now = set()
+        self._now, self._calls = set(), Counter()
         sys.settrace(self._enter)
         threading.settrace(self._enter)
         try:
@@ -142,7 +146,10 @@ class ReachedLines:
         return set().union(*(self._tests.get((file, line), ()) for line in lines))
 
     def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
-        return self._pass if frame.f_code.co_filename in self._files else None
+        if (code := frame.f_code).co_filename not in self._files:
+            return None
+        self._calls[code] += 1
+        return self._pass if self._calls[code] <= _CALLS_SEEN else None
 
     def _pass(self, frame: FrameType, event: str, argument: Any) -> Any:
         self._now.add((frame.f_code.co_filename, frame.f_lineno))
