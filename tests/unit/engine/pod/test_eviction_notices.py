@@ -248,3 +248,23 @@ def test_after_a_restart_whoever_is_nominated_takes_the_place(
     assert said(effects) == ([("low", "False", "PlaceNotNeeded")] if gang is None else [])
     evictions = [delete.eviction for delete in of_kind(DeletePod, harness.advance_to(40.0))]
     assert [e.gang for e in evictions if e is not None] == ([] if gang is None else [gang])
+
+
+def test_after_a_restart_a_gang_asks_again_for_whom_it_could_not_evict() -> None:
+    harness = EngineHarness(default_profile(), max_checkpoint_time=600, unix_start=30)
+    for n in range(2):
+        harness.observe(a_node(f"n{n}").offers(cpu=1), told_before(f"low-{n}", f"n{n}"))
+        member = a_pod(f"g-{n}").needs(cpu=1).with_priority(9).in_gang("g", 2)
+        harness.observe(member.nominated_to(f"n{n}"))
+    harness.start()
+    harness.run()
+    deletes = of_kind(DeletePod, harness.advance_to(40.0))
+    assert sorted(delete.pod.name for delete in deletes) == ["low-0", "low-1"]
+    for delete in deletes:
+        harness.settle(delete, Refused(403, "Forbidden", "no"))
+    for n in range(2):
+        harness.observe(patient(f"low-{n}", f"n{n}"))
+    harness.advance_to(400.0)
+    assert sorted(said(harness.effects)) == [
+        (f"low-{n}", "True", "PreemptionByScheduler") for n in range(2)
+    ]
