@@ -58,6 +58,7 @@ PACKAGES: Final[dict[str, Package]] = {
             "tests/unit/engine/queue/test_nominator.py",
             "tests/unit/engine/queue/test_reclaim.py",
             "tests/unit/engine/reservations/test_evictions.py",
+            "tests/unit/quota/test_eviction_protection.py",
             "tests/unit/engine/gang/test_nominations.py",
             "tests/unit/engine/gang/test_preemption.py",
             "tests/unit/engine/gang/test_evictions.py",

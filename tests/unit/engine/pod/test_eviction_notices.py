@@ -17,6 +17,7 @@ from arranger.api.effects import (
     PatchPodStatus,
     Refused,
 )
+from arranger.gangs.member_state import MemberState
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, event_notes, of_kind, placements
@@ -25,6 +26,7 @@ ASKS = "arranger.io/checkpoint-before-eviction"
 SAVED = "arranger.io/checkpointed-at"
 DEADLINE = "arranger.io/eviction-deadline"
 NOTICE = "arranger.io/EvictionNotice"
+BOUND, TERMINATING = MemberState.BOUND, MemberState.TERMINATING
 START = "1970-01-01T00:00:00Z"
 HIGH = a_pod("high").needs(cpu=1).with_priority(9)
 
@@ -186,6 +188,20 @@ def test_who_stays_can_be_evicted_for_somebody_else(warned: EngineHarness) -> No
     answer(warned)
     assert deleted(warned.advance_to(259.0)) == []
     assert deleted(warned.advance_to(260.0)) == ["low"]
+
+
+def test_a_member_of_a_gang_that_stays_is_not_leaving_any_more() -> None:
+    harness = EngineHarness(default_profile(), max_checkpoint_time=600)
+    low = patient().in_gang("old", 1)
+    harness.observe(a_node("n").offers(cpu=1), low, HIGH)
+    (patch,) = told(harness.run())
+    gang = harness.engine.registry.gang_of(low.info().uid)
+    assert gang is not None
+    assert [gang.count(state) for state in (TERMINATING, BOUND)] == [1, 0]
+    harness.settle(patch)
+    harness.observe_deleted(HIGH)
+    harness.run()
+    assert [gang.count(state) for state in (TERMINATING, BOUND)] == [0, 1]
 
 
 def test_beside_one_that_asks_for_time_another_is_deleted_at_once() -> None:
