@@ -10,7 +10,7 @@ from tests.mutants.__main__ import as_section, files_of, is_harmless
 from tests.mutants.harmless import HARMLESS
 from tests.mutants.names import function_of
 from tests.mutants.packages import PACKAGES
-from tests.mutants.trial import chosen, fastest
+from tests.mutants.trial import chosen, varied
 from tests.paths import REPO
 
 
@@ -42,11 +42,18 @@ def test_a_mutant_names_its_function(mutant: str, function: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "tests"),
-    [(0.0, ["quick"]), (0.5, ["quick", "new"]), (3.0, ["quick", "new", "slow"])],
+    [
+        (0.0, ["quick"]),
+        (0.5, ["quick", "many[c]", "many[b]", "many[a]"]),
+        (2.2, ["quick", "many[c]", "slow", "many[b]"]),
+        (9.0, ["quick", "many[c]", "slow", "many[b]", "many[a]"]),
+    ],
 )
-def test_a_mutant_is_tried_on_the_fastest_tests(seconds: float, tests: list[str]) -> None:
-    durations = {"slow": 2.0, "quick": 0.0, "new": 0.1}
-    assert fastest(["slow", "quick", "new"], durations, seconds) == tests
+def test_a_mutant_is_tried_on_one_case_of_each_test_before_others(
+    seconds: float, tests: list[str]
+) -> None:
+    durations = {"slow": 2.0, "quick": 0.0, "many[a]": 0.12, "many[b]": 0.1, "many[c]": 0.05}
+    assert varied(durations, durations, seconds) == tests
 
 
 def diff_of(*lines: str) -> str:

@@ -2,7 +2,8 @@
 
 All in one process, which forks for each mutant: the tests are imported once, and once they are all
 run to see which of them reach which line. A mutant is tried on the fastest of those that reach a
-line that it changes, the others cannot notice it.
+line that it changes, the others cannot notice it, and on cases of every test function before it is
+tried on more cases of one.
 """
 
 from __future__ import annotations
@@ -89,15 +90,23 @@ def chosen(names: Iterable[str], percent: float) -> list[str]:
     return [name for name in names if crc32(name.encode()) % 1000 < percent * 10]
 
 
-def fastest(names: Iterable[str], durations: Mapping[str, float], seconds: float) -> list[str]:
-    """As many tests as fit, but at least one; the fastest first."""
+def varied(names: Iterable[str], durations: Mapping[str, float], seconds: float) -> list[str]:
+    """As many tests as fit, but at least one: one of each function first, then the second of each.
+
+    Of one function the fastest, and the fastest first. Cases of one function are much alike.
+    """
     ordered = sorted(names, key=lambda name: (durations[name], name))
-    found, total = ordered[:1], sum(map(durations.__getitem__, ordered[:1]))
-    for name in ordered[1:]:
-        total += durations[name]
-        if total > seconds:
-            break
-        found.append(name)
+    earlier: Counter[str] = Counter()
+    rounds: list[tuple[int, str]] = []
+    for name in ordered:
+        function = name.partition("[")[0]
+        rounds.append((earlier[function], name))
+        earlier[function] += 1
+    found, total = list[str](), 0.0
+    for _, name in sorted(rounds, key=lambda each: each[0]):
+        if not found or total + durations[name] <= seconds:
+            found.append(name)
+            total += durations[name]
     return found
 
 
@@ -190,7 +199,7 @@ class Trials:
         left = [name for name in self._mutants if known.get(name) not in (KILLED, ENDLESS)]
         items = {item.nodeid: item for item in session.items}
         for done, mutant in enumerate(left, start=1):
-            tests = fastest(reached.tests_of(mutant), self._durations, self._seconds)
+            tests = varied(reached.tests_of(mutant), self._durations, self._seconds)
             known[mutant] = self._try([items[name] for name in tests], mutant)
             self._results.write_text(json.dumps(known, indent=1, sort_keys=True))
             sys.stderr.write(f"{done} of {len(left)}: {known[mutant]}: {mutant}\n")
