@@ -16,29 +16,24 @@ import resource
 import shutil
 import signal
 import sys
-import threading
-import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any, Final
+from typing import Final
 from zlib import crc32
 
 import pytest
 
-from tests.mutants.changed_lines import changed_lines
-from tests.mutants.names import module_of
+from tests.mutants.reached_lines import ReachedLines
 
 #: Where the copy of the copy is whose source has the mutants in it, all of them at once.
 MUTATED: Final = Path("mutants")
 RESULTS: Final = Path("results.json")
+REACHED: Final = Path("reached.json")
 KILLED, ENDLESS, SURVIVED, UNREACHED = "killed", "endless", "survived", "not reached"
 #: What a mutant may take more than the source, which has a few hundred MB.
 _MEMORY: Final = 4 << 30
-#: Calls of a function in one test of which it is noted which lines they reach: more would take
-#: long, and hardly reach others.
-_CALLS_SEEN: Final = 300
 
 
 def main() -> int:
@@ -48,7 +43,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5, help="what tests of one may take")
     options, more = parser.parse_known_args()
     names = written_down()
-    trials = Trials(chosen(names, options.percent), options.seconds, RESULTS.resolve())
+    trials = Trials(chosen(names, options.percent), options.seconds, Path.cwd())
     os.chdir(MUTATED)
     sys.path.insert(0, str(Path.cwd()))
     arguments = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--no-header", *more]
@@ -119,105 +114,79 @@ def select(mutant: str) -> None:
     set_mutant_under_test(mutant)
 
 
-class ReachedLines:
-    """Which tests reach which lines of the files with mutants."""
-
-    def __init__(self, mutants: Iterable[str]) -> None:
-        modules = {module_of(name) for name in mutants}
-        self._files = {
-            str(Path(f"{module.replace('.', '/')}.py").resolve()): module for module in modules
-        }
-        self._changed = {
-            f"{module}.{name}": (file, lines)
-            for file, module in self._files.items()
-            for name, lines in changed_lines(Path(file).read_text()).items()
-        }
-        self._tests: dict[tuple[str, int], set[str]] = defaultdict(set)
-        self._now: set[tuple[str, int]] = set()
-        self._calls: Counter[CodeType] = Counter()
-
-    def note(self, item: pytest.Item) -> None:
-        """Run a test, and note what it reaches."""
-        self._now, self._calls = set(), Counter()
-        sys.settrace(self._enter)
-        threading.settrace(self._enter)
-        try:
-            _run(item)
-        finally:
-            sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]  # as documented
-        for line in self._now:
-            self._tests[line].add(item.nodeid)
-
-    def tests_of(self, mutant: str) -> set[str]:
-        """The tests that reach a line that a mutant changes."""
-        file, lines = self._changed[mutant]
-        return set().union(*(self._tests.get((file, line), ()) for line in lines))
-
-    def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if (code := frame.f_code).co_filename not in self._files:
-            return None
-        self._calls[code] += 1
-        return self._pass if self._calls[code] <= _CALLS_SEEN else None
-
-    def _pass(self, frame: FrameType, event: str, argument: Any) -> Any:
-        self._now.add((frame.f_code.co_filename, frame.f_lineno))
-        return self._pass
-
-
 class Trials:
     """Takes the place of pytest's loop over the tests.
 
     Args:
         mutants: those to be tried; what has killed one before need not be done again.
         seconds: what the tests of one may take.
-        results: a file of what came of each.
+        folder: where it is written what came of each, and what tests reach.
     """
 
-    def __init__(self, mutants: Sequence[str], seconds: float, results: Path) -> None:
-        self._mutants, self._seconds, self._results = mutants, seconds, results
-        self._durations: dict[str, float] = {}
+    def __init__(self, mutants: Sequence[str], seconds: float, folder: Path) -> None:
+        self._mutants, self._seconds, self._folder = mutants, seconds, folder
+        #: Tests that pass in a process of their own if nothing is changed, and others.
+        self._sound: set[str] = set()
+        self._unsound: set[str] = set()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run all tests as they are, then some with each mutant.
-
-        They have to pass in a process of its own as well, or each mutant would count as killed.
-        """
+        """Run all tests as they are, then some with each mutant."""
         select("")
-        reached = ReachedLines(self._mutants)
+        reached = ReachedLines(self._mutants, self._folder / REACHED)
         for item in session.items:
-            began = time.process_time()
-            reached.note(item)
-            self._durations[item.nodeid] = time.process_time() - began
+            reached.note(item.nodeid, partial(_run, item))
+        reached.write()
+        if session.testsfailed:
+            return True
         gc.collect()
         gc.freeze()  # so that those that are forked share what is there
-        if session.testsfailed or self._try(session.items, "") != SURVIVED:
-            session.testsfailed += 1
-            return True
-        known = results(self._results)
+        known = results(self._folder / RESULTS)
         left = [name for name in self._mutants if known.get(name) not in (KILLED, ENDLESS)]
         items = {item.nodeid: item for item in session.items}
         for done, mutant in enumerate(left, start=1):
-            tests = varied(reached.tests_of(mutant), self._durations, self._seconds)
-            known[mutant] = self._try([items[name] for name in tests], mutant)
-            self._results.write_text(json.dumps(known, indent=1, sort_keys=True))
+            tests = varied(reached.tests_of(mutant), reached.durations, self._seconds)
+            known[mutant] = self._try([items[name] for name in tests], mutant, reached.durations)
+            (self._folder / RESULTS).write_text(json.dumps(known, indent=1, sort_keys=True))
             sys.stderr.write(f"{done} of {len(left)}: {known[mutant]}: {mutant}\n")
+        for test in sorted(self._unsound):
+            sys.stderr.write(f"it fails in a process of its own, and was left out: {test}\n")
         return True
 
-    def _try(self, items: Sequence[pytest.Item], mutant: str) -> str:
-        if not items:
-            return UNREACHED
-        usual = sum(self._durations[item.nodeid] for item in items)
-        pid = os.fork()
-        if not pid:
-            _judge(items, mutant, cpu_seconds=10 + int(10 * usual))
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        return SURVIVED if status == 0 else ENDLESS if status == -signal.SIGXCPU else KILLED
+    def _try(
+        self, items: Sequence[pytest.Item], mutant: str, durations: Mapping[str, float]
+    ) -> str:
+        """What comes of a mutant; a test that would fail without it as well does not count."""
+        while left := [item for item in items if item.nodeid not in self._unsound]:
+            result, last = _fork(left, mutant, durations)
+            if result == SURVIVED or last.nodeid in self._sound:
+                return result
+            if _fork([last], "", durations)[0] == SURVIVED:
+                self._sound.add(last.nodeid)
+                return result
+            self._unsound.add(last.nodeid)
+        return UNREACHED
 
 
-def _judge(items: Sequence[pytest.Item], mutant: str, cpu_seconds: int) -> None:
-    """In a process of its own: end it with 0 if all tests pass.
+def _fork(
+    items: Sequence[pytest.Item], mutant: str, durations: Mapping[str, float]
+) -> tuple[str, pytest.Item]:
+    """Run tests in a process of its own until one fails; the result, and the last that was run."""
+    usual = sum(durations[item.nodeid] for item in items)
+    begun, begin = os.pipe()
+    pid = os.fork()
+    if not pid:
+        _judge(items, mutant, begin, cpu_seconds=10 + int(10 * usual))
+    os.close(begin)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with open(begun, "rb") as pipe:
+        last = items[max(len(pipe.read()) - 1, 0)]
+    result = SURVIVED if status == 0 else ENDLESS if status == -signal.SIGXCPU else KILLED
+    return result, last
+
+
+def _judge(items: Sequence[pytest.Item], mutant: str, begin: int, cpu_seconds: int) -> None:
+    """In a process of its own: end it with 0 if all tests pass; say when each begins.
 
     Who takes ten times as much processor time, and ten seconds, does not come to an end.
     """
@@ -229,6 +198,7 @@ def _judge(items: Sequence[pytest.Item], mutant: str, cpu_seconds: int) -> None:
     select(mutant)
     try:
         for item in items:
+            os.write(begin, b".")
             _run(item)
             if item.session.testsfailed:
                 os._exit(1)
