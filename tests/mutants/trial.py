@@ -25,6 +25,7 @@ from zlib import crc32
 
 import pytest
 
+from tests.mutants.caches import forget_results
 from tests.mutants.reached_lines import ReachedLines
 
 #: Where the copy of the copy is whose source has the mutants in it, all of them at once.
@@ -139,6 +140,7 @@ class Trials:
         reached.write()
         if session.testsfailed:
             return True
+        forget_results()
         gc.collect()
         gc.freeze()  # so that those that are forked share what is there
         known = results(self._folder / RESULTS)
