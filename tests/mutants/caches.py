@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 from types import FunctionType
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
-from arranger.api import bounded_cache
+#: The file whose functions remember their results in ``results``.
+_BOUNDED_CACHE: Final = "arranger/api/bounded_cache.py"
 
 
 @runtime_checkable
@@ -24,7 +25,7 @@ def forget_results() -> None:
     """Clear the caches of functions, ours and others'."""
     for each in gc.get_objects():
         if isinstance(each, FunctionType):
-            if each.__code__.co_filename == bounded_cache.__file__ and each.__closure__:
+            if each.__code__.co_filename.endswith(_BOUNDED_CACHE) and each.__closure__:
                 for name, cell in zip(each.__code__.co_freevars, each.__closure__, strict=True):
                     if name == "results":
                         cell.cell_contents.clear()

@@ -45,6 +45,7 @@ def main() -> int:
     options, more = parser.parse_known_args()
     names = written_down()
     trials = Trials(chosen(names, options.percent), options.seconds, Path.cwd())
+    assert "arranger" not in sys.modules, "it would be imported as it is, without mutants"
     os.chdir(MUTATED)
     sys.path.insert(0, str(Path.cwd()))
     arguments = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--no-header", *more]
