@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from types import FunctionType
 from typing import Final, Protocol, runtime_checkable
 
@@ -21,13 +22,15 @@ class _Cached(Protocol):
         """How many there are."""
 
 
-def forget_results() -> None:
-    """Clear the caches of functions, ours and others'."""
+def caches() -> list[Callable[[], None]]:
+    """What clears the cache of each function that has one, ours and others'."""
+    found: list[Callable[[], None]] = []
     for each in gc.get_objects():
         if isinstance(each, FunctionType):
             if each.__code__.co_filename.endswith(_BOUNDED_CACHE) and each.__closure__:
                 for name, cell in zip(each.__code__.co_freevars, each.__closure__, strict=True):
                     if name == "results":
-                        cell.cell_contents.clear()
+                        found.append(cell.cell_contents.clear)
         elif type(each).__name__ == "_lru_cache_wrapper" and isinstance(each, _Cached):
-            each.cache_clear()
+            found.append(each.cache_clear)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from arranger.api.bounded_cache import bounded_cache
-from tests.mutants.caches import forget_results
+from tests.mutants.caches import caches
 
 
 def test_results_of_both_kinds_of_caches_are_forgotten() -> None:
@@ -24,5 +24,6 @@ def test_results_of_both_kinds_of_caches_are_forgotten() -> None:
     for _ in range(2):
         assert (one("a"), other("bc"), one("a"), other("bc")) == (1, 2, 1, 2)
         assert asked == ["a", "bc"]
-        forget_results()
+        for clear in caches():
+            clear()
         asked.clear()

@@ -25,7 +25,7 @@ from zlib import crc32
 
 import pytest
 
-from tests.mutants.caches import forget_results
+from tests.mutants.caches import caches
 from tests.mutants.reached_lines import ReachedLines
 
 #: Where the copy of the copy is whose source has the mutants in it, all of them at once.
@@ -136,12 +136,16 @@ class Trials:
         """Run all tests as they are, then some with each mutant."""
         select("")
         reached = ReachedLines(self._mutants, self._folder / REACHED)
+        clear = caches()
         for item in session.items:
+            for each in clear:  # else the next test would not reach what the last one has
+                each()
             reached.note(item.nodeid, partial(_run, item))
         reached.write()
         if session.testsfailed:
             return True
-        forget_results()
+        for each in caches():
+            each()
         gc.collect()
         gc.freeze()  # so that those that are forked share what is there
         known = results(self._folder / RESULTS)
