@@ -194,8 +194,9 @@ def test_a_number_that_a_pod_says_and_that_is_none_is_told_of_that_pod() -> None
     assert found[2] == ("minimum: 'many' is not a number",)
 
 
-def test_the_name_of_an_owner_in_what_waits_for_it() -> None:
-    membership = known().membership_of(a_member().build())
+@pytest.mark.parametrize("owner", [None, a_team()], ids=["not read yet", "read"])
+def test_the_owner_that_a_member_names(owner: Workload | None) -> None:
+    membership = known(owner).membership_of(a_member().build())
     assert membership is not None
     assert (membership.gang, membership.owner) == ("default/team-t-a0000000", "Team t")
 
@@ -261,7 +262,8 @@ def test_pods_of_a_kind_that_is_not_served_are_in_no_gang_once_that_was_asked_af
     assert index.set_served(KIND, served=False) == ([] if listed else [pod])
     assert index.membership_of(pod) is None
     assert index.set_served(KIND, served=True) == [pod]
-    assert index.membership_of(pod) is not None
+    assert index.membership_of(pod, listed=True) is not None
+    assert index.set_served(KIND, served=True) == []
     index.check_consistent()
 
 
