@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from arranger.cluster import PodInfo
 from arranger.cluster.attempt_work import AttemptWork, UnfinishedError
-from arranger.framework.preemption import EvictionPolicy
+from arranger.framework.preemption import EvictionPolicy, Losses
 from arranger.preemption.allowed_together import allowed_together
 from arranger.preemption.importance import Candidate
-from arranger.preemption.victims import VictimSelector
+from arranger.preemption.victims import Reasons
 
 #: Units of work for each victim, to ask whether all may leave, and to look for others.
 _ASKING: Final = 4
 _LOOKING: Final = 8
+
+
+class VictimsOfNodes(Protocol):
+    """What is asked of :class:`~arranger.preemption.victims.VictimSelector`."""
+
+    losses: Losses
+
+    def preemptible(self, row: int) -> list[PodInfo]:
+        """The pods on a node that may go, the most important first."""
+
+    def likeness(self, row: int, pods: Sequence[PodInfo]) -> Hashable | None:
+        """Equal for nodes of which the same may be said; None where that is not known."""
+
+    def select_victims(self, row: int, preemptible: Sequence[PodInfo]) -> Candidate | Reasons:
+        """Who of them must go, or why evicting them does not help."""
 
 
 class AllowedCandidates:
@@ -24,8 +39,14 @@ class AllowedCandidates:
     before all is known they are kept for the next, if queues then lose as much.
     """
 
-    _selector: VictimSelector
+    _selector: VictimsOfNodes
     _policy: EvictionPolicy
+    #: What may be spent; None where all is told at once.
+    _work: AttemptWork | None
+    #: Nodes that were looked at in this step, and that are looked at in any case: the more the more
+    #: often what was found out had to be forgotten.
+    _looked: int
+    _least: int
 
     def __init__(self) -> None:
         self._answers: dict[int, Candidate | None] = {}
@@ -34,17 +55,12 @@ class AllowedCandidates:
         #: What queues lost when the last step ended before all was known.
         self._state: Hashable = None
         self._is_unfinished = False
-        #: Nodes that were looked at in this step, and that are looked at in any case: the more the
-        #: more often what was found out had to be forgotten.
-        self._looked = self._least = 0
         #: Victims that several candidates have → whether they may leave together.
         self._shared: dict[int, tuple[Sequence[PodInfo], bool]] = {}
-        #: What may be spent; None where all is told at once.
-        self._work: AttemptWork | None = None
 
     def begin(
         self,
-        selector: VictimSelector,
+        selector: VictimsOfNodes,
         policy: EvictionPolicy,
         work: AttemptWork,
         gangs: Iterable[int],
@@ -118,7 +134,7 @@ class AllowedCandidates:
         if like is not None and like in self._hopeless:
             return None
         may = allowed_together(pods, self._policy, selector.losses)
-        found = selector.select_victims(row, may) if may else None
+        found = selector.select_victims(row, may)
         if isinstance(found, Candidate) and selector.losses.may_add(found.victims):
             return found
         self._hopeless.add(like)

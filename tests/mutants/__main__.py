@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.mutants.harmless import HARMLESS
 from tests.mutants.names import function_of, module_of
 from tests.mutants.packages import PACKAGES, Package
-from tests.mutants.trial import ENDLESS, KILLED, MUTATED, RESULTS, all_mutants, results
+from tests.mutants.trial import ENDLESS, KILLED, MUTATED, RESULTS, all_mutants, chosen, results
 from tests.paths import REPO
 
 _COPIED = ("arranger", "tests", "crds", "docs", "examples", "manifests", "pyproject.toml")
@@ -56,7 +56,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=", ".join(PACKAGES))
     parser.add_argument("--fresh", action="store_true", help="begin anew")
-    parser.add_argument("--percent", default="100", help="try so many of the mutants")
+    parser.add_argument("--percent", default="100", help="try, or count, so many of them")
     parser.add_argument("--seconds", default="5", help="what the tests of one mutant may take")
     parser.add_argument("--score", action="store_true", help="tell of earlier runs, and try none")
     options = parser.parse_args()
@@ -72,7 +72,7 @@ def main() -> int:
             limits = ("--percent", options.percent, "--seconds", options.seconds)
             left_out = (f"--ignore={path}" for path in package.slow)
             run(folder, "tests.mutants.trial", *limits, *package.tests, *left_out, quiet=False)
-        scores[name] = score(folder)
+        scores[name] = score(folder, float(options.percent))
         for diff in scores[name].survivors:
             sys.stdout.write(f"{diff}\n")
     sys.stdout.write(
@@ -135,9 +135,10 @@ def indented(values: Iterable[str]) -> list[str]:
     return [f"    {value}" for value in values]
 
 
-def score(folder: Path) -> Score:
-    """What came of all mutants of a package."""
-    tried = results(folder / RESULTS)
+def score(folder: Path, percent: float) -> Score:
+    """What came of so many of the mutants of a package."""
+    known = results(folder / RESULTS)
+    tried = {name: known[name] for name in chosen(known, percent)}
     killed = sum(result in (KILLED, ENDLESS) for result in tried.values())
     alive = sorted(name for name, result in tried.items() if result not in (KILLED, ENDLESS))
     diffs = json.loads(run(folder, "tests.mutants.diffs", *alive) or "{}")

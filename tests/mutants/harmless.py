@@ -92,4 +92,20 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "arranger.gangs.registry.GangRegistry.on_pod_updated",
         "if known is not None and known.shows(pod, None):",
     ): "the same comes of it the longer way",
+    (
+        "arranger.gangs.workloads.index.group",
+        'namespace, _, name = gang.rpartition("/")',
+    ): "neither a namespace nor the name of a gang has another slash",
+    (
+        "arranger.gangs.workloads.index.WorkloadIndex.__len__",
+        "return len(self._pods) + len(self._groups) + len(self._members) - len(self._confirmed)",
+    ): "tests alone ask whether anything is left, and who is confirmed is one of the pods",
+    (
+        "arranger.gangs.workloads.index.WorkloadIndex._drop_group",
+        'self._undefined[gang] = ""',
+    ): "only the names count",
+    (
+        "arranger.gangs.workloads.index.WorkloadIndex._read",
+        "minimum = dict(definition.roles).get(role, None)",
+    ): "it is only asked whether there is one",
 }

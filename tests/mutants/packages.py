@@ -53,14 +53,18 @@ PACKAGES: Final[dict[str, Package]] = {
     "nominations": Package(
         ("arranger/engine/queue/nominator.py", "arranger/engine/pod/preemption_executor.py"),
         (
-            "tests/unit/engine/pod/test_nominations.py",
-            "tests/unit/engine/pod/test_preemption.py",
-            "tests/unit/engine/pod/test_preemption_by_gangs.py",
+            "tests/unit/engine/pod",
+            "tests/unit/engine/extenders",
+            "tests/unit/engine/queue/test_nominator.py",
+            "tests/unit/engine/queue/test_reclaim.py",
+            "tests/unit/engine/reservations/test_evictions.py",
+            "tests/unit/quota/test_eviction_protection.py",
             "tests/unit/engine/gang/test_nominations.py",
             "tests/unit/engine/gang/test_preemption.py",
             "tests/unit/engine/gang/test_evictions.py",
             "tests/unit/engine/gang/test_restarts.py",
         ),
+        _SLOW_PODS,
     ),
     "binding": Package(
         (
@@ -82,7 +86,15 @@ PACKAGES: Final[dict[str, Package]] = {
     ),
     "preemption": Package(
         ("arranger/preemption/*.py",),
-        ("tests/unit/preemption", "tests/unit/engine/pod/test_preemption.py"),
+        (
+            "tests/unit/preemption",
+            "tests/unit/engine/pod/test_gangs_as_victims.py",
+            "tests/unit/engine/pod/test_preemption.py",
+            "tests/unit/engine/pod/test_preemption_by_gangs.py",
+            "tests/unit/engine/pod/test_unfinished_attempts.py",
+            "tests/unit/engine/gang/test_departures.py",
+            "tests/unit/engine/gang/test_preemption.py",
+        ),
     ),
     "gangs": Package(
         ("arranger/gangs/*.py",),
@@ -93,7 +105,13 @@ PACKAGES: Final[dict[str, Package]] = {
         ),
         _SLOW_GANGS,
     ),
-    "workloads": Package(("arranger/gangs/workloads/*.py",), ("tests/unit/gangs/workloads",)),
+    "workloads": Package(
+        ("arranger/gangs/workloads/*.py",),
+        (
+            "tests/unit/gangs/workloads",
+            "tests/unit/engine/gang/test_workloads.py",
+        ),
+    ),
     "quota": Package(
         ("arranger/quota/*.py", "arranger/quota/preemption/*.py"),
         ("tests/unit/quota", "tests/unit/engine/queue"),

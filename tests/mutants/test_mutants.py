@@ -10,7 +10,7 @@ from tests.mutants.__main__ import as_section, files_of, is_harmless
 from tests.mutants.harmless import HARMLESS
 from tests.mutants.names import function_of
 from tests.mutants.packages import PACKAGES
-from tests.mutants.trial import chosen, fastest
+from tests.mutants.trial import chosen, varied
 from tests.paths import REPO
 
 
@@ -42,11 +42,18 @@ def test_a_mutant_names_its_function(mutant: str, function: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "tests"),
-    [(0.0, ["quick"]), (0.5, ["quick", "new"]), (3.0, ["quick", "new", "slow"])],
+    [
+        (0.0, ["quick"]),
+        (0.5, ["quick", "many[c]", "many[b]", "many[a]"]),
+        (2.2, ["quick", "many[c]", "slow", "many[b]"]),
+        (9.0, ["quick", "many[c]", "slow", "many[b]", "many[a]"]),
+    ],
 )
-def test_a_mutant_is_tried_on_the_fastest_tests(seconds: float, tests: list[str]) -> None:
-    durations = {"slow": 2.0, "quick": 0.0, "new": 0.1}
-    assert fastest(["slow", "quick", "new"], durations, seconds) == tests
+def test_a_mutant_is_tried_on_one_case_of_each_test_before_others(
+    seconds: float, tests: list[str]
+) -> None:
+    durations = {"slow": 2.0, "quick": 0.0, "many[a]": 0.12, "many[b]": 0.1, "many[c]": 0.05}
+    assert varied(durations, durations, seconds) == tests
 
 
 def diff_of(*lines: str) -> str:
@@ -72,9 +79,11 @@ def test_settings_are_read_as_they_were_written() -> None:
     assert config["mutmut"]["more"].split("\n") == ["", "b", "c"]
 
 
-def test_a_sample_is_the_same_each_time_and_part_of_a_larger_one() -> None:
+def test_a_sample_is_the_same_each_time_and_begins_a_larger_one() -> None:
     names = [f"arranger.module.x_function__mutmut_{n}" for n in range(1000)]
     few, more = chosen(names, 20), chosen(names, 60)
     assert 150 < len(few) < 250
-    assert set(few) < set(more) < set(chosen(names, 100)) == set(names)
-    assert chosen(reversed(names), 20) == few[::-1]
+    assert few == more[: len(few)]
+    assert more == chosen(names, 100)[: len(more)]
+    assert sorted(chosen(names, 100)) == sorted(names)
+    assert chosen(reversed(names), 20) == few

@@ -1,7 +1,9 @@
 """Tries mutants of a copy of the checkout: ``python -m tests.mutants.trial TEST…``, in the copy.
 
 All in one process, which forks for each mutant: the tests are imported once, and once they are all
-run to see which of them reach which function. A mutant is tried on the fastest of these.
+run to see which of them reach which line. A mutant is tried on the fastest of those that reach a
+line that it changes, the others cannot notice it, and on cases of every test function before it is
+tried on more cases of one.
 """
 
 from __future__ import annotations
@@ -12,22 +14,27 @@ import json
 import os
 import resource
 import shutil
+import signal
 import sys
-import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 from zlib import crc32
 
 import pytest
 
-from tests.mutants.names import mangled_function_of
+from tests.mutants.caches import caches
+from tests.mutants.reached_lines import ReachedLines
 
 #: Where the copy of the copy is whose source has the mutants in it, all of them at once.
 MUTATED: Final = Path("mutants")
 RESULTS: Final = Path("results.json")
+REACHED: Final = Path("reached.json")
 KILLED, ENDLESS, SURVIVED, UNREACHED = "killed", "endless", "survived", "not reached"
+#: What a mutant may take more than the source, which has a few hundred MB.
+_MEMORY: Final = 4 << 30
 
 
 def main() -> int:
@@ -37,7 +44,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5, help="what tests of one may take")
     options, more = parser.parse_known_args()
     names = written_down()
-    trials = Trials(chosen(names, options.percent), options.seconds, RESULTS.resolve())
+    trials = Trials(chosen(names, options.percent), options.seconds, Path.cwd())
+    assert "arranger" not in sys.modules, "it would be imported as it is, without mutants"
     os.chdir(MUTATED)
     sys.path.insert(0, str(Path.cwd()))
     arguments = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--no-header", *more]
@@ -75,19 +83,34 @@ def results(path: Path) -> dict[str, str]:
 
 
 def chosen(names: Iterable[str], percent: float) -> list[str]:
-    """So many of the mutants, by a hash of their names."""
-    return [name for name in names if crc32(name.encode()) % 1000 < percent * 10]
+    """So many of the mutants, by a hash of their names, and in its order.
+
+    Where trials end early, those that were tried are a smaller sample.
+    """
+    return sorted((n for n in names if _place(n) < percent * 10), key=lambda n: (_place(n), n))
 
 
-def fastest(names: Iterable[str], durations: Mapping[str, float], seconds: float) -> list[str]:
-    """As many tests as fit, but at least one; the fastest first."""
+def _place(name: str) -> int:
+    return crc32(name.encode()) % 1000
+
+
+def varied(names: Iterable[str], durations: Mapping[str, float], seconds: float) -> list[str]:
+    """As many tests as fit, but at least one: one of each function first, then the second of each.
+
+    Of one function the fastest, and the fastest first. Cases of one function are much alike.
+    """
     ordered = sorted(names, key=lambda name: (durations[name], name))
-    found, total = ordered[:1], sum(map(durations.__getitem__, ordered[:1]))
-    for name in ordered[1:]:
-        total += durations[name]
-        if total > seconds:
-            break
-        found.append(name)
+    earlier: Counter[str] = Counter()
+    rounds: list[tuple[int, str]] = []
+    for name in ordered:
+        function = name.partition("[")[0]
+        rounds.append((earlier[function], name))
+        earlier[function] += 1
+    found, total = list[str](), 0.0
+    for _, name in sorted(rounds, key=lambda each: each[0]):
+        if not found or total + durations[name] <= seconds:
+            found.append(name)
+            total += durations[name]
     return found
 
 
@@ -106,66 +129,90 @@ class Trials:
     Args:
         mutants: those to be tried; what has killed one before need not be done again.
         seconds: what the tests of one may take.
-        results: a file of what came of each.
+        folder: where it is written what came of each, and what tests reach.
     """
 
-    def __init__(self, mutants: Sequence[str], seconds: float, results: Path) -> None:
-        self._mutants, self._seconds, self._results = mutants, seconds, results
-        self._durations: dict[str, float] = {}
-        self._reached: dict[str, set[str]] = defaultdict(set)
+    def __init__(self, mutants: Sequence[str], seconds: float, folder: Path) -> None:
+        self._mutants, self._seconds, self._folder = mutants, seconds, folder
+        #: Tests that pass in a process of their own if nothing is changed, and others.
+        self._sound: set[str] = set()
+        self._unsound: set[str] = set()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run all tests as they are, then some with each mutant."""
-        select("stats")
+        select("")
+        reached = ReachedLines(self._mutants, self._folder / REACHED)
+        clear = caches()
         for item in session.items:
-            self._run_and_note(item)
+            for each in clear:  # else the next test would not reach what the last one has
+                each()
+            reached.note(item.nodeid, partial(_run, item))
+        reached.write()
         if session.testsfailed:
             return True
-        select("")
-        known = results(self._results)
-        left = [name for name in self._mutants if known.get(name) not in (KILLED, ENDLESS)]
-        items = {item.nodeid: item for item in session.items}
+        for each in caches():
+            each()
         gc.collect()
         gc.freeze()  # so that those that are forked share what is there
+        known = results(self._folder / RESULTS)
+        left = [name for name in self._mutants if known.get(name) not in (KILLED, ENDLESS)]
+        items = {item.nodeid: item for item in session.items}
         for done, mutant in enumerate(left, start=1):
-            reaching = self._reached[mangled_function_of(mutant)]
-            tests = fastest(reaching, self._durations, self._seconds)
-            known[mutant] = self._try([items[name] for name in tests], mutant)
-            self._results.write_text(json.dumps(known, indent=1, sort_keys=True))
+            tests = varied(reached.tests_of(mutant), reached.durations, self._seconds)
+            known[mutant] = self._try([items[name] for name in tests], mutant, reached.durations)
+            (self._folder / RESULTS).write_text(json.dumps(known, indent=1, sort_keys=True))
             sys.stderr.write(f"{done} of {len(left)}: {known[mutant]}: {mutant}\n")
+        for test in sorted(self._unsound):
+            sys.stderr.write(f"it fails in a process of its own, and was left out: {test}\n")
         return True
 
-    def _run_and_note(self, item: pytest.Item) -> None:
-        from mutmut.state import state  # type: ignore[import-not-found]  # only here
-
-        began = time.process_time()
-        _run(item)
-        self._durations[item.nodeid] = time.process_time() - began
-        for function in state()._stats:
-            self._reached[function].add(item.nodeid)
-        state()._stats.clear()
-
-    def _try(self, items: Sequence[pytest.Item], mutant: str) -> str:
-        if not items:
-            return UNREACHED
-        usual = sum(self._durations[item.nodeid] for item in items)
-        pid = os.fork()
-        if not pid:
-            _judge(items, mutant, cpu_seconds=10 + int(10 * usual))
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        return SURVIVED if status == 0 else ENDLESS if status < 0 else KILLED
+    def _try(
+        self, items: Sequence[pytest.Item], mutant: str, durations: Mapping[str, float]
+    ) -> str:
+        """What comes of a mutant; a test that would fail without it as well does not count."""
+        while left := [item for item in items if item.nodeid not in self._unsound]:
+            result, last = _fork(left, mutant, durations)
+            if result == SURVIVED or last.nodeid in self._sound:
+                return result
+            if _fork([last], "", durations)[0] == SURVIVED:
+                self._sound.add(last.nodeid)
+                return result
+            self._unsound.add(last.nodeid)
+        return UNREACHED
 
 
-def _judge(items: Sequence[pytest.Item], mutant: str, cpu_seconds: int) -> None:
-    """In a process of its own: end it with 0 if all tests pass."""
+def _fork(
+    items: Sequence[pytest.Item], mutant: str, durations: Mapping[str, float]
+) -> tuple[str, pytest.Item]:
+    """Run tests in a process of its own until one fails; the result, and the last that was run."""
+    usual = sum(durations[item.nodeid] for item in items)
+    begun, begin = os.pipe()
+    pid = os.fork()
+    if not pid:
+        _judge(items, mutant, begin, cpu_seconds=10 + int(10 * usual))
+    os.close(begin)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with open(begun, "rb") as pipe:
+        last = items[max(len(pipe.read()) - 1, 0)]
+    result = SURVIVED if status == 0 else ENDLESS if status == -signal.SIGXCPU else KILLED
+    return result, last
+
+
+def _judge(items: Sequence[pytest.Item], mutant: str, begin: int, cpu_seconds: int) -> None:
+    """In a process of its own: end it with 0 if all tests pass; say when each begins.
+
+    Who takes ten times as much processor time, and ten seconds, does not come to an end.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     select(mutant)
     try:
         for item in items:
+            os.write(begin, b".")
             _run(item)
             if item.session.testsfailed:
                 os._exit(1)

@@ -173,7 +173,7 @@ class PreemptionExecutor:
                     later.victims.append((victim, node))
             except Exception:
                 self._notices.forget(victim.uid)
-                self._nominator.terminating_victims.discard(victim.uid)  # nobody makes it leave
+                self._nominator.keep(victim.uid)  # nobody makes it leave
                 raise
             self._gangs.on_evicted(victim)
         if later.victims:
@@ -221,7 +221,7 @@ class PreemptionExecutor:
             try:
                 self._delete(victim, taker, notice.node, group)
             except Exception:
-                self._nominator.terminating_victims.discard(victim.uid)
+                self._nominator.keep(victim.uid)
                 raise
 
     @property
@@ -242,8 +242,7 @@ class PreemptionExecutor:
         self._context.outbox.extend(texts.withdrawn(notice.victim.pod))
 
     def _keep(self, uid: str) -> None:
-        self._nominator.terminating_victims.discard(uid)
-        self._nominator.inherited_victims.discard(uid)
+        self._nominator.keep(uid)
         self._gangs.on_eviction_failed(uid)
 
     def _send_more(self) -> None:
@@ -275,7 +274,7 @@ class PreemptionExecutor:
         try:
             self._delete(current, taker, node, group)
         except Exception:
-            self._nominator.terminating_victims.discard(uid)
+            self._nominator.keep(uid)
             raise
 
     def _on_notice_outcome(
@@ -325,15 +324,13 @@ class PreemptionExecutor:
             self._on_eviction_failed(effect.pod.uid, subject, now)
 
     def _on_eviction_failed(self, uid: str, subject: QueuedPod, now: float) -> None:
-        self._nominator.terminating_victims.discard(uid)
-        self._gangs.on_eviction_failed(uid)
+        self._keep(uid)
         if self._context.pods.get(subject.uid) is subject and subject.phase is Phase.QUEUED:
             self.cancel_nomination(subject, now)
 
     def forget_pod(self, uid: str) -> None:
         """A pod is gone or bound: it is no terminating victim, and not nominated."""
-        self._nominator.terminating_victims.discard(uid)
-        self._nominator.inherited_victims.discard(uid)
+        self._nominator.keep(uid)
         self._notices.forget(uid)
         self._nominator.clear(uid)
 

@@ -50,6 +50,11 @@ class Nominator:
         known = map(self._cluster.pod, sorted(self.terminating_victims))
         return [pod for pod in known if pod is not None]
 
+    def keep(self, uid: str) -> None:
+        """A pod is not being evicted any more: it stays, or is gone."""
+        self.terminating_victims.discard(uid)
+        self.inherited_victims.discard(uid)
+
     def node_of(self, uid: str) -> str:
         """The node a pod is nominated for, "" for none."""
         return self._nodes.get(uid, "")
@@ -148,3 +153,5 @@ class Nominator:
         for uid, node in self._nodes.items():
             assert self._cluster.node_of(uid) == node, f"{uid} is nominated for {node}"
             assert uid in self._cluster.assumed, f"{uid} is nominated and observed"
+        stay = self.inherited_victims - self.terminating_victims
+        assert not stay, f"others wait for {stay} to leave"

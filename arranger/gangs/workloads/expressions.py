@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 import operator as operator_functions
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from arranger.api.parsing.scalars import parse_int_or
@@ -180,20 +180,17 @@ def _first(parts: list[_Evaluate], _node: ast.Call) -> _Evaluate:
 
 
 def _extreme(
-    choose: Callable[[list[int]], int],
-) -> Callable[[list[_Evaluate], ast.Call], _Evaluate]:
-    def build(parts: list[_Evaluate], node: ast.Call) -> _Evaluate:
-        texts = [ast.unparse(each) for each in node.args]
+    choose: Callable[[list[int]], int], parts: list[_Evaluate], node: ast.Call
+) -> _Evaluate:
+    texts = [ast.unparse(each) for each in node.args]
 
-        def work_out(scope: Scope) -> int | None:
-            values = [part(scope) for part in parts]
-            if any(value is None for value in values):
-                return None
-            return choose([_number(v, t) for v, t in zip(values, texts, strict=True)])
+    def work_out(scope: Scope) -> int | None:
+        values = [part(scope) for part in parts]
+        if any(value is None for value in values):
+            return None
+        return choose([_number(v, t) for v, t in zip(values, texts, strict=True)])
 
-        return work_out
-
-    return build
+    return work_out
 
 
 _OPERATORS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
@@ -203,8 +200,8 @@ _OPERATORS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
 }
 _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "first": _first,
-    "min": _extreme(min),
-    "max": _extreme(max),
+    "min": partial(_extreme, min),
+    "max": partial(_extreme, max),
 }
 
 

@@ -57,7 +57,7 @@ class _KnownOwner:
     """What is kept of an owner.
 
     Attributes:
-        metadata: its name, its age, and those of its annotations that count.
+        metadata: its uid, its age, and those of its annotations that count.
         queue: the one that its annotations or labels name.
         definition: what it says of its gangs; None where that differs among its pods.
         scope: what it is then read from.
@@ -333,8 +333,6 @@ def _read_owner(kind: WorkloadKind, owner: Workload) -> _KnownOwner:
     meta, (scope, problems) = owner.metadata, owner_scope(kind, owner)
     said, differs = meta.annotations, kind.reads_pods
     kept = ObjectMeta(
-        name=meta.name,
-        namespace=meta.namespace,
         uid=meta.uid,
         creation_timestamp=meta.creation_timestamp,
         annotations={key: said[key] for key in _KEPT if key in said},

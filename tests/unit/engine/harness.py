@@ -84,6 +84,7 @@ class EngineHarness:
         workloads: Sequence[WorkloadKind] = (),
         queue_config: SchedulingQueueConfig | None = None,
         max_checkpoint_time: float = 0.0,
+        unix_start: float = 0.0,
     ) -> None:
         self.engine = Engine(
             EngineSettings(
@@ -95,6 +96,7 @@ class EngineHarness:
                 extenders=extenders,
                 parallel_extender_calls=parallel,
                 max_checkpoint_time=max_checkpoint_time,
+                to_unix_time=lambda now: unix_start + now,
             )
         )
         self.now = 0.0

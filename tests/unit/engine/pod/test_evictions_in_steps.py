@@ -51,6 +51,10 @@ def test_the_rest_follows_in_the_next_steps_each_victim_once(planned: EngineHarn
     deletes = of_kind(DeletePod, planned.effects)
     assert sorted(delete.pod.name for delete in deletes) == sorted(low())
     assert {d.eviction.gang for d in deletes if d.eviction is not None} == {"default/g"}
+    said = {d.condition.message for d in deletes if d.condition is not None}
+    assert said == {"arranger: preempting to accommodate a higher priority podgroup"}
+    left = {(d.pod.name, d.eviction.node) for d in deletes if d.eviction is not None}
+    assert left == {(f"low-{n}", f"n{n}") for n in range(NODES)}
     for n in range(NODES):
         planned.observe_deleted(running(f"low-{n}", f"n{n}"))
     planned.advance_to(20)

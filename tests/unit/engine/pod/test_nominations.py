@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from arranger.api.effects import Bind, DeletePod, Effect, PatchPodStatus, Refused
+from arranger.engine.context.entity import QueueState
 from tests.builders import PodBuilder, a_node, a_pod, a_queue, expr
 from tests.unit.engine.harness import EngineHarness, of_kind
 
@@ -351,3 +352,19 @@ def test_a_gang_is_tried_the_moment_its_last_victim_has_left(harness: EngineHarn
     assert not of_kind(Bind, bind_all(harness))
     harness.observe_deleted(victims[1])
     assert {bind.pod.name for bind in of_kind(Bind, bind_all(harness))} == {"g-0", "g-1"}
+
+
+def test_a_nominee_whose_room_others_have_taken_looks_elsewhere_once_its_victims_have_gone(
+    harness: EngineHarness,
+) -> None:
+    low = [a_pod(f"low-{n}").needs(cpu=2).on("n") for n in range(2)]
+    harness.observe(NODE, *low)
+    harness.start()
+    harness.observe(TAKER)
+    bind_all(harness)
+    harness.now = 100.0
+    harness.observe(high("foreign").on("n"))
+    harness.observe_deleted(low[0])
+    assert harness.queue_state("taker") is QueueState.UNSCHEDULABLE
+    harness.observe_deleted(low[1])
+    assert harness.queue_state("taker") is QueueState.ACTIVE

@@ -84,3 +84,18 @@ def test_nothing_is_left_of_a_nomination_that_is_over() -> None:
     assert not nominator._by_node
     assert not nominator._of_priority
     assert not nominator._cluster.assumed
+
+
+def test_whoever_looks_at_the_number_of_changes_misses_none() -> None:
+    nominator, pods = nominated(1)
+    seen = [nominator.changes]
+    for _ in range(2):
+        nominator.clear(pods[1].uid)
+        seen.append(nominator.changes)
+        nominator.nominate(pods[1], "n")
+        seen.append(nominator.changes)
+    nominator.nominate(pods[1], "n")
+    seen.append(nominator.changes)
+    assert len(set(seen)) == len(seen)
+    assert not nominator.clear("uid-nobody")
+    assert nominator.changes == seen[-1]

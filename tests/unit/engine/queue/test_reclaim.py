@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from arranger.api.effects import PublishEvent
+from arranger.api.effects import DeletePod, Eviction, PublishEvent
 from arranger.engine.gang.preemption import plan_search
 from arranger.plugins import default_profile
 from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
-from tests.unit.engine.harness import EngineHarness
+from tests.unit.engine.harness import EngineHarness, of_kind
 from tests.unit.engine.queue.test_queues import (
     CARD,
     GPU,
@@ -164,23 +164,38 @@ def test_who_gives_way(case: tuple[list[PodBuilder], PodBuilder, set[str]]) -> N
 
 
 @pytest.mark.parametrize(
-    ("taker", "words"),
+    ("taker", "words", "eviction"),
     [
-        ([inference("i", 8)], "pod uid-default-i (default/i) of queue inference"),
-        (gang("g", (4, 4), inference), "gang default/g of queue inference"),
+        pytest.param(
+            [inference("i", 8)],
+            "pod uid-default-i (default/i) of queue inference",
+            Eviction("n", "reclaim", "default/i", "", "inference"),
+            id="a pod",
+        ),
+        pytest.param(
+            gang("g", (4, 4), inference),
+            "gang default/g of queue inference",
+            Eviction("n", "reclaim", "default/g-0", "default/g", "inference"),
+            id="a gang",
+        ),
+        pytest.param(
+            [training("other", 8, 90000)],
+            "pod uid-default-other",
+            Eviction("n", "preemption", "default/other"),
+            id="a pod of its own queue",
+        ),
     ],
-    ids=["a pod", "a gang"],
 )
-def test_who_gives_way_to_another_queue_is_told_to_whom(
-    taker: list[PodBuilder], words: str, harness: EngineHarness
+def test_who_gives_way_is_told_to_whom(
+    taker: list[PodBuilder], words: str, eviction: Eviction, harness: EngineHarness
 ) -> None:
     harness.observe(gpu_node(), *two_queues())
     on_node(harness, training("t", 8))
     harness.observe(*taker)
-    told = [
-        e.note for e in harness.run() if isinstance(e, PublishEvent) and e.reason == "Preempted"
-    ]
+    effects = harness.run()
+    told = [e.note for e in of_kind(PublishEvent, effects) if e.reason == "Preempted"]
     assert told == [f"Preempted by {words} on node n"]
+    assert [delete.eviction for delete in of_kind(DeletePod, effects)] == [eviction]
 
 
 def test_priority_can_be_left_out_of_it() -> None:

@@ -39,6 +39,16 @@ VALUES: dict[str, tuple[str, Any]] = {
     "a number written as text": ("spec.text - 1", 11),
     "what is worked out from nothing is absent": ("spec.size + spec.colour", None),
     "the first that is there": ("first(spec.colour, spec.none, 7)", 0),
+    "the first of what is not there": ("first(spec.colour, spec.shade)", None),
+    "the largest number": ("spec.none + 1000000000", 10**9),
+    "a text": ("'Blue'", "Blue"),
+    "a sum": ("spec.size + 4", 7),
+    "equal": ('spec.name == "Blue"', True),
+    "not unequal": ('spec.name != "Blue"', False),
+    "any of two": ("spec.none or spec.on", True),
+    "all of two": ("spec.size and spec.none", False),
+    "not what is there": ("not spec.none", True),
+    "one of two, the second": ("1 if spec.none else spec.size", 3),
     "the least": ("min(spec.size, 2)", 2),
     "the least of what is not all there": ("min(spec.size, spec.colour)", None),
     "the most": ("max(spec.size, 2)", 3),
@@ -65,6 +75,16 @@ REFUSED = {
     "a comparison that is none of ours": ("spec.size < 3", "is not understood"),
     "a call of what was read": ("spec.size()", "is not understood"),
     "a truth value": ("True", "is not understood"),
+    "a part of a sum": ("spec.a + (spec.b < 1)", "'spec.a \\+ \\(spec.b < 1\\)': 'spec.b < 1'"),
+    "the other part": ("(spec.b < 1) + spec.a", "'\\(spec.b < 1\\) \\+ spec.a': 'spec.b < 1'"),
+    "a part of a comparison": ("spec.a == (spec.b < 1)", "'spec.a == \\(spec.b < 1\\)': 'spec.b"),
+    "the other part of it": ("(spec.b < 1) == spec.a", "'\\(spec.b < 1\\) == spec.a': 'spec.b"),
+    "what is denied": ("not spec.b < 1", "'not spec.b < 1': 'spec.b < 1'"),
+    "one of two": ("spec.a or spec.b < 1", "'spec.a or spec.b < 1': 'spec.b < 1'"),
+    "a condition": ("1 if spec.b < 1 else 2", "'1 if spec.b < 1 else 2': 'spec.b < 1'"),
+    "an argument": ("first(spec.b < 1)", "'first\\(spec.b < 1\\)': 'spec.b < 1'"),
+    "a part of a path": ("(spec.b < 1).a", "'\\(spec.b < 1\\).a': 'spec.b < 1'"),
+    "a part of one with a key": ('(spec.b < 1)["a"]', "< 1\\)\\[\"a\"\\]': 'spec.b < 1'"),
     "no arguments": ("first()", "'first\\(\\)' is not understood"),
 }
 
@@ -93,6 +113,22 @@ def test_what_is_no_number_is_told_and_nothing_else_happens(
 ) -> None:
     with pytest.raises(ExpressionValueError, match=why):
         Expression(text, WORDS).number({"spec": {"size": value}})
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("spec.name", ""),
+        ("spec.name + 1", "spec.name: "),
+        ("1 - spec.name", "spec.name: "),
+        ("min(1, spec.name)", "spec.name: "),
+        ("max(spec.annotations.x, 1) if spec.none else spec.name * 2", "spec.name: "),
+    ],
+)
+def test_where_there_is_no_number_is_told(text: str, where: str) -> None:
+    with pytest.raises(ExpressionValueError) as error:
+        Expression(text, WORDS).number(SCOPE)
+    assert str(error.value) == f"{where}'Blue' is not a number"
 
 
 def test_no_number_is_negative() -> None:
