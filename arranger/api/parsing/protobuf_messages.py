@@ -162,7 +162,7 @@ class Messages:
             if (name := self._before_rest.get(kind)) is not None:
                 number = self._numbers[kind][name]
                 assert isinstance(number, int)
-                message.share_rest(number, Shared(message.values))
+                message.share_rest(number, Shared(message.values_of_rest))
         return message
 
     def _add(self, message: Message[Any], field: inspect.Field, where: int | Inlined) -> None:
