@@ -12,6 +12,8 @@ from tests.paths import REPO
 
 async def start_arranger(*args: str, log: Path, append: bool = False) -> asyncio.subprocess.Process:
     """``arranger`` with these arguments, from this checkout; all that it says goes into ``log``."""
+    # As installed: whoever may not write bytecode compiles everything at each start.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     with log.open("ab" if append else "wb") as out:
         return await asyncio.create_subprocess_exec(
             sys.executable,
@@ -22,5 +24,5 @@ async def start_arranger(*args: str, log: Path, append: bool = False) -> asyncio
             stdout=out,
             stderr=out,
             cwd=REPO,
-            env={**os.environ, "PYTHONPATH": str(REPO)},
+            env={**environment, "PYTHONPATH": str(REPO)},
         )

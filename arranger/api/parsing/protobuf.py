@@ -69,10 +69,10 @@ class Message(Generic[S]):
         assert how == VALUE, f"{name} is no value"
         self._parts[tag], self._rests = (name, BEFORE_REST, read), rests
 
-    def values(self, body: bytes) -> dict[str, Any]:
-        """The values of the fields, by attribute."""
+    def values_of_rest(self, body: bytes) -> dict[str, Any]:
+        """The values of the fields, by attribute, with nothing looked up."""
         values: dict[str, Any] = {}
-        self.read_into(values, body)
+        self.read_into(values, body, look_up=False)
         return values
 
     def inlined(self, number: int) -> Message[S]:
@@ -86,10 +86,15 @@ class Message(Generic[S]):
 
     def __call__(self, body: bytes) -> S:
         """The Struct; what is wrong raises anything that :func:`read_message` knows."""
-        return self.kind(**self.values(body))
+        values: dict[str, Any] = {}
+        self.read_into(values, body)
+        return self.kind(**values)
 
-    def read_into(self, values: dict[str, Any], body: bytes) -> None:
-        """Add the fields to ``values``, by attribute."""
+    def read_into(self, values: dict[str, Any], body: bytes, *, look_up: bool = True) -> None:
+        """Add the fields to ``values``, by attribute.
+
+        With ``look_up`` what may be the same for many is looked up, once.
+        """
         parts, numbers = self._parts, self._numbers
         offset, end = 0, len(body)
         while offset < end:
@@ -123,11 +128,13 @@ class Message(Generic[S]):
                     read.read_into(values, body[start:offset])  # type: ignore[attr-defined]
                 else:
                     values[name] = read(body[start:offset])
-                    rest = self._rests[body[offset:]]
-                    # As servers write it: no field comes both before and after.
-                    if values.keys().isdisjoint(rest):
-                        values.update(rest)
-                        return
+                    if look_up:
+                        rest = self._rests[body[offset:]]
+                        # As servers write it: no field comes both before and after.
+                        if values.keys().isdisjoint(rest):
+                            values.update(rest)
+                            return
+                        look_up = False
             elif tag & 7 == _VARINT:
                 number = body[offset]
                 offset += 1

@@ -189,7 +189,7 @@ class Messages:
             if (name := self._before_rest.get(kind)) is not None:
                 number = self._numbers[kind][name]
                 assert isinstance(number, int)
-                message.share_rest(number, Shared(message.values))
+                message.share_rest(number, Shared(message.values_of_rest))
             self._made[kind] = message  # whole: another thread may read with it at once
         return message
 

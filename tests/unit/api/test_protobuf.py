@@ -212,6 +212,7 @@ CONTAINER = a_field(2, a_field(1, "main"))
         ("a value comes again after it", (SCHEDULER, NODE_NAME, a_field(19, "another"))),
         ("it comes twice", (a_field(10, "n0"), TOLERATIONS, NODE_NAME, TOLERATIONS)),
         ("it comes three times", (NODE_NAME, CONTAINER, a_field(10, "n2"), CONTAINER, NODE_NAME)),
+        ("it comes again and again", (NODE_NAME + TOLERATIONS,) * 2000),
     ],
 )
 def test_what_follows_the_name_of_the_node_is_read_as_if_nothing_were_shared(
