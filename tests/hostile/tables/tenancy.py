@@ -99,9 +99,8 @@ def _many_volumes() -> Attack:
         claim_of = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
         objects.append({**claim_of, "metadata": meta, "spec": spec})
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
-    for count in (30, 200):
-        objects.append(pod(f"volumes-{count}", volumes=volumes[:count]))
-    return Attack("pods have up to 200 claims for 500 volumes", objects)
+    pods = [pod(f"volumes-{count}", volumes=volumes[:count]) for count in (30, 200)]
+    return Attack("pods have up to 200 claims for 500 volumes", [*objects, *pods])
 
 
 def _users(name: str) -> list[Object]:
