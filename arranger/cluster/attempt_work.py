@@ -59,6 +59,11 @@ class AttemptWork:
         self._left -= units
 
     @property
+    def is_limited(self) -> bool:
+        """Whether what is put off is gone on with in a later step."""
+        return self._left < math.inf
+
+    @property
     def is_spent(self) -> bool:
         """Whether nothing is left."""
         return self._left <= 0

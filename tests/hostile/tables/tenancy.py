@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tests.hostile.attack import Attack, Object
+from tests.hostile.attack import CULPRIT, Attack, Object
 from tests.hostile.tables.audit import annotated, claim, job, pod, pod_group, tyjob
 
 
@@ -51,11 +51,56 @@ def costly() -> Iterator[Attack]:
     owned = pod("owned")
     owned["metadata"]["ownerReferences"] = owners
     yield Attack("a pod has 5,000 owners", [owned])
+    claims: list[Object] = []
     requests: list[Object] = [
         {"name": f"r{n}", "exactly": {"deviceClassName": "c", "count": 2**31}} for n in range(5_000)
     ]
     yield Attack("a claim has 5,000 requests", [claim("many", requests=requests), *_users("many")])
+    yield _many_volumes()
+    for n in range(40):
+        model = {"cel": {"expression": f"device.attributes['d.example.com'].model != 'm{n}'"}}
+        each = {"deviceClassName": "gpu", "selectors": [model]}
+        requests = [{"name": f"r{n}", "exactly": each} for n in range(32)]
+        claims.append(claim(f"wide-{n}", requests=requests))
+    used = [{"name": f"c{n}", "resourceClaimName": f"wide-{n}"} for n in range(len(claims))]
+    yield Attack("a pod has 40 claims of 32 requests", [*claims, pod("wide", resourceClaims=used)])
     yield from _expressions()
+
+
+def _many_volumes() -> Attack:
+    """Each of the claims may get each of the volumes."""
+    local = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"]}
+    objects: list[Object] = [
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "local"},
+            "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+    ]
+    for n in range(500):
+        host = {"key": "kubernetes.io/hostname", "operator": "In", "values": [f"node-{n % 4}"]}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [host]}]}
+        spec = {**local, "capacity": {"storage": "1Gi"}, "nodeAffinity": {"required": terms}}
+        objects.append(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": f"local-{n}"},
+                "spec": spec,
+                "status": {"phase": "Available"},
+            }
+        )
+    names = [f"volume-{n}" for n in range(200)]
+    for name in names:
+        spec = {**local, "resources": {"requests": {"storage": "1Gi"}}}
+        meta = {"name": name, "namespace": CULPRIT}
+        claim_of = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+        objects.append({**claim_of, "metadata": meta, "spec": spec})
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    pods = [pod(f"volumes-{count}", volumes=volumes[:count]) for count in (30, 200)]
+    return Attack("pods have up to 200 claims for 500 volumes", [*objects, *pods])
 
 
 def _users(name: str) -> list[Object]:

@@ -232,6 +232,8 @@ class GangSchedulingCycle:
             answer = self._cycle.place(member, row_mask)
         except UnfinishedError:
             return None
+        if isinstance(answer, CycleError) and answer.asks_again and self._cluster.work.is_limited:
+            return None
         found = isinstance(answer, Scheduled)
         self._cluster.work.count(PLACING if found else self._cluster.table.size // ROWS_PER_UNIT)
         return answer

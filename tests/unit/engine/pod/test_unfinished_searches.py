@@ -36,7 +36,7 @@ class Searches:
         monkeypatch.setattr(DynamicResources, "filter", counted)
 
 
-def an_engine(last: int) -> Engine:
+def an_engine(last: int, gang: str | None = None) -> Engine:
     """Devices of which those with an index from ``last`` on will do, and a pod that wants one."""
     engine = Engine(EngineSettings([default_profile()]))
     for n in range(NODES):
@@ -45,7 +45,8 @@ def an_engine(last: int) -> Engine:
     engine.handlers.on_object_updated(a_device_class("gpu").build(), 0.0)
     claim = a_claim("c").asks(selectors=[{"cel": {"expression": f"{DEAR}{last}"}}])
     engine.handlers.on_object_updated(claim.build(), 0.0)
-    engine.handlers.on_pod_updated(claiming(a_pod("wants"), "c").build(), 0.0)
+    pod = a_pod("wants") if gang is None else a_pod("wants").in_gang(gang, 1)
+    engine.handlers.on_pod_updated(claiming(pod, "c").build(), 0.0)
     return engine
 
 
@@ -82,3 +83,26 @@ def test_another_pod_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> No
     engine.handlers.on_pod_updated(a_pod("other").in_namespace("other").build(), 0.0)
     bound = [e for step in steps_of(engine, searches)[:2] for e in step if isinstance(e, Bind)]
     assert [each.pod.name for each in bound] == ["other"]
+
+
+@pytest.mark.parametrize("last", [NODES - 1, NODES])
+def test_members_of_a_gang_go_on_from_step_to_step_too(
+    last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches = Searches(monkeypatch)
+    engine = an_engine(last, gang="g")
+    told = [each for each in all_steps(engine) if isinstance(each, PublishEvent)]
+    assert searches.count > 3, "it takes several steps"
+    assert not [each for each in told if "later attempts" in each.note]
+    assert bool(engine.cluster.assumed) == (last < NODES)
+    engine.check_consistent()
+
+
+def all_steps(engine: Engine) -> list[Effect]:
+    """What is done in steps of the shortest kind, at one time."""
+    done: list[Effect] = []
+    for _ in range(1000):
+        done += engine.run(0.0, limit=1, seconds=0.0)
+        if not engine.ready:
+            return done
+    raise AssertionError("it never comes to an end")
