@@ -26,6 +26,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
@@ -116,6 +117,7 @@ class EventRecorder:
         self._changes: list[tuple[float, int, EventAggregate]] = []
         self._pushes = itertools.count()
         self._last_name = 0
+        self._own_nanoseconds = zlib.crc32(self.host.encode()) % 1000
         self._sweep_due = float("inf")
         self.dropped = 0
 
@@ -304,8 +306,10 @@ class EventRecorder:
         self.metrics.increment("events_dropped", 1, why=why)
 
     def _name(self, regarding: ObjectReference, stamp: datetime) -> str:
-        # Upstream's form, the object's name and the time in nanoseconds; made unique by counting.
-        self._last_name = max(self._last_name + 1, int(stamp.timestamp() * 1e6) * 1000)
+        # Upstream's form, the object's name and the time in nanoseconds; made unique by counting,
+        # and by digits of its own that the clock has not.
+        time = int(stamp.timestamp() * 1e6) * 1000 + self._own_nanoseconds
+        self._last_name = max(self._last_name + 1000, time)
         return f"{regarding.name[:_NAME_LIMIT].rstrip('.-')}.{self._last_name:016x}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final, TypeVar, overload
 
@@ -32,7 +33,7 @@ def decode_object(
 def decode_object(
     body: bytes | msgspec.Raw, kind: Any = Any, *, cut: bool = False, most: int | None = None
 ) -> Any:
-    """An object of a kind, such as a Struct, from JSON.
+    """An object of a kind, such as a Struct, from JSON; null as :func:`decode_without_nulls` does.
 
     Args:
         cut: whether what is nested too deeply is replaced by a text, for those who neither look at
@@ -53,6 +54,10 @@ def decode_object(
             return decoder.decode(cut_deep_parts(bytes(body), most))
     except RecursionError:
         raise ParseError(TOO_DEEP) from None
+    except msgspec.ValidationError as error:
+        with suppress(ParseError):
+            return decode_without_nulls(body, kind)
+        raise ParseError(cut_message(str(error))) from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise ParseError(cut_message(str(error))) from None
 

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from arranger.api import event_reasons
 from arranger.controllers.assembly import Controllers
 from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.worker_thread import at_once
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
+from arranger.kube.client.metrics import NullMetricsRecorder
 from arranger.kube.client.transport import Request
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.faults.callables import Callee, Fault, recorded
@@ -116,6 +118,18 @@ VICTIMS = {
 }
 
 
+class Most(NullMetricsRecorder):
+    """Which kinds of objects were ever quarantined."""
+
+    def __init__(self) -> None:
+        self.quarantined: set[str] = set()
+
+    def set_gauge(self, name: str, value: float, /, **labels: str) -> None:
+        """Note a gauge that is above 0."""
+        if name == "quarantined_objects" and value:
+            self.quarantined.add(labels["kind"])
+
+
 class World:
     """A small cluster with jobs, TYJobs, PodGroups, queues and Commands of several owners."""
 
@@ -125,6 +139,7 @@ class World:
         self.sim = JobHarness()
         self.sim.trace.expect_faults()
         self.controllers: Controllers | None = None
+        self.most = Most()
 
     async def run(self, fault: Fault | None) -> None:
         """Let it all happen, with the fault inside if given; then lift it and look at all."""
@@ -139,6 +154,8 @@ class World:
                 with fault.injected():
                     await self._happen()
                     await sim.until(self._others_are_done, within=60)
+                    if fault.met:
+                        await sim.until(self._is_told, within=60)
             assert not running.done(), running
             self._touch()
             await sim.until_true(self._untrue, within=PATIENCE)
@@ -185,6 +202,12 @@ class World:
         objects = self.sim.cluster.objects(plural, group)
         return {o["metadata"]["name"]: (o.get("status") or {}).get(field, "") for o in objects}
 
+    def _is_told(self) -> bool:
+        """Whether something was counted as set aside, and each owner of such a thing was told."""
+        events = self.sim.cluster.objects("events", "events.k8s.io")
+        told = {e["regarding"]["kind"] for e in events if e["reason"] == event_reasons.QUARANTINED}
+        return bool(self.most.quarantined) and self.most.quarantined <= told
+
     def _touch(self) -> None:
         """The victim's owner edits it, if it is there still."""
         change = {"metadata": {"labels": {"edited": f"{virtual_now():%M-%S}"}}}
@@ -199,7 +222,11 @@ class World:
     async def _controlled(self) -> AsyncIterator[asyncio.Task[None]]:
         transport = InProcessTransport(self.sim.cluster, user="controllers")
         options = ControllerOptions(
-            debounce=0.1, rng=random.Random(1), now=virtual_now, run_aside=at_once
+            debounce=0.1,
+            rng=random.Random(1),
+            now=virtual_now,
+            run_aside=at_once,
+            metrics=self.most,
         )
         self.controllers = controllers = Controllers(transport, options)
         for definition in self.sim.cluster.store.items(DEFINITIONS):
