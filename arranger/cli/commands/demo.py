@@ -54,12 +54,8 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
         print_result(result, clock="seconds")
         print_answers(why_waiting(cluster))
         if not keep:
-            say(
-                "to look around in it: arranger demo --keep, and in another terminal the two commands"
-            )
-            say(
-                "that it prints; arranger ui opens pages that show all of this, and why what waits does"
-            )
+            say("to look around: arranger demo --keep, and in another terminal what it prints:")
+            say("arranger ui serves pages that show all of this, and why things wait")
     except KeyboardInterrupt:
         say("stopped")
     except (ManifestError, OSError) as error:

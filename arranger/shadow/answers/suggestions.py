@@ -170,6 +170,9 @@ class Suggester:
             Lack(node, dict(judged.pod.requests), set(), 0.0)
             for node in verdict.feasible[: _NEAREST - len(near)]
         ]
+        # Those that would hold it empty: elsewhere no end helps, and no more nodes like that.
+        fits = engine.cluster.table.replica_capacity(judged.pod, empty=True)
+        large = [each for each in near if fits[engine.cluster.table.index[each.node]]]
         if not never:
             yield self._gates(entity)
             yield self._members(entity)
@@ -183,9 +186,9 @@ class Suggester:
         yield self._room(entity, near)
         if not never:
             near_enough = [*verdict.resolvable(), *verdict.rejected_by("DynamicResources")]
-            yield self._ends([each.node for each in near] + near_enough[:_NEAREST])
+            yield self._ends([each.node for each in large] + near_enough[:_NEAREST])
         if not why_too_large(engine.cluster.table, judged.pod):
-            yield self._nodes(near, verdict)
+            yield self._nodes(large, verdict)
         yield self._first_node(entity)
 
     def _gates(self, entity: QueuedEntity) -> Iterator[Candidate]:

@@ -15,6 +15,8 @@ from arranger.shadow.answers.suggestions import Suggester
 from arranger.shadow.answers.why import Suggestion, WhyAnswers
 from arranger.shadow.forecasts.changes import ClusterChange
 from arranger.shadow.forecasts.forecast import Driver
+from tests.builders import a_pod
+from tests.simulation.shadow.asking import NOW, a_shadow, busy, node
 from tests.simulation.shadow.truth import CONFIG, a_forecast_world, as_read, at
 
 #: Worlds, in each of which one pod is asked about, and the first of them.
@@ -81,3 +83,16 @@ def test_what_is_suggested_places_the_pod() -> None:
             assert promised.nodes.keys() <= {**told.placed, **told.moved}.keys(), where
             judged += 1
     assert judged > WORLDS / 4, "many have suggestions"
+
+
+def test_no_end_on_a_node_that_is_too_small_and_no_more_like_it_are_suggested() -> None:
+    """Only the tainted one would hold it; whoever leaves the others leaves too little."""
+    big = node("big", cpu=16).with_spec(taints=[{"key": "gpu", "effect": "NoSchedule"}])
+    given = [node("n1"), node("n2"), busy("old", 3), big, a_pod("new").needs(cpu=12)]
+    shadow = a_shadow(given)
+    driver = Driver(shadow.engine, shadow.objects, CONFIG, NOW)
+    told = driver.settle()
+    (entity,) = told.engine.queue.entities()
+    _, named = Suggester(driver, told, 0.0).suggest(entity, entity.representative)
+    assert named[0] == "node big without its taints, or with a toleration"
+    assert not [each for each in named if "ends" in each or "more node" in each]

@@ -315,8 +315,12 @@ def a_world(seed: int, *, past: bool = False) -> World:
 
 
 def first_seeds(default: int) -> range:
-    """The first seed of each twenty worlds to look at: so many, or WARM_COLD_WORLDS."""
-    return range(0, int(os.environ.get("WARM_COLD_WORLDS", default)), 20)
+    """The first seed of each twenty worlds to look at: so many, or WARM_COLD_WORLDS.
+
+    They begin with WARM_COLD_FIRST, which is 0 unless fresh ones are wanted.
+    """
+    first = int(os.environ.get("WARM_COLD_FIRST", "0"))
+    return range(first, first + int(os.environ.get("WARM_COLD_WORLDS", default)), 20)
 
 
 def shuffled(objects: Iterable[T], seed: int) -> list[T]:
