@@ -108,4 +108,8 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "arranger.gangs.workloads.index.WorkloadIndex._read",
         "minimum = dict(definition.roles).get(role, None)",
     ): "it is only asked whether there is one",
+    (
+        "arranger.gangs.registry.GangRegistry.on_pod_deleted",
+        "gang.blocked = None",
+    ): "it is only asked whether it is true",
 }

@@ -250,10 +250,8 @@ class PreemptionExecutor:
         if not self._unsent:
             return
         plan, nominator = self._unsent[0], self._nominator
-        taker = plan.member if plan.member.uid in nominator else None
-        if taker is None:
-            standing = (nominator.nominated_pod(u) for u in plan.takers if u in nominator)
-            taker = next(standing, None)
+        takers = (plan.member.uid, *plan.takers)
+        taker = next((nominator.nominated_pod(uid) for uid in takers if uid in nominator), None)
         try:
             for _ in range(min(EVICTIONS_PER_STEP, len(plan.victims))):
                 victim, node = plan.victims.popleft()
