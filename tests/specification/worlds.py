@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.specification.manifests import Object
 from tests.specification.traces import (
     EVICTED,
     Trace,
@@ -17,6 +16,7 @@ from tests.specification.traces import (
     anything,
     in_queue,
 )
+from tests.specification.vocabulary.manifests import Object
 
 GPU, CARD = "nvidia.com/gpu", "NVIDIA-H200"
 TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
