@@ -117,17 +117,15 @@ class AtABinding(Binding):
                 yield f"queue {queue} uses {used} of {limit} {what} already, and it asks for {n}"
 
     def the_guarantees_of_others_are_kept(self) -> Wrong:
-        """What all queues at the top use, or are guaranteed if that is more, fits into the cluster.
+        """What the parts of a queue use, or are guaranteed if more, fits into its capability.
 
-        What a queue uses within its own guarantee is its right in any case. Said only where no
-        queue is part of another, and of nodes all of which are known.
+        That of all queues fits into the cluster. What a queue uses within its own guarantee is its
+        right in any case. Said where any part is guaranteed some; of the cluster if it is known.
         """
-        for what, n in self.limited_charge.items() if self.knows_guarantees else ():
-            due, use = self.guaranteed(what), self.used_with_it(what, n)
-            stakes = {queue: max(used, due[queue]) for queue, used in use.items()}
-            its_right = use[self.queue] <= due[self.queue] or not any(due.values())
-            if sum(stakes.values()) > self.cluster[what] and not its_right:
-                yield f"{what} is guaranteed to other queues: {stakes} of {self.cluster[what]}"
+        for what, queue, before, now, room in self.stakes():
+            if before < now > room:
+                within = f"in queue {queue}, where all stakes are {now} of {room}"
+                yield f"{what} is guaranteed to other queues {within}"
 
     def its_node_is_not_reserved_for_others(self) -> Wrong:
         """No pod comes to a node that is kept for others, or that it would not leave in time.
@@ -336,10 +334,9 @@ class AtRest(Rest):
     def who_fits_is_placed(self) -> Wrong:
         """A lone pod waits only if each node is kept from it by a rule of Bindings.
 
-        Only while no gang waits, as room may be kept free for one, and where the rule of guarantees
-        tells what is kept free for queues.
+        Only while no gang waits, as room may be kept free for one.
         """
-        for pod in self.who_needs_but_a_node() if not self.some_room_is_kept else ():
+        for pod in self.who_needs_but_a_node() if not self.a_gang_waits else ():
             if node := self.find_node(pod, AtABinding, Together, BesidePromises):
                 yield f"{name_of(pod)} waits, but {node} has room for it"
 

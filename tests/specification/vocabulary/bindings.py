@@ -12,10 +12,18 @@ from tests.specification.trace import CLAIMS, NODES, PODS, QUEUES, VOLUME_CLAIMS
 from tests.specification.vocabulary import queues
 from tests.specification.vocabulary.claims import DeviceClaim, VolumeClaim
 from tests.specification.vocabulary.gangs import gang_of, group_of
-from tests.specification.vocabulary.manifests import Amounts, name_of, node_of, notes_of, offers
+from tests.specification.vocabulary.manifests import (
+    Amounts,
+    amounts,
+    name_of,
+    node_of,
+    notes_of,
+    offers,
+)
 from tests.specification.vocabulary.placements import NEVER, Placement
 from tests.specification.vocabulary.queues import NamedQueue
 from tests.specification.vocabulary.reservations import ASKED, RESERVATIONS, Reservation
+from tests.specification.vocabulary.stakes import ROOT, Stakes
 
 
 class Binding(Placement):
@@ -84,23 +92,32 @@ class Binding(Placement):
                 if limit is not None:
                     yield name_of(queue), what, n, limit
 
-    @property
-    def knows_guarantees(self) -> bool:
-        """Whether it must know what is guaranteed to whom, and no queue is part of another."""
+    def stakes(self) -> Iterator[tuple[str, str, int, int, int]]:
+        """What the pod is charged, with its queue and each above to whose parts it is guaranteed.
+
+        And the stakes in that queue without the pod and with it, and how much they may be. What
+        need not be known is left out: all of it, or only the nodes, and with them the root.
+        """
         specs = (queue["spec"] for queue in self.world.of(QUEUES).values())
-        some = any(any(queues.guaranteed_by(spec).values()) for spec in specs)
-        nested = queues.are_nested_with_guarantees(self.world)
-        return some and not nested and self.knows_queues and self.knows_all(NODES)
+        if not any(spec.get("guarantee") for spec in specs) or not self.knows_queues:
+            return
+        for what, n in self.limited_charge.items():
+            own = Counter({name: used[what] for name, used in self.used_in_queue.items()})
+            before = Stakes(self.world, what, own)
+            now = Stakes(self.world, what, own + Counter({self.queue: n}))
+            for name in before.path(self.queue) if before.of_all else ():
+                room = self._room_of(name, what)
+                if before.are_kept_in(name) and room is not None:
+                    yield what, name, before.inside[name], now.inside[name], room
 
-    def guaranteed(self, what: str) -> Counter[str]:
-        """Queue → how much of something is guaranteed to it."""
-        there = self.world.of(QUEUES).items()
-        return Counter({n: queues.guaranteed_by(each["spec"]).get(what, 0) for n, each in there})
-
-    def used_with_it(self, what: str, n: int) -> dict[str, int]:
-        """Queue → how much of something it uses, with so much of the pod in its own."""
-        names = dict.fromkeys((*self.world.of(QUEUES), "default", self.queue))
-        return {each: self.used_by_queue[each][what] + n * (each == self.queue) for each in names}
+    def _room_of(self, queue: str, what: str) -> int | None:
+        """How much of something the parts of a queue may have; None for as much as there is."""
+        found = self.world.get(QUEUES, queue) or {"spec": {}}
+        said = amounts(found["spec"].get("capability")).get(what)
+        if queue != ROOT:
+            return said
+        of_all = self.cluster[what] if self.knows_all(NODES) else None
+        return min((each for each in (said, of_all) if each is not None), default=None)
 
     @cached_property
     def charge(self) -> Amounts:
@@ -124,7 +141,18 @@ class Binding(Placement):
 
     @cached_property
     def used_by_queue(self) -> dict[str, Counter[str]]:
-        """Queue → what the pods of it and its parts are charged, as far as they must be known.
+        """Queue → what the pods of it and its parts are charged, as far as they must be known."""
+        used = defaultdict[str, Counter[str]](Counter)
+        for name, total in self.used_in_queue.items():
+            for queue in queues.path(self.world, name):
+                above = used[name_of(queue)]
+                for what, n in total.items():
+                    above[what] += n
+        return used
+
+    @cached_property
+    def used_in_queue(self) -> dict[str, Counter[str]]:
+        """Queue → what the pods of it, not of its parts, are charged.
 
         Pods with cards may be free of limits on CPU and memory: those that came a moment ago may
         have been let in when this one had its place already, and its Binding was on its way.
@@ -143,13 +171,7 @@ class Binding(Placement):
             total = own[queues.queue_of(self.world, pod)]
             for what, n in charge.items():
                 total[what] += n * (what not in free)
-        used = defaultdict[str, Counter[str]](Counter)
-        for name, total in own.items():
-            for queue in queues.path(self.world, name):
-                above = used[name_of(queue)]
-                for what, n in total.items():
-                    above[what] += n
-        return used
+        return own
 
     @cached_property
     def cluster(self) -> Counter[str]:

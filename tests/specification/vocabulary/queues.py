@@ -147,13 +147,6 @@ def guaranteed_by(spec: Object) -> Amounts:
     return amounts((spec.get("guarantee") or {}).get("resource"))
 
 
-def are_nested_with_guarantees(world: World) -> bool:
-    """Whether there are guarantees where one queue is part of another: no rule speaks of these."""
-    queues = [queue["spec"] for queue in world.of(QUEUES).values()]
-    parts = any(spec.get("parent") not in (None, "", "root") for spec in queues)
-    return parts and any((spec.get("guarantee") or {}).get("resource") for spec in queues)
-
-
 def card_quota(queue: Object) -> Mapping[str, int] | None:
     """Card → how many the queue may use; None where cards are not counted."""
     text = notes_of(queue).get(_VOLCANO + "card.quota")

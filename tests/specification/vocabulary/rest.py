@@ -20,7 +20,7 @@ from tests.specification.vocabulary.manifests import (
     notes_of,
 )
 from tests.specification.vocabulary.occasions import rules_of
-from tests.specification.vocabulary.queues import are_nested_with_guarantees, job_of, path, queue_of
+from tests.specification.vocabulary.queues import job_of, path, queue_of
 from tests.specification.vocabulary.reservations import RESERVATIONS, Reservation
 
 GANGS = "arranger.io/gangs"
@@ -119,9 +119,9 @@ class Rest:
     # --- who waits ---------------------------------------------------------------------------
 
     @property
-    def some_room_is_kept(self) -> bool:
-        """Whether room may be kept free: for a gang that waits, or for queues within others."""
-        return are_nested_with_guarantees(self.world) or any(gang_of(pod)[0] for pod in self.ours)
+    def a_gang_waits(self) -> bool:
+        """Whether any of ours does, so that room may be kept free for it."""
+        return any(gang_of(pod)[0] for pod in self.ours)
 
     def who_needs_but_a_node(self) -> Iterator[Object]:
         """Our pods that wait and need no more: no volumes to be bound, no devices, no gang."""
