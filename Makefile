@@ -83,8 +83,9 @@ docs: $(STAMP) ## Build the site into build/site; a link that leads nowhere is a
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .PHONY: reference
-reference: $(STAMP) ## Make docs/reference again from the code
+reference: $(STAMP) ## Make docs/reference, and the table of rules in docs/testing.md, again from the code
 	$(BIN)/python -m docs.generator
+	$(BIN)/python -m tests.specification.listing
 
 .PHONY: picture
 picture: $(STAMP) ## Record the demo again as docs/demo.svg

@@ -20,6 +20,7 @@ from tests.specification.worlds import (
     a_port,
     asking,
     beside_a_guarantee,
+    beside_a_part_of_its_queue,
     between_queues,
     emptied,
     ending,
@@ -191,6 +192,16 @@ CASES: dict[str, tuple[str, Trace, Trace]] = {
         "the_guarantees_of_others_are_kept",
         beside_a_guarantee(2),
         beside_a_guarantee(1),
+    ),
+    "what is guaranteed to a part of a queue is given to another part": (
+        "the_guarantees_of_others_are_kept",
+        beside_a_part_of_its_queue(2).binds("p", "n1"),
+        beside_a_part_of_its_queue(1).binds("p", "n1"),
+    ),
+    "a part of a queue gets more than it is guaranteed itself": (
+        "the_guarantees_of_others_are_kept",
+        beside_a_part_of_its_queue(2, own=1).binds("p", "n1"),
+        beside_a_part_of_its_queue(2, own=2).binds("p", "n1"),
     ),
     "somebody is evicted for nobody more important": (
         "it_may_be_evicted",

@@ -13,6 +13,7 @@ from tests.specification.worlds import (
     a_gang,
     a_gang_that_holds,
     beside_a_part,
+    beside_a_part_of_its_queue,
     evicting,
     one_node,
     stays_on_reserved,
@@ -46,6 +47,11 @@ AT_REST: dict[str, tuple[str, Trace, Trace]] = {
         "who_fits_is_placed",
         beside_a_part(deserved={"cpu": "3"}),
         beside_a_part(guarantee={"resource": {"cpu": "3"}}),
+    ),
+    "a pod waits beside what another part of its queue is guaranteed": (
+        "who_fits_is_placed",
+        beside_a_part_of_its_queue(1),
+        beside_a_part_of_its_queue(2),
     ),
     "a pod waits beside what queues that are no parts are guaranteed": (
         "who_fits_is_placed",

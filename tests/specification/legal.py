@@ -1,4 +1,4 @@
-"""The specification: what a legal step of a cluster is, whoever wrote the scheduler.
+"""Asks the rules of :mod:`rules` about each step of a trace.
 
 ::
 
@@ -7,49 +7,29 @@
         spec.take(step)
     assert not spec.violations
     assert not spec.at_rest(now)
-
-The rules are in :mod:`bindings`, :mod:`gangs`, :mod:`queues`, :mod:`reservations` and here; what
-must have come about once nothing happens any more is in :mod:`liveness`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
-from tests.specification.bindings import AT_ONCE, BESIDE_PROMISES, WITH_OTHERS, Binding, Rule
-from tests.specification.gangs import GangBook
-from tests.specification.liveness import wrong_at_rest
-from tests.specification.manifests import (
-    Object,
-    is_told_its_node_is_reserved,
-    is_told_its_time_is_over,
-    is_told_to_make_room,
-    name_of,
-    node_of,
-    priority_of,
-    seconds_run,
-)
-from tests.specification.notices import NoticeBook
+from tests.specification import rules
 from tests.specification.premises import Premises
-from tests.specification.queues import IN_QUEUES, job_of, may_evict, run_time_limit
-from tests.specification.reservations import BY_RESERVATIONS, may_be_reserved
-from tests.specification.trace import LEASES, NODES, PODS, SOMEBODY, Step, World
+from tests.specification.trace import NAMESPACES, NODES, PODS, SOMEBODY, Step, World
+from tests.specification.vocabulary.bindings import Binding
+from tests.specification.vocabulary.departures import Eviction
+from tests.specification.vocabulary.gangs import Gang
+from tests.specification.vocabulary.history import EVENTS, History
+from tests.specification.vocabulary.manifests import Object, name_of, node_of
+from tests.specification.vocabulary.occasions import UNREADABLE, Rule, rules_of
+from tests.specification.vocabulary.placements import Placement
+from tests.specification.vocabulary.queues import Standing
 
-EVENTS = "events.k8s.io/events"
-#: What a step by one of our schedulers is called where the trace does not say which.
-ONE_OF_OURS = "(a scheduler)"
-#: What a rule raises about an object that is not as Kubernetes would have it.
-_UNREADABLE = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    IndexError,
-    OverflowError,
-    RecursionError,
-)
+#: What decides whether pods are beside others, and whether room is promised.
+_OF_OTHERS = (PODS, NODES, NAMESPACES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +43,6 @@ class Violation:
 
     def __str__(self) -> str:
         return f"step {self.version} at {self.at:g} s: {self.text} [{self.rule}]"
-
-
-@dataclass(slots=True)
-class Eviction:
-    """A pod that a scheduler has made leave, and for whom as far as an Event has told it."""
-
-    at: float
-    victim: Object
-    #: uids of those who waited then and might have its place. An Event may be written long after,
-    #: when queues or the pods say otherwise.
-    takers: frozenset[str] = frozenset()
-    taker: Object | None = None
 
 
 @dataclass(slots=True)
@@ -94,63 +62,51 @@ class Specification:
     Attributes:
         violations: what was wrong so far.
         unreadable: what could not be judged as an object of it is not as it should be.
-        evictions: victim's uid → its eviction, until the taker has a node or is gone.
-        upheavals: (when, priority) of what may have taken a taker's room: a pod that came, or more
-            than any priority for all else that changes where pods may be.
     """
 
     premises: Premises = field(default_factory=Premises)
     world: World = field(default_factory=World)
     violations: list[Violation] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
-    evictions: dict[str, Eviction] = field(default_factory=dict)
-    upheavals: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=5000))
-    gangs: GangBook = field(init=False)
-    _leader: str | None = None
-    _told: dict[str, float] = field(default_factory=dict)
-    _notices: NoticeBook = field(init=False)
+    history: History = field(init=False)
     _doubts: list[_Doubt] = field(default_factory=list)
-    _waited: deque[tuple[float, Object]] = field(default_factory=lambda: deque(maxlen=1000))
+    #: Whether something has happened by which doubts may be cleared.
+    _news: bool = False
 
     def __post_init__(self) -> None:
-        self.gangs = GangBook(self.premises)
-        self._notices = NoticeBook(self.premises)
+        self.history = History(self.premises)
+
+    @property
+    def upheavals(self) -> deque[tuple[float, float]]:
+        """When something changed where pods may be."""
+        return self.history.upheavals
 
     def take(self, step: Step) -> None:
         """Judge a step by the state that it meets, and do it."""
         try:
-            self._take(self._with_writer(step))
-        except _UNREADABLE as error:
+            self.history.hears(step)
+            self._take(self.history.with_writer(step))
+        except UNREADABLE as error:
             self.unreadable.append(f"step {step.version}, {step.resource}: {error!r}")
 
     def _take(self, step: Step) -> None:
-        ours = self._is_ours(step)
         self.settle(step.at)
-        all_known = step.at - self.world.restored_at >= self.premises.notice
-        for rule in (self.it_writes_as_the_leader, self.a_pod_is_bound_once):
-            if all_known or step.resource == LEASES or rule != self.it_writes_as_the_leader:
-                self._ask(step, rule)
-        if step.is_bind and ours and self._is_for_us(step.after):
+        ours = self.history.is_ours(step)
+        restored = step.at - self.world.restored_at < self.premises.notice
+        if ours or step.resource == PODS:
+            leader = None if restored else self.history.leader
+            self._ask(step, rules.AtAWrite(step, ours, leader))
+        if step.is_bind and ours and self.history.is_for_us(step.after):
             self._judge_binding(step)
         if step.begins_to_leave and ours:
-            self._forget_evictions(step.at)
-            if is_told_its_time_is_over(step.after):
-                if all_known:
-                    self._ask(step, self.its_time_is_over)
-            elif is_told_its_node_is_reserved(step.after):
-                if all_known:
-                    self._ask(step, self.its_node_is_reserved)
-            else:
-                if all_known:
-                    self._ask(step, self.it_may_be_evicted)
-                self._ask(step, self.it_had_time_to_save_its_state)
-                self.evictions[step.after["metadata"]["uid"]] = self._eviction(step)
-        if step.resource == EVENTS and step.kind == "ADDED" and all_known:
-            self._ask(step, self.the_event_is_true)
-        self._note(step, ours=ours)
+            self._judge_departure(step, restored=restored)
+        if step.resource == EVENTS and step.kind == "ADDED" and not restored:
+            self._judge_event(step)
+        self.history.happened(self.world, step)
         self.world.take(step)
-        for text in self.gangs.take(self.world, step, ours=ours):
-            self._object(step.version, step.at, "gangs_are_whole", text)
+        for gangs in self.history.gangs.take(self.world, step, ours=ours):
+            self._ask(step, self._parts(gangs, step.at))
+        self._news |= step.resource in _OF_OTHERS
         if step.resource == PODS and self._doubts:
             self.settle(step.at)
 
@@ -160,7 +116,7 @@ class Specification:
         Schedulers decide by what is undone until they have heard of it, and two of them may take
         the Lease to be theirs meanwhile.
         """
-        self.world.restored_at = at
+        self.world.restored_at, self._news = at, True
         self.world.changed = dict.fromkeys(self.world.changed, (at, SOMEBODY))
         self.world.created.clear()
         self.upheavals.append((at, float("inf")))
@@ -169,212 +125,120 @@ class Specification:
         """What should have come about by now; nothing has happened for as long as it may take."""
         self.settle(float("inf"))
         self.world.now = max(self.world.now, now)
-        wrong = wrong_at_rest(self.world, self.gangs, self.premises)
-        found = [(rule, text) for rule, text in wrong if rule not in self.premises.unjudged]
-        if "nobody_left_for_nothing" not in self.premises.unjudged:
-            found += [("nobody_left_for_nothing", text) for text in self._in_vain()]
-        return [f"at rest, at {now:g} s: {text} [{rule}]" for rule, text in found]
-
-    # --- who writes --------------------------------------------------------------------------
-
-    def _with_writer(self, step: Step) -> Step:
-        """The step with a writer; where nobody has recorded any, by what only we write."""
-        if step.resource == PODS and is_told_to_make_room(step.after):
-            self._told.setdefault(step.after["metadata"]["uid"], step.at)
-        if step.resource == PODS:
-            self._notices.take(step)
-        if step.writer is not None:
-            return step
-        if step.resource != PODS:
-            return replace(step, writer=SOMEBODY)
-        told = self._told.get(step.after["metadata"].get("uid", ""), float("-inf"))
-        evicts = step.begins_to_leave and step.at - told < self.premises.notice
-        mine = self._is_for_us(step.after) and (step.is_bind or evicts)
-        return replace(step, writer=ONE_OF_OURS if mine else SOMEBODY)
-
-    def _is_ours(self, step: Step) -> bool:
-        return step.writer == ONE_OF_OURS or step.writer in self.premises.schedulers
-
-    def _is_for_us(self, pod: Object) -> bool:
-        return pod.get("spec", {}).get("schedulerName") in self.premises.scheduler_names
-
-    # --- rules -------------------------------------------------------------------------------
-
-    def it_writes_as_the_leader(self, step: Step) -> Iterator[str]:
-        """A scheduler writes only while the Lease is its own; nothing is said if others meddle."""
-        if step.resource == LEASES:
-            holder = (step.after.get("spec") or {}).get("holderIdentity") or ""
-            if step.kind == "DELETED" or step.writer not in self.premises.schedulers:
-                self._leader = None
-            else:
-                self._leader = holder if holder in ("", step.writer) else None
-        elif self._is_ours(step) and self._leader not in (None, step.writer):
-            yield f"{step.writer} wrote {_what(step)}, but {self._leader or 'nobody'} leads"
-
-    def a_pod_is_bound_once(self, step: Step) -> Iterator[str]:
-        """A pod that has a node keeps it."""
-        was = node_of(step.before) if step.resource == PODS and step.before is not None else ""
-        if was and node_of(step.after) != was:
-            yield f"{_what(step)} went from {was} to {node_of(step.after)}"
-
-    def it_may_be_evicted(self, step: Step) -> Iterator[str]:
-        """Who is evicted is told so, and somebody waits, or did lately, who may have its place.
-
-        Not of a gang of which only a part was ever bound: that is taken back. Of a gang by its
-        owner, which is not read here, whoever is told nothing may be part of such a one.
-        """
-        victim = step.before if step.before is not None else step.after
-        untold = not is_told_to_make_room(victim)
-        if self.gangs.is_in_part(victim) or (untold and job_of(self.world, victim) is not None):
-            return
-        if untold:
-            yield f"{name_of(victim)} was not told why it has to leave"
-        lately = step.at - self.premises.notice
-        waiting = [*self.world.waiting.values(), *(p for at, p in self._waited if at >= lately)]
-        mine = (pod for pod in waiting if self._is_for_us(pod))
-        if not any(may_evict(self.world, pod, victim, self.premises) for pod in mine):
-            yield f"{name_of(victim)} left, but nobody waits who may have its place"
-
-    def it_had_time_to_save_its_state(self, step: Step) -> Iterator[str]:
-        """Who asks for time is told before, and deleted when that is over or it has said so."""
-        if not self.gangs.is_in_part(step.before if step.before is not None else step.after):
-            yield from self._notices.wrong_with(self.world, step)
-
-    def its_time_is_over(self, step: Step) -> Iterator[str]:
-        """Whom we end has run as long as its annotation allows, or one of its queues."""
-        pod, limit = step.after, run_time_limit(self.world, step.after)
-        ran = seconds_run(pod)
-        if ran is None or limit is None:
-            yield f"{name_of(pod)} was ended for its run time, and has no limit or has not started"
-        elif ran < limit - 1:  # times of the API are whole seconds
-            yield f"{name_of(pod)} was ended after {ran:g} s, and has {limit:g} s"
-
-    def its_node_is_reserved(self, step: Step) -> Iterator[str]:
-        """Who leaves for a Reservation is no user of it, and on its nodes while it holds."""
-        victim = step.before if step.before is not None else step.after
-        if not may_be_reserved(self.world, self.premises, victim, step.at):
-            yield f"{name_of(victim)} left for a Reservation, and none has it leave its node"
-
-    def the_event_is_true(self, step: Step) -> Iterator[str]:
-        """Whom an Event names as the reason of an eviction may have the victim's place."""
-        event = step.after
-        taker_uid = (event.get("related") or {}).get("uid")
-        eviction = self.evictions.get((event.get("regarding") or {}).get("uid", ""))
-        if event.get("reason") != "Preempted" or eviction is None:
-            return
-        known = [*self.world.waiting.values(), *(pod for _, pod in self._waited)]
-        found = [pod for pod in known if pod["metadata"]["uid"] == taker_uid]
-        if found:
-            eviction.taker = found[0]
-            if taker_uid not in eviction.takers and not may_evict(
-                self.world, found[0], eviction.victim, self.premises
-            ):
-                gone, by = name_of(eviction.victim), name_of(found[0])
-                yield f"{gone} left for {by}, which may not have its place"
-
-    def _eviction(self, step: Step) -> Eviction:
-        def may(pod: Object) -> bool:
-            try:
-                return may_evict(self.world, pod, step.after, self.premises)
-            except _UNREADABLE:
-                return False  # it is said of the Event, where one names this pod
-
-        takers = {p["metadata"]["uid"] for p in self.world.waiting.values() if may(p)}
-        return Eviction(step.at, step.after, frozenset(takers))
-
-    def _judge_binding(self, step: Step) -> None:
-        was = step.before if step.before is not None else step.after
-        binding = Binding(self.world, self.premises, was, node_of(step.after), step.at, step.writer)
-        about = f"{name_of(was)} was bound to {binding.node_name}, but"
-        for rule in (*AT_ONCE, *IN_QUEUES, *BY_RESERVATIONS):
-            try:
-                for text in rule(binding):
-                    self._object(step.version, step.at, rule.__name__, f"{about} {text}")
-            except _UNREADABLE as error:
-                self.unreadable.append(f"step {step.version}, {rule.__name__}: {error!r}")
-        soon = step.at + self.premises.notice
-        later = max(soon, step.at + self.premises.bind_seconds)
-        for rule in BESIDE_PROMISES:
-            self._doubts.append(_Doubt(rule, binding, step.version, soon))
-        for rule in WITH_OTHERS if not self.premises.writes_may_fail else ():
-            self._doubts.append(_Doubt(rule, binding, step.version, later))
+        gangs = list(self.history.gangs.gangs.values())
+        evictions = self.history.evictions.values()
+        rest = rules.AtRest(self.world, self.premises, evictions, self.upheavals)
+        found = [*_broken(self._parts(gangs, float("inf"))), *_broken(rest)]
+        return [
+            f"at rest, at {now:g} s: {text} [{rule}]"
+            for rule, text in found
+            if rule not in self.premises.unjudged
+        ]
 
     def settle(self, now: float) -> None:
         """It is so late: forget the doubts that are cleared, object to those that stay."""
+        if not self._doubts or not (self._news or any(now > each.until for each in self._doubts)):
+            return
         open_doubts = []
         for doubt in self._doubts:
+            name = doubt.rule.__name__
             try:
-                found = list(doubt.rule(doubt.binding))
-            except _UNREADABLE as error:
-                self.unreadable.append(f"step {doubt.version}: {error!r}")
+                found = next(doubt.rule(doubt.binding.anew()), None)
+            except UNREADABLE as error:
+                self.unreadable.append(f"step {doubt.version}, {name}: {error!r}")
                 continue
-            if found and now > doubt.until:
-                about = f"{name_of(doubt.binding.was)} was bound to {doubt.binding.node_name}, but"
-                name = doubt.rule.__name__
-                self._object(doubt.version, doubt.binding.at, name, f"{about} {found[0]}")
-            elif found:
+            if found is not None and now > doubt.until:
+                about = _about(doubt.binding)
+                self._object(doubt.version, doubt.binding.at, name, f"{about} {found}")
+            elif found is not None:
                 open_doubts.append(doubt)
-        self._doubts = open_doubts
+        self._doubts, self._news = open_doubts, False
 
-    # --- evictions and what they were good for -----------------------------------------------
+    # --- occasions ---------------------------------------------------------------------------
 
-    def _note(self, step: Step, *, ours: bool) -> None:
-        """Remember who waited lately, and what may have taken somebody's room."""
-        uid = step.after["metadata"].get("uid", "")
-        if step.resource == PODS:
-            waited = self.world.waiting.get(uid)
-            if waited is not None and (step.is_bind or step.begins_to_leave):
-                self._waited.append((step.at, waited))
-            if step.kind == "DELETED":
-                self._told.pop(uid, None)
-                self._notices.forget(uid)
-            elif step.before is None or (step.is_bind and not ours):
-                self.upheavals.append((step.at, priority_of(step.after)))
-            elif step.before["spec"] != step.after["spec"] and not step.is_bind:
-                self.upheavals.append((step.at, float("inf")))
-        elif (
-            not ours
-            and step.resource not in (EVENTS, LEASES)
-            and not step.resource.endswith("gangs")
-        ):
-            self.upheavals.append((step.at, float("inf")))
+    def _judge_binding(self, step: Step) -> None:
+        assert step.before is not None
+        facts = self.world, self.premises, step.before, node_of(step.after), step.at, step.writer
+        binding = rules.AtABinding(*facts)
+        self._ask(step, binding, about=_about(binding) + " ")
+        soon = step.at + self.premises.notice
+        later = max(soon, step.at + self.premises.bind_seconds)
+        occasions: list[tuple[type[Binding], float]] = [(rules.BesidePromises, soon)]
+        if not self.premises.writes_may_fail:
+            occasions.append((rules.Together, later))
+        for occasion, until in occasions:
+            for rule in rules_of(occasion):
+                self._doubts.append(_Doubt(rule, occasion(*facts), step.version, until))
+        self._news = True
 
-    def _forget_evictions(self, now: float) -> None:
-        """Those whose takers have a node or are gone, and old ones of which no Event has told."""
-        self.evictions = {
-            uid: each
-            for uid, each in self.evictions.items()
-            if (each.taker is None and now - each.at < 600.0)
-            or (each.taker is not None and each.taker["metadata"]["uid"] in self.world.waiting)
-        }
+    def _judge_departure(self, step: Step, *, restored: bool) -> None:
+        victim = step.before if step.before is not None else step.after
+        departure = rules.AtADeparture(
+            self.world,
+            self.premises,
+            victim,
+            step.after,
+            step.at,
+            notice=self.history.notices.of(victim),
+            waited=self.history.waited_since(step.at - self.premises.notice),
+            is_of_a_part=self.history.gangs.is_in_part(victim),
+            is_after_a_restore=restored,
+        )
+        self.history.forget_evictions(self.world, step.at)
+        self._ask(step, departure)
+        if departure.why == "room":
+            takers = frozenset(self._takers(departure.standing))
+            eviction = Eviction(step.at, step.after, takers)
+            self.history.evictions[step.after["metadata"]["uid"]] = eviction
 
-    def _in_vain(self) -> Iterator[str]:
-        """No victim has left for a pod that waits still, although nothing has come between."""
-        for eviction in self.evictions.values():
-            taker = eviction.taker
-            if taker is None or taker["metadata"]["uid"] not in self.world.waiting:
-                continue
-            since = eviction.at - self.premises.notice
-            mine = priority_of(taker)
-            if not any(at >= since and level >= mine for at, level in self.upheavals):
-                yield f"{name_of(eviction.victim)} left in vain: {name_of(taker)} still waits"
+    def _takers(self, victim: Standing) -> Iterator[str]:
+        for uid, pod in self.world.waiting.items():
+            try:
+                taker = Standing(self.world, self.premises, pod)
+                if rules.may_have_its_place(taker, victim):
+                    yield uid
+            except UNREADABLE:
+                pass  # it is said of the Event, where one names this pod
+
+    def _judge_event(self, step: Step) -> None:
+        event = step.after
+        eviction = self.history.evictions.get((event.get("regarding") or {}).get("uid", ""))
+        uid = (event.get("related") or {}).get("uid")
+        if event.get("reason") != "Preempted" or eviction is None or uid is None:
+            return
+        taker = self.history.find_waiting(self.world, uid)
+        if taker is not None:
+            eviction.taker = taker
+            self._ask(step, rules.AtAnEvent(self.world, self.premises, eviction, taker))
+
+    def _parts(self, gangs: list[Gang], until: float) -> rules.Gangs:
+        return rules.Gangs(self.world, self.premises, gangs, until)
 
     # --- inside ------------------------------------------------------------------------------
 
-    def _ask(self, step: Step, rule: Callable[[Step], Iterator[str]]) -> None:
-        try:
-            for text in rule(step):
-                self._object(step.version, step.at, rule.__name__, text)
-        except _UNREADABLE as error:
-            self.unreadable.append(f"step {step.version}, {rule.__name__}: {error!r}")
+    def _ask(self, step: Step, facts: object, about: str = "") -> None:
+        for rule in rules_of(type(facts)):
+            name = rule.__name__
+            try:
+                for text in rule(facts):
+                    self._object(step.version, step.at, name, about + text)
+            except UNREADABLE as error:
+                self.unreadable.append(f"step {step.version}, {name}: {error!r}")
 
     def _object(self, version: int, at: float, rule: str, text: str) -> None:
         if rule not in self.premises.unjudged:
             self.violations.append(Violation(version, at, rule, text))
 
 
-def _what(step: Step) -> str:
-    return f"{step.resource.rpartition('/')[2]} {name_of(step.after)}"
+def _about(binding: Placement) -> str:
+    return f"{name_of(binding.pod)} was bound to {binding.node_name}, but"
 
 
-__all__ = ["NODES", "Eviction", "Premises", "Specification", "Step", "Violation", "World"]
+def _broken(facts: Any) -> Iterator[tuple[str, str]]:
+    """(rule, what is wrong)."""
+    for rule in rules_of(type(facts)):
+        for text in rule(facts):
+            yield rule.__name__, text
+
+
+__all__ = ["NODES", "Eviction", "Object", "Premises", "Specification", "Step", "Violation", "World"]

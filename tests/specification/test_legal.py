@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
-from tests.paths import REPO
-from tests.specification import bindings, queues, reservations
 from tests.specification.cases import CASES
 from tests.specification.cases_at_rest import AT_REST
 from tests.specification.legal import Specification
-from tests.specification.manifests import quantity
 from tests.specification.premises import Premises
 from tests.specification.traces import Trace, a_pod, a_queue, in_queue, preempted
+from tests.specification.vocabulary.manifests import quantity
 from tests.specification.worlds import CARD, GPU, one_node
 
 GUARANTEED = "the_guarantees_of_others_are_kept"
@@ -42,19 +39,6 @@ def test_what_has_not_come_about_is_found_at_rest(what: str) -> None:
     rule, wrong, right = AT_REST[what]
     assert {text.rpartition("[")[2] for text in judge(wrong).at_rest(wrong.now)} == {f"{rule}]"}
     assert judge(right).at_rest(right.now) == []
-
-
-def test_every_rule_has_a_case() -> None:
-    """Also one that is written tomorrow."""
-    asked = {
-        rule.__name__
-        for rule in (*bindings.AT_ONCE, *bindings.WITH_OTHERS, *bindings.BESIDE_PROMISES)
-    }
-    asked |= {rule.__name__ for rule in (*queues.IN_QUEUES, *reservations.BY_RESERVATIONS)}
-    source = (REPO / "tests/specification/legal.py").read_text()
-    asked |= set(re.findall(r"self\._ask\(step, self\.(\w+)\)", source))
-    asked |= {"it_writes_as_the_leader", "a_pod_is_bound_once", "gangs_are_whole"}
-    assert asked == {rule for rule, *_ in CASES.values()}
 
 
 def test_a_trace_without_writers_is_judged_by_what_only_schedulers_write() -> None:
@@ -153,10 +137,3 @@ def test_an_event_is_judged_by_the_time_of_its_eviction(moves: str, wrong: set[s
 )
 def test_quantities(text: str, unit: int, expected: int) -> None:
     assert quantity(text, unit) == expected
-
-
-def test_the_specification_imports_nothing_of_the_scheduler() -> None:
-    for file in (REPO / "tests/specification").glob("*.py"):
-        found = re.findall(r"^(?:from|import) ([\w.]+)", file.read_text(), re.MULTILINE)
-        ours = {name for name in found if name.startswith(("arranger", "tests"))}
-        assert all(name.startswith(("tests.specification", "tests.paths")) for name in ours), file

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tests.specification.manifests import (
+from tests.specification.vocabulary.manifests import (
     Amounts,
     Object,
     affinity_terms,
@@ -31,6 +31,8 @@ CLAIMS, VOLUME_CLAIMS, VOLUMES = (
     "/persistentvolumes",
 )
 
+#: What statuses say of where pods may be.
+_STATED = ("allocatable", "capacity", "allocation", "state")
 #: Who has written what nobody's name is known of, and is none of our processes: users, kubelets.
 SOMEBODY = ""
 
@@ -90,6 +92,7 @@ class World:
         changed: (resource, name) → when what a scheduler reads of it was changed, and by whom.
         created: the changes that were creations, under names that were not used before.
         promised: uid → since when a waiting pod is nominated to the node that it is nominated to.
+        namespaces: namespace → its labels.
         gone: (resource, name) → when it was deleted, of the last thousand; the latest come last.
         restored_at: when the server went back to a backup, if it did.
     """
@@ -103,6 +106,7 @@ class World:
     changed: dict[tuple[str, str], tuple[float, str | None]] = field(default_factory=dict)
     created: set[tuple[str, str]] = field(default_factory=set)
     promised: dict[str, float] = field(default_factory=dict)
+    namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     gone: dict[tuple[str, str], float] = field(default_factory=dict)
     restored_at: float = float("-inf")
 
@@ -119,14 +123,6 @@ class World:
         for pods in self.pods_on.values():
             yield from pods.values()
 
-    def used(self, node: str) -> Amounts:
-        """What the pods on a node ask for."""
-        total: Amounts = {}
-        for uid in self.pods_on.get(node, ()):
-            for name, n in self.asked[uid].items():
-                total[name] = total.get(name, 0) + n
-        return total
-
     def was_gone_since(self, when: float, *resources: str) -> bool:
         """Whether anything of these resources was deleted since then, perhaps by a backup."""
         if self.restored_at >= when:
@@ -142,9 +138,9 @@ class World:
         """Whether it has not been changed since it was made, nor made anew under its name."""
         return (resource, name_of(obj)) in self.created
 
-    def namespaces(self) -> dict[str, Mapping[str, str]]:
-        """Namespace → its labels."""
-        return {name: labels_of(each) for name, each in self.of(NAMESPACES).items()}
+    def labels_of_namespace(self, name: str) -> Mapping[str, str]:
+        """Its labels, with the one that every namespace has."""
+        return {"kubernetes.io/metadata.name": name, **self.namespaces.get(name, {})}
 
     # --- folding -----------------------------------------------------------------------------
 
@@ -168,6 +164,9 @@ class World:
                 self.created.add(key)
         if step.resource == PODS:
             self._take_pod(step, there=there)
+        elif step.resource == NAMESPACES:
+            self.namespaces.pop(name, None)
+            self.namespaces.update({name: labels_of(step.after)} if there else {})
         if not there:
             del self.changed[key]
 
@@ -204,6 +203,4 @@ def _differ(before: Object | None, after: Object) -> bool:
     if labels_of(before) != labels_of(after) or notes_of(before) != notes_of(after):
         return True
     was, now = before.get("status") or {}, after.get("status") or {}
-    return any(
-        was.get(key) != now.get(key) for key in ("allocatable", "capacity", "allocation", "state")
-    )
+    return was != now and any(was.get(key) != now.get(key) for key in _STATED)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.specification.manifests import Object, name_of
 from tests.specification.trace import PODS, SOMEBODY, Step
+from tests.specification.vocabulary.manifests import Object, name_of
 
 RESOURCES = {
     "Pod": PODS,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.specification.manifests import Object
 from tests.specification.traces import (
     EVICTED,
     Trace,
@@ -17,6 +16,7 @@ from tests.specification.traces import (
     anything,
     in_queue,
 )
+from tests.specification.vocabulary.manifests import Object
 
 GPU, CARD = "nvidia.com/gpu", "NVIDIA-H200"
 TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
@@ -116,6 +116,16 @@ def beside_a_guarantee(cpu: int) -> Trace:
     kept = a_queue("kept", guarantee={"resource": {"cpu": "3"}})
     pod = a_pod("p", cpu=cpu, annotations=in_queue("q"))
     return one_node(kept, a_queue("q"), pod).passes(60).binds("p", "n1")
+
+
+def beside_a_part_of_its_queue(cpu: int, own: int = 0) -> Trace:
+    """A pod waits in a part of a queue of 4, of which 3 are guaranteed to another part."""
+    queues = (
+        a_queue("team", capability={"cpu": "4"}),
+        a_queue("kept", parent="team", guarantee={"resource": {"cpu": "3"}}),
+        a_queue("q", parent="team", guarantee={"resource": {"cpu": str(own)}}),
+    )
+    return one_node(*queues, a_pod("p", cpu=cpu, annotations=in_queue("q")), cpu=64).passes(60)
 
 
 def evicting(taker: Object, *, told: bool = True, **victim: Any) -> Trace:

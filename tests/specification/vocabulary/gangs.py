@@ -1,4 +1,4 @@
-"""Gangs: who is in which, what each needs, and that none is left in pieces.
+"""Gangs: who is in which, what each needs, and since when it is in pieces.
 
 A gang is read from its pods and its PodGroup in every dialect but that of owners. Where its pods
 disagree on a minimum the least counts.
@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tests.specification.manifests import (
+from tests.specification.premises import Premises
+from tests.specification.trace import PODS, Step, World
+from tests.specification.vocabulary.manifests import (
     Object,
     is_leaving,
     labels_of,
@@ -21,8 +23,6 @@ from tests.specification.manifests import (
     node_of,
     notes_of,
 )
-from tests.specification.premises import Premises
-from tests.specification.trace import PODS, Step, World
 
 _GANG, _BUNDLE = "gang.scheduling.koordinator.sh/", "gang.koordinater.io/"
 _SIGS, _X = "pod-group.scheduling.sigs.k8s.io", "scheduling.x-k8s.io/pod-group"
@@ -39,20 +39,23 @@ POD_GROUPS = {
     "x": "scheduling.x-k8s.io/podgroups",
     "volcano": "scheduling.volcano.sh/podgroups",
 }
+_RESOURCES = frozenset(POD_GROUPS.values())
 
 
 def gang_of(pod: Object) -> tuple[str, str]:
     """(``namespace/name`` of the gang that a pod says it is in or "", the dialect)."""
     labels, notes = labels_of(pod), notes_of(pod)
     native = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
-    found = [
+    if not (labels or notes or native):
+        return "", ""
+    found = (
         ("native", native),
         ("sigs", labels.get(_SIGS) or labels.get(_SIGS + "/name")),
         ("x", labels.get(_X)),
         *(("", notes.get(key)) for key in (_GANG + "name", _SIGS, _SIGS + "/name")),
         ("", notes.get(_BUNDLE + "name")),
         *(("volcano", notes.get(key)) for key in _VOLCANO),
-    ]
+    )
     for dialect, name in found:
         if name:
             return f"{pod['metadata']['namespace']}/{name}", dialect
@@ -77,6 +80,16 @@ def stands(pod: Object) -> bool:
     """Whether a member counts as bound: with a node, not failed, not leaving."""
     failed = (pod.get("status") or {}).get("phase") == "Failed"
     return bool(node_of(pod)) and not failed and not is_leaving(pod)
+
+
+def _is_the_same_member(before: Object, after: Object) -> bool:
+    """Whether nothing has changed of what a gang is made up of."""
+    return bool(
+        labels_of(before) == labels_of(after)
+        and notes_of(before) == notes_of(after)
+        and before["spec"].get("schedulingGroup") == after["spec"].get("schedulingGroup")
+        and stands(before) == stands(after)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,80 +224,90 @@ class Gang:
         return f"{dict(self.bound())} of {self.needs(world)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Gangs that start together, as they were until a moment; they need not have been in pieces.
+
+    Attributes:
+        until: when they came to be whole, or to be bound not at all; infinite for those at rest.
+    """
+
+    world: World
+    premises: Premises
+    gangs: list[Gang]
+    until: float
+
+    def in_pieces(self) -> Iterator[tuple[Gang, float, str]]:
+        """Those that were, for how long, and how they are now."""
+        for gang in self.gangs:
+            if gang.begun is not None:
+                yield gang, self.until - gang.begun, gang.describe(self.world)
+
+
 @dataclass(slots=True)
 class GangBook:
     """All gangs, step by step."""
 
-    premises: Premises
     gangs: dict[str, Gang] = field(default_factory=dict)
     _of: dict[str, str] = field(default_factory=dict)
+    #: uid → the pod as it was the last time.
+    _seen: dict[str, Object] = field(default_factory=dict)
 
-    def take(self, world: World, step: Step, *, ours: bool) -> Iterator[str]:
-        """A step that the world has taken; yields what gangs were in pieces for too long.
-
-        No gang is bound in part for longer than ``bind_seconds`` by our doing: from its first
-        Binding to the last that its minimum needs, and from the first eviction that leaves it with
-        less to the last of its members. Gangs that start together count as one.
-        """
-        if step.resource in POD_GROUPS.values() and name_of(step.after) in self.gangs:
+    def take(self, world: World, step: Step, *, ours: bool) -> Iterator[list[Gang]]:
+        """A step that the world has taken; yields what comes to be whole or gone, as it was."""
+        if step.resource in _RESOURCES and name_of(step.after) in self.gangs:
             yield from self._look(world, self.gangs[name_of(step.after)], step.at, ours=False)
         if step.resource != PODS:
             return
-        uid, name = step.after["metadata"]["uid"], gang_of(step.after)[0]
-        there = step.kind != "DELETED"
+        uid, there = step.after["metadata"]["uid"], step.kind != "DELETED"
+        seen = self._seen.pop(uid, None)
+        if there:
+            self._seen[uid] = step.after
+            if seen is not None and _is_the_same_member(seen, step.after):
+                return
+        name, dialect = gang_of(step.after)
         if (old := self._of.get(uid, "")) and (old != name or not there):
             gang = self.gangs[old]
             was = gang.put(uid, None)
             del self._of[uid]
-            yield from self._look(world, gang, step.at, ours=ours and there is False, moved=was)
+            yield from self._look(world, gang, step.at, ours=ours and not there, moved=was)
             if not gang.members:
                 del self.gangs[old]
         if name and there:
             gang = self.gangs.setdefault(name, Gang(name))
-            now = member(step.after, gang_of(step.after)[1])
+            now = member(step.after, dialect)
             if gang.members.get(uid) == now:
                 return
             self._of[uid] = name
             moved = gang.put(uid, now) != now.stands
             yield from self._look(world, gang, step.at, ours=ours, moved=moved)
 
-    def together(self, world: World, gang: Gang) -> list[Gang]:
+    def _together(self, world: World, gang: Gang) -> list[Gang]:
         """The gang and those that start with it, as far as they are there."""
         names = sorted({gang.name, *gang.partners(world)})
         return [self.gangs[name] for name in names if name in self.gangs]
 
     def _look(
         self, world: World, changed: Gang, at: float, *, ours: bool, moved: bool = False
-    ) -> Iterator[str]:
+    ) -> Iterator[list[Gang]]:
         needs = changed.needs(world), changed.partners(world)
         edited, changed.needed = needs != changed.needed, needs
         if not (moved or edited):
             return
-        group = self.together(world, changed)
+        group = self._together(world, changed)
         complete = len(group) == len(needs[1]) + 1 and all(g.has_its_minimum(world) for g in group)
-        if complete or not any(gang.bound() for gang in group):
-            yield from self._overdue(world, group, at)
+        some_are_bound = any(gang.bound() for gang in group)
+        if complete or not some_are_bound:
+            yield group
         for gang in group:
-            if complete or not any(each.bound() for each in group):
+            if complete or not some_are_bound:
                 # Whoever is bound before anybody has said how many are needed is a part.
                 gang.whole = complete and (gang.whole or bool(gang.needs(world)))
                 gang.begun, gang.torn = None, False
             elif moved and ours:
                 gang.begun = at if gang.begun is None else gang.begun
-            elif any(each.bound() for each in group):
+            else:
                 gang.torn = True
-
-    def _overdue(self, world: World, group: list[Gang], at: float) -> Iterator[str]:
-        for gang in group:
-            if gang.begun is None or gang.torn or gang.name in self.premises.torn_gangs:
-                continue
-            if at - gang.begun > self.premises.bind_seconds:
-                took = f"{at - gang.begun:.3g} s"
-                yield f"gang {gang.name} was in pieces for {took}, now {gang.describe(world)}"
-
-    def in_pieces(self, world: World) -> Iterator[str]:
-        """At rest no gang is in pieces by our doing."""
-        yield from self._overdue(world, list(self.gangs.values()), float("inf"))
 
     def is_in_part(self, pod: Object) -> bool:
         """Whether a pod's gang has never been bound whole, so that its pods may be taken back."""

@@ -280,6 +280,11 @@ def hard_taints(node: Object) -> Iterator[Mapping[str, Any]]:
         yield {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
+def untolerated(pod: Object, node: Object) -> Iterator[Mapping[str, Any]]:
+    """The taints that keep a pod off a node."""
+    return (taint for taint in hard_taints(node) if not tolerates(pod, taint))
+
+
 def offers(node: Object) -> Amounts:
     """What a node has for pods."""
     status = node.get("status") or {}
