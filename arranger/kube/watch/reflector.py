@@ -37,6 +37,7 @@ from arranger.kube.watch.decoder import (
     T,
     UndecodableObject,
     decode_metadata,
+    version_of_bookmark,
 )
 from arranger.kube.watch.listing import ListRefusedError, list_pages
 from arranger.kube.watch.sink import Sink, is_newer
@@ -284,7 +285,7 @@ class Reflector(Generic[T]):
         if isinstance(event, RawWatchEvent):
             if event.type == "ERROR":
                 raise self._event_error(event)
-            self._advance_version(decode_metadata(event.object).resource_version)
+            self._advance_version(version_of_bookmark(event.object))
             return
         obj: T | UndecodableObject
         if isinstance(event, UndecodableObject):
