@@ -239,9 +239,12 @@ class Scheduler:
             if not await self._wait_until_leading(lease):
                 return
             work = asyncio.create_task(self._lead(), name="lead")
-            await asyncio.wait({lease, work}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                await cancel_and_wait(work)
+            try:
+                await asyncio.wait({lease, work}, return_when=asyncio.FIRST_COMPLETED)
+            finally:  # be it that we were cancelled
+                if lost := not work.done():
+                    await cancel_and_wait(work)
+            if lost:
                 raise LeadershipLostError(
                     "the lease was not renewed in time: another replica may lead, so this one ends"
                 )

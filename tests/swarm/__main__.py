@@ -38,7 +38,7 @@ def main() -> int:
         cpu = process_time()
         outcome = play(stated, judged=False)
         rate = _rate(outcome.seconds, outcome.wall, process_time() - cpu)
-        print(f"the stated world: {rate}")
+        print(*outcome.violations, f"the stated world: {rate}", sep="\n")
         return bool(outcome.violations)
     began, cpu = perf_counter(), process_time()
     coverage = Coverage()

@@ -121,7 +121,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         for _ in range(len(self._ready)):
             handle = self._ready.popleft()  # not always the same: see pause
             if not handle._cancelled:
-                handle._run()
+                try:
+                    handle._context.run(handle._callback, *handle._args)  # type: ignore[arg-type]
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self._report(handle, error)
+
+    def _report(self, handle: Handle, error: BaseException) -> None:
+        """As asyncio's handles do it."""
+        message = f"Exception in callback {handle!r}"
+        self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
 
 class _Handle(Handle):

@@ -49,11 +49,7 @@ async def judge(player: Player) -> None:
             wrong = [each for each in wrong if each.rule != _TRIED_AGAIN]
             wrong += [each for each in later if each.rule == _TRIED_AGAIN]
         found += wrong
-    specification.settle(specification.world.now)
-    for spec in player.sim.trace.specifications:
-        found += (Violation(each.rule, str(each)) for each in spec.violations)
-    found += (Violation(rule, text) for rule, text in player.sim.trace.wrong_requests)
-    found += (Violation("end of a process", text) for text in player.processes.failures)
+    found += wrong_steps(player)
     found += [Violation("writers", text) for text in _fights(player)]
     if player.processes.leader() is None:
         found.append(Violation("leader", "nobody leads at rest"))
@@ -69,6 +65,16 @@ async def judge(player: Player) -> None:
         if "hostile" not in player.world.features:
             for each in scheduler._quarantine._objects.values():
                 found.append(Violation("quarantine", f"{name}: {each.about} for {each.error}"))
+
+
+def wrong_steps(player: Player) -> Iterator[Violation]:
+    """What was written or asked for, or has ended, and should not."""
+    trace = player.sim.trace
+    trace.specification.settle(trace.specification.world.now)
+    for spec in trace.specifications:
+        yield from (Violation(each.rule, str(each)) for each in spec.violations)
+    yield from (Violation(rule, text) for rule, text in trace.wrong_requests)
+    yield from (Violation("end of a process", text) for text in player.processes.failures)
 
 
 def _fights(player: Player) -> Iterator[str]:

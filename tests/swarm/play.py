@@ -35,7 +35,7 @@ from tests.simulation.harnesses.workloads import definition_of
 from tests.swarm import clock
 from tests.swarm.coverage import Coverage
 from tests.swarm.extenders import SwarmExtender, refuses
-from tests.swarm.judge import Violation, judge
+from tests.swarm.judge import Violation, judge, wrong_steps
 from tests.swarm.processes import Processes
 from tests.swarm.trouble import Trouble
 from tests.swarm.world import Event, Fault, Object, World
@@ -84,7 +84,7 @@ def play(world: World, *, coverage: Coverage | None = None, judged: bool = True)
 
     Args:
         coverage: counts what is entered.
-        judged: whether to wait for rest and to judge.
+        judged: whether to wait for rest and to judge it, and the books; steps are judged anyhow.
     """
     began = perf_counter()
     counted = coverage or Coverage()
@@ -152,6 +152,8 @@ class Player:
                 trouble.end()
                 if judged:
                     await judge(self)
+                else:
+                    self.outcome.violations += wrong_steps(self)
             finally:
                 if books is not None:
                     books.cancel()
@@ -227,7 +229,7 @@ class Player:
     def _on_ended(self, change: Change) -> None:
         """Pods that have ended are removed after a minute, as by a short TTL."""
         meta = change.after["metadata"]
-        if change.after["status"].get("phase") in ("Succeeded", "Failed"):
+        if _has_ended(change.after) and not (change.before and _has_ended(change.before)):
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta}
             gone = Event(at=0.0, does="delete", object=pod)
             asyncio.get_running_loop().call_later(60.0, self._ask, "DELETE", gone, {})
@@ -353,6 +355,10 @@ def _check_nominations(scheduler: Scheduler, seen: set[str]) -> None:
     for uid, node in nominated.items():
         assert node in nodes or node not in seen, f"{uid} is nominated for {node}, which is gone"
     seen |= {*nominated.values()} & {*nodes}
+
+
+def _has_ended(pod: Object) -> bool:
+    return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
 def _is_upheaval(change: Change) -> bool:

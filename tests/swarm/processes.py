@@ -171,7 +171,14 @@ class Processes:
             error = None if task.cancelled() else task.exception()
             if error is not None and not isinstance(error, LeadershipLostError):
                 self.failures.append(f"{self.user_of(process)} has ended with {error!r}")
+            if self._transport_of(process)._watches:
+                self.failures.append(f"{self.user_of(process)} goes on reading after its end")
             await asyncio.sleep(self._away.pop(process, _RESTART))
+
+    def _transport_of(self, process: str) -> InProcessTransport:
+        if process == CONTROLLERS:
+            return self._transports[-1]
+        return self._sim._transports[self.user_of(process)]
 
     async def _schedule(self, process: str, user: str) -> None:
         clock = lambda: virtual_now().timestamp() + self.skews.get(process, 0.0)  # noqa: E731

@@ -60,6 +60,8 @@ class ClientMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._client: dict[str, Any] = {each.name: self._made(each) for each in CLIENT_METRICS}
+        #: Those with labels that are added to: to find them in their metric takes a lock each time.
+        self._labelled: dict[tuple[object, ...], Any] = {}
 
     def _made(self, metric: ClientMetric) -> Counter | Gauge | Histogram:
         options: dict[str, Any] = {"registry": self.registry}
@@ -69,15 +71,22 @@ class ClientMetrics:
 
     def increment(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
         """Add to a counter of the client."""
-        self._client_metric(name, labels).inc(amount)
+        self._known_metric(name, labels).inc(amount)
 
     def observe(self, name: str, seconds: float, /, **labels: str) -> None:
         """Record a duration of the client."""
-        self._client_metric(name, labels).observe(seconds)
+        self._known_metric(name, labels).observe(seconds)
 
     def set_gauge(self, name: str, value: float, /, **labels: str) -> None:
         """Set a gauge of the client."""
         self._client_metric(name, labels).set(value)
+
+    def _known_metric(self, name: str, labels: dict[str, str]) -> Any:
+        key = name, *labels.items()
+        known = self._labelled.get(key)
+        if known is None:
+            known = self._labelled[key] = self._client_metric(name, labels)
+        return known
 
     def _client_metric(self, name: str, labels: dict[str, str]) -> Any:
         metric = self._client[name]

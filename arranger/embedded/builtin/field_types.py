@@ -38,6 +38,8 @@ _SCALARS: Final[Mapping[str, tuple[type, ...]]] = {
 }
 #: Scalars whose values are right if they are of this very type.
 _PLAIN: Final[Mapping[str, type]] = {"str": str, "int": int, "bool": bool}
+#: What is known of a field that the kind does not have.
+_UNKNOWN: Final[tuple[str, type | None]] = ("", None)
 
 _JSON_TYPES: Final[Mapping[type, str]] = {
     dict: "object",
@@ -101,11 +103,11 @@ def _prune_value(value: Any, kind: str, path: str, unknown: list[str]) -> Any:
         }
     fields, fitted = _fields(kind), {}
     for name, child in value.items():
-        expected = fields.get(name)
-        if expected is None:
-            unknown.append(f"{path}.{name}" if path else name)
-        elif type(child) is _PLAIN.get(expected):
+        expected, plain = fields.get(name, _UNKNOWN)
+        if type(child) is plain:
             fitted[name] = child
+        elif not expected:
+            unknown.append(f"{path}.{name}" if path else name)
         elif child is not None:
             place = f"{path}.{name}" if path else name
             fitted[name] = _prune_value(child, expected, place, unknown)
@@ -143,11 +145,11 @@ def _wrong_type(value: Any, kind: str, path: str) -> WrongTypeError:
 
 
 @cache
-def _fields(model: str) -> Mapping[str, str]:
-    """JSON names of a model's fields, with their types."""
+def _fields(model: str) -> Mapping[str, tuple[str, type | None]]:
+    """JSON names of a model's fields, with their types, and that of values that fit as they are."""
     known = getattr(import_module("kubernetes_asyncio.client.models"), model, None)
     if known is None:
         raise KeyError(f"no model {model}")
     types: Mapping[str, str] = known.openapi_types
     names: Mapping[str, str] = known.attribute_map
-    return {names[attribute]: kind for attribute, kind in types.items()}
+    return {names[attribute]: (kind, _PLAIN.get(kind)) for attribute, kind in types.items()}

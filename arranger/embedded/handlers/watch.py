@@ -24,6 +24,8 @@ DEFAULT_TIMEOUT: Final = 1800.0
 MAX_BUFFERED_EVENTS: Final = 100_000
 
 _encode: Final = msgspec.json.Encoder().encode
+#: What follows the version in a bookmark.
+_TAIL: Final = b'","creationTimestamp":null}}}'
 
 
 class Watch:
@@ -59,6 +61,11 @@ class Watch:
         self._ended = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._silent_at = math.inf
+        kinds = resource.kind.encode(), resource.api_version.encode()
+        self._bookmark_head = (
+            b'{"type":"BOOKMARK","object":{"kind":"%b","apiVersion":"%b","metadata":'
+            b'{"resourceVersion":"' % kinds
+        )
         self._buffer_initial_events()
         if not self._ended:
             self._unsubscribe = store.subscribe(self._on_change, resource.storage_key)
@@ -112,7 +119,8 @@ class Watch:
             return
         loop = asyncio.get_running_loop()
         self._waiting = loop.create_future()
-        if within < math.inf:
+        # As long as bookmarks come within this time, it is not silent.
+        if within < math.inf and not (self._bookmarks and within > BOOKMARK_INTERVAL):
             self._silent_at = loop.time() + within
             # One timer a watch, which is set anew when it rings, not with every line.
             if "silence" not in self._timers:
@@ -143,7 +151,11 @@ class Watch:
         self._timers["bookmark"] = loop.call_at(at, self._push_bookmark, loop)
 
     def _push_bookmark(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._push("BOOKMARK", self._bookmark_object({}))
+        if self._render is None:
+            self._buffer.append(self._bookmark_head + str(self._store.version).encode() + _TAIL)
+            self._wake()
+        else:
+            self._push("BOOKMARK", self._bookmark_object({}))
         self._schedule_bookmark(loop)
 
     def _buffer_initial_events(self) -> None:

@@ -85,6 +85,8 @@ class ExtenderClient:
         """Bindings whose outcome is not known; of a namespace that has slow ones a few count."""
         bindings = self._bindings
         bindings.note_slow(asyncio.get_running_loop().time())
+        if not bindings.slow_namespaces:
+            return len(bindings)
         return len(bindings) - beyond_counted(map(bindings.of, bindings.slow_namespaces))
 
     def next_slow(self) -> float | None:

@@ -99,6 +99,17 @@ METADATA_MESSAGES: Final = Messages(
 )
 
 
+_metadata_of: Final = msgspec.json.Decoder(PartialObjectMetadata).decode
+
+
+def version_of_bookmark(raw: msgspec.Raw) -> str:
+    """The resourceVersion that a bookmark brings; "" where it brings none."""
+    try:
+        return _metadata_of(raw).metadata.resource_version
+    except Exception:  # in binary form, or none
+        return decode_metadata(raw).resource_version
+
+
 def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
     """The metadata in ``raw``; empty where even that cannot be decoded."""
     with suppress(ParseError):

@@ -38,6 +38,7 @@ from arranger.kube.watch.decoder import (
     UndecodableObject,
     WatchEvent,
     decode_metadata,
+    version_of_bookmark,
 )
 from arranger.kube.watch.decoding_aside import decode_event
 from arranger.kube.watch.listing import ListRefusedError, list_pages
@@ -295,7 +296,7 @@ class Reflector(Generic[T]):
         if isinstance(event, RawWatchEvent):
             if event.type == "ERROR":
                 raise self._event_error(event)
-            self._advance_version(decode_metadata(event.object).resource_version)
+            self._advance_version(version_of_bookmark(event.object))
             return
         obj: T | UndecodableObject
         if isinstance(event, UndecodableObject):

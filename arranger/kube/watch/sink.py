@@ -39,5 +39,7 @@ def is_newer(version: str, other: str) -> bool:
     other form is opaque, and counts as later if it differs.
     """
     if version.isdecimal() and other.isdecimal():
-        return (len(version), version) > (len(other), other)
+        if len(version) == len(other):
+            return version > other
+        return len(version) > len(other)
     return version != other

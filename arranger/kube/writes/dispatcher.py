@@ -158,6 +158,8 @@ class ApiDispatcher:
         """The same, but of a namespace whose calls fail or are slow only a few count."""
         in_flight = self._limiter.in_flight
         in_flight.note_slow(self._now())
+        if not self._failing and not in_flight.slow_namespaces:
+            return self.backlog
         held_up = self._failing.copy()
         for namespace in in_flight.slow_namespaces:
             held_up[namespace] += in_flight.of(namespace) + self._queue.waiting_of(namespace)

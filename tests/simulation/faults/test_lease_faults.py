@@ -64,6 +64,15 @@ async def test_f9_a_standby_takes_over_within_the_lease_time(sim: SimulationHarn
             assert standby.may_write()
 
 
+async def test_f9_a_leader_that_is_cancelled_leaves_nothing_running(sim: SimulationHarness) -> None:
+    sim.create(a_node("n1"))
+    async with sim.scheduler("a") as leader:
+        await sim.until(leader.may_write)
+        await sim.until(lambda: leader.synced)
+        sim.kill("a")
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_f9_a_leader_that_stops_in_good_order_is_followed_at_once(
     sim: SimulationHarness,
 ) -> None:
