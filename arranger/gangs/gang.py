@@ -140,9 +140,7 @@ class Gang:
 
     # --- members ---------------------------------------------------------------------------
 
-    def update_member(
-        self, pod: Pod, membership: GangMembership, *, evicting: bool = False
-    ) -> bool:
+    def update_member(self, pod: Pod, membership: GangMembership, *, evicting: bool) -> bool:
         """A member was added or edited; returns whether that changes the gang's settings.
 
         ``evicting``: we are deleting it, which the pod as observed need not show yet.

@@ -112,4 +112,8 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "arranger.gangs.registry.GangRegistry.on_pod_deleted",
         "gang.blocked = None",
     ): "it is only asked whether it is true",
+    (
+        "arranger.gangs.gang_object.believed_until",
+        "more = is_defined_by_pods(gang) and named_bundles(gang).keys() < minimums.keys()",
+    ): "where the gang has all bundles of the object, that has been told before",
 }
