@@ -73,7 +73,7 @@ async def test_a_viewer_asks_why_and_what_if(plane: ControlPlane) -> None:
     kubeconfig = await viewer(plane, "viewer", role="arranger-viewer")
     before = await _versions(plane)
 
-    status, out, errors = await arranger(kubeconfig, "why", "new", "-o", "json")
+    status, out, errors = await arranger(kubeconfig, "why", "new", "--thorough", "-o", "json")
     assert (status, errors) == (0, "")
     (answer,) = json.loads(out)["answers"]
     assert answer["state"] == "Waiting"

@@ -9,7 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from arranger.api.resource_requests import format_resource_list
 from arranger.cli.output.screen import Screen, line, text
+from arranger.framework.diagnosis import filters_part
 from arranger.shadow.answers.capacity import CapacityAnswer
 from arranger.shadow.answers.why import Answer, QueuePlace, Suggestion
 from arranger.shadow.forecasts.comparison import Difference, replacement_text
@@ -24,7 +26,9 @@ def print_answers(answers: Sequence[Answer]) -> None:
     screen = Screen()
     for answer in answers:
         screen.print(line(text(answer.subject, "bold"), ": ", _state(answer)))
-        screen.print(Padding(text(answer.reason), (0, 0, 0, 2)))
+        # Why evictions do not help is a row of its own.
+        reason = filters_part(answer.reason) if answer.preemption else answer.reason
+        screen.print(Padding(text(reason), (0, 0, 0, 2)))
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="cyan", no_wrap=True)
         grid.add_column()
@@ -82,14 +86,20 @@ def _queue_rows(place: QueuePlace) -> Iterable[tuple[str, str]]:
     after = f", after {_names(place.before)}" if place.before else ""
     yield "turn", f"{name}{turn} of {place.waiting} that wait{after}"
     for queue, limits in place.limits.items():
-        full = ", ".join(f"{of} {used}/{most}" for of, (used, most) in limits.items())
+        full = ", ".join(f"{of} {_used(of, *amounts)}" for of, amounts in limits.items())
         yield "limits", f"queue {queue}: {full}"
+
+
+def _used(resource: str, used: int, most: int) -> str:
+    """``2/8``, ``1500m/4``, ``0/64Gi``, as people write amounts."""
+    return "/".join(format_resource_list({resource: each})[resource] for each in (used, most))
 
 
 def _suggestion(tried: Suggestion) -> str:
     nodes = sorted(set(tried.nodes.values()))
     where = f" → {_names(nodes)}" if nodes else ""
-    left = f" ({len(tried.evicted)} pods are evicted)" if tried.evicted else ""
+    count = len(tried.evicted)
+    left = f" ({count} {'pod is' if count == 1 else 'pods are'} evicted)" if count else ""
     return f"{tried.change}{where}{left}"
 
 

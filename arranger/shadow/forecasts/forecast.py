@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,7 @@ from arranger.daemon.config.schema import Config
 from arranger.engine.context.entity import QueuedPod, QueueState
 from arranger.engine.context.phases import Phase
 from arranger.engine.engine import Engine
+from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.run_time.enforcer import RAN_TOO_LONG
 from arranger.shadow.forecasts.changes import ClusterChange
 from arranger.shadow.forecasts.writes import ImmediateWrites
@@ -29,6 +31,8 @@ from arranger.shadow.inputs.objects import Change, ClusterObjects, Kind, key_of
 #: Seconds of its time without a Binding, eviction or nomination that end a forecast, beside what
 #: gangs wait and starve.
 _QUIET_SECONDS: Final = 30.0
+#: Seconds without a move after which the scheduler tries what waits again, woken or not.
+_FLUSH_SECONDS: Final = SchedulingQueueConfig().flush_after
 #: Seconds of its time after which it ends in any case.
 _SECONDS: Final = 3600.0
 #: Seconds that a pod takes to end, whatever it was given: shorter than any back-off.
@@ -165,10 +169,11 @@ class Driver:
             self._run_engine()
             if self._end_terminating() or self._bind_volumes():
                 continue
-            due = self.engine.next_timer()
-            if due is None or due > min(self._moved_at + quiet, ends):
-                if self._retry_waiting():
-                    continue
+            timer = self.engine.next_timer()
+            due = inf if timer is None else timer
+            if due > min(self._moved_at + _FLUSH_SECONDS, ends) and self._retry_waiting():
+                continue
+            if due > min(self._moved_at + quiet, ends):
                 break
             self.now = max(due, self.now)
         return self._result(waited, unfinished=self._moves >= most)

@@ -22,6 +22,7 @@ from arranger.cli.simulation.ending import Bounds, Movement
 from arranger.cli.simulation.manifests import load_manifests
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
+from arranger.daemon.tasks import cancel_and_wait
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import ApiResponse, EmbeddedCluster
 from arranger.embedded.storage.store import Change
@@ -30,7 +31,6 @@ from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import run_virtual, virtual_now
 from arranger.kube.client.transport import Request
 from arranger.shadow import ClusterObjects
-from arranger.shadow.inputs.listing import list_objects
 from arranger.shadow.inputs.objects import owner_kinds
 from tests import storage
 from tests.builders import Manifest
@@ -85,17 +85,24 @@ class Played:
         return [each for each in self.start if each["kind"] == "Pod"]
 
 
+#: What a scheduler writes to before it binds a pod.
+_CLAIMED = ("/persistentvolumeclaims", "/persistentvolumes", "resource.k8s.io/resourceclaims")
+
+
 @dataclass(slots=True, eq=False)
 class Witness:
-    """Sees what becomes of pods, as long as a forecast would look on."""
+    """Sees what becomes of pods and of what they claim, as long as a forecast would look on."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    claims: dict[tuple[str, str], Manifest] = field(default_factory=dict)
     _last: float = 0.0
     _looks_on: bool = True
 
     def on_change(self, change: Change) -> None:
         """A write to the cluster."""
+        if change.resource in _CLAIMED:
+            self._on_claim(change)
         if change.resource != "/pods":
             return
         before, pod = change.before or {}, change.after
@@ -111,6 +118,16 @@ class Witness:
             self.nodes.pop(key, None)
         elif self._looks_on and node:
             self.nodes[key] = node
+
+    def _on_claim(self, change: Change) -> None:
+        meta = change.after["metadata"]
+        key = change.resource, f"{meta.get('namespace', '')}/{meta['name']}"
+        if asyncio.get_running_loop().time() - self._last > FORETOLD:
+            return
+        if change.type == "DELETED":
+            self.claims.pop(key, None)
+        else:
+            self.claims[key] = deepcopy(change.after)
 
 
 def is_remembered(pod: Manifest, objects: Sequence[Manifest]) -> bool:
@@ -243,6 +260,10 @@ async def _play(
     there = {_key(pod): pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
     ends = {_key(pod) for pod in pods if pod["metadata"].get("deletionTimestamp")}
     witness = Witness(there)
+    for resource in _CLAIMED:
+        for each in store.items(resource) if resource in store.resources() else ():
+            meta = each["metadata"]
+            witness.claims[resource, f"{meta.get('namespace', '')}/{meta['name']}"] = each
     scheduler = Scheduler(
         InProcessTransport(cluster, hook=distance),
         CONFIG,
@@ -263,10 +284,11 @@ async def _play(
         await movement.until_end(kubelets)
     scheduler.stop()
     await work[0]
-    work[1].cancel()
+    await cancel_and_wait(work[1])
     silence()
     gone = witness.gone - ends
-    found = claimed(await _as_of(cluster))
+    claims = list(witness.claims.values())
+    found = claimed(ClusterObjects.from_manifests(claims, owner_kinds(CONFIG)))
     return Played(start, began, witness.nodes, gone, found)
 
 
@@ -278,10 +300,6 @@ def had_node(truth: Played, key: str) -> bool:
     """Whether a pod had a node at the start. One that had none may be placed and evicted, or lose
     its node before it is bound to it."""
     return any(_key(each) == key and each["spec"].get("nodeName") for each in truth.pods)
-
-
-async def _as_of(cluster: EmbeddedCluster) -> ClusterObjects:
-    return await list_objects(InProcessTransport(cluster), CONFIG)
 
 
 def claimed(objects: ClusterObjects) -> dict[str, object]:
