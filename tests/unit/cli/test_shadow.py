@@ -81,7 +81,7 @@ def test_why_prints_the_chain_and_what_helps(cluster: Path) -> None:
     for text in (
         "pod default/new: Waiting",
         "in queue q: first of 1 that wait",
-        "queue q: cpu 0/3000",
+        "queue q: cpu 0/3",
         "1  Insufficient cpu (NodeResourcesFit)",
         "n1 lacks cpu 1000m",
         "when pod default/old ends",
