@@ -22,6 +22,7 @@ from arranger.cli.simulation.ending import Bounds, Movement
 from arranger.cli.simulation.manifests import load_manifests
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
+from arranger.daemon.tasks import cancel_and_wait
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import ApiResponse, EmbeddedCluster
 from arranger.embedded.storage.store import Change
@@ -283,7 +284,7 @@ async def _play(
         await movement.until_end(kubelets)
     scheduler.stop()
     await work[0]
-    work[1].cancel()
+    await cancel_and_wait(work[1])
     silence()
     gone = witness.gone - ends
     claims = list(witness.claims.values())
