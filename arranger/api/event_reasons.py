@@ -33,7 +33,9 @@ MAX_RUN_TIME: Final = "MaximumExecutionTimeExceeded"
 #: A Reservation that says so has pods of others leave its nodes when its window opens: the pod is
 #: deleted. Also the reason in its condition DisruptionTarget, and of the notice before.
 NODE_RESERVED: Final = "NodeReserved"
-#: The pod's gang held nodes for longer than its wait time; they are given back.
+#: The pod's gang held nodes for longer than its wait time; they are given back. Of a gang that is
+#: bound in part, a pod that is deleted (``gangs.onPartialBind: Delete``): then also the reason in
+#: its condition DisruptionTarget.
 GANG_TIMED_OUT: Final = "GangTimedOut"
 #: A placement policy, service type, job priority, order of jobs, maximum run time or time to save
 #: its state in the pod's annotations is unknown and ignored, or its card annotation names none, or

@@ -201,6 +201,22 @@ def node_reserved(pod: Pod, text: str) -> PublishEvent:
     return _deleting(pod, event_reasons.NODE_RESERVED, f"It has to leave: its node is {text}")
 
 
+def incomplete_gang_condition(pod: Pod, seconds: float) -> PodCondition:
+    """What is written to a bound member before it is deleted since its gang is not complete."""
+    said = f"{pod.spec.scheduler_name}: {_incomplete(seconds)}"
+    return PodCondition("DisruptionTarget", "True", event_reasons.GANG_TIMED_OUT, said)
+
+
+def incomplete_gang(pod: Pod, seconds: float) -> PublishEvent:
+    """A bound member is deleted since its gang is not complete."""
+    text = f"It has to leave: {_incomplete(seconds)}"
+    return _deleting(pod, event_reasons.GANG_TIMED_OUT, text)
+
+
+def _incomplete(seconds: float) -> str:
+    return f"its gang did not become complete within {seconds:g}s"
+
+
 def _deleting(pod: Pod, reason: str, note: str) -> PublishEvent:
     """A pod that has its node is deleted, for nobody in particular."""
     about, controller = object_ref(pod), pod.spec.scheduler_name

@@ -277,7 +277,7 @@ class GangManager:
         if partially_bound:
             self._holds.mark_timed_out(group)
             if self._policy.on_partial_bind == "Delete":
-                self._delete_bound(group)
+                self._delete_bound(group, hold.deadline - hold.since)
         elif self._policy.on_timeout == "Block":
             for gang in group.gangs:
                 gang.blocked = True
@@ -294,15 +294,17 @@ class GangManager:
         if hold.entity.members:
             self._entities.notify(hold.entity, now)
 
-    def _delete_bound(self, group: GangGroup) -> None:
+    def _delete_bound(self, group: GangGroup, waited: float) -> None:
         for gang in group.gangs:
             for uid in gang.memberships:
                 pod = self._context.cluster.pod(uid)
                 if pod is None or uid in self._context.pods or gang.is_terminating(uid):
                     continue
                 why = Eviction(pod.pod.spec.node_name, "incomplete gang", gang=group.name)
-                key = pod_events.pod_key(pod.pod)
-                self._context.outbox.append(DeletePod(key, eviction=why))
+                condition = pod_events.incomplete_gang_condition(pod.pod, waited)
+                delete = DeletePod(pod_events.pod_key(pod.pod), condition, eviction=why)
+                event = pod_events.incomplete_gang(pod.pod, waited)
+                self._context.outbox.extend((event, delete))
 
     def _clear_timeout_marks(self, members: Iterable[QueuedPod]) -> None:
         """Remove the annotation of a timeout from pods of gangs whose owner has reacted."""

@@ -19,7 +19,11 @@ from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.preemption.candidates import PreemptionCandidates, preemptors_of
-from arranger.engine.gang.preemption.dry_placement import Destinations, DryPlacement
+from arranger.engine.gang.preemption.dry_placement import (
+    MANY_GONE,
+    Destinations,
+    DryPlacement,
+)
 from arranger.engine.gang.preemption.leaving_requests import LeavingRequests
 from arranger.engine.gang.preemption.plan_search import MAX_EFFORT, PlanSearch
 from arranger.engine.gang.preemption.trial import Between, PlanSteps, Trial, VoidTrialError
@@ -105,6 +109,8 @@ class GangPreemptionPlanner:
         pods = yield from candidates.found()
         plan = (yield from trials.best(pods, search)) if pods else PreemptionPlan()
         plan = replace(plan, time_protected=candidates.time_protected)
+        if len(plan.victims) > MANY_GONE:
+            yield  # to carry it out is a step of its own, where nothing has changed
         if not (plan.victims and between.disturbed):
             return plan
         cost = candidates.cost(plan.victims)

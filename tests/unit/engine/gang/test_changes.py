@@ -122,7 +122,15 @@ def test_a_half_bound_gang_that_cannot_be_completed_is_deleted_if_so_configured(
     harness.observe(*nodes(1), pods[0].on("n0"), pods[1])
     harness.run()
     assert of_kind(DeletePod, harness.advance_to(59)) == []
-    assert [delete.pod.name for delete in of_kind(DeletePod, harness.advance_to(60))] == ["g-0"]
+    effects = harness.advance_to(60)
+    (delete,) = of_kind(DeletePod, effects)
+    assert delete.pod.name == "g-0"
+    condition, text = delete.condition, "its gang did not become complete within 60s"
+    assert condition is not None, "its owner would take it for a failure"
+    assert (condition.type, condition.status) == ("DisruptionTarget", "True")
+    assert (condition.reason, condition.message) == ("GangTimedOut", f"arranger: {text}")
+    about = [e for e in of_kind(PublishEvent, effects) if e.regarding.name == "g-0"]
+    assert [(e.reason, e.note) for e in about] == [("GangTimedOut", f"It has to leave: {text}")]
 
 
 def test_by_default_it_goes_on_waiting_without_going_before_others(harness: EngineHarness) -> None:
