@@ -116,4 +116,40 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "arranger.gangs.gang_object.believed_until",
         "more = is_defined_by_pods(gang) and named_bundles(gang).keys() < minimums.keys()",
     ): "where the gang has all bundles of the object, that has been told before",
+    (
+        "arranger.preemption.candidate_cache.CandidateCache.__init__",
+        "self._version = -2",
+    ): "any number below 0 says that nothing is known",
+    (
+        "arranger.preemption.candidate_cache.CandidateCache.__init__",
+        "self._budgets_version = None",
+    ): "nothing is known yet that budgets could change",
+    (
+        "arranger.preemption.candidate_cache.CandidateCache.__init__",
+        "self._budgets_version = +1",
+    ): "nothing is known yet that budgets could change",
+    (
+        "arranger.preemption.candidate_cache.CandidateCache.__init__",
+        "self._reusable = None",
+    ): "it is only asked whether it is true",
+    (
+        "arranger.preemption.candidate_cache.CandidateCache.__init__",
+        "self._searching = None",
+    ): "it is only asked whether it is true",
+    (
+        "arranger.preemption.candidate_cache.CandidateCache.update",
+        "self._searching = None",
+    ): "it is only asked whether it is true",
+    (
+        "arranger.preemption.candidate_cache.CandidateCache._forget_all",
+        "self._known[:] = None",
+    ): "numpy makes False of it",
+    (
+        "arranger.preemption.importance.Candidate.cost",
+        "return 0, _NOBODY, 0, 1, 0, 0.0, 0.0",
+    ): "all of whom nobody need be evicted cost the same, and less than others before this counts",
+    (
+        "arranger.preemption.allowed_together.allowed_together",
+        "if not pods and losses.may_add(policy.expand_to_gang(pods)):",
+    ): "then they are added one by one, and all may be",
 }

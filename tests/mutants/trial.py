@@ -190,7 +190,7 @@ def _fork(
     begun, begin = os.pipe()
     pid = os.fork()
     if not pid:
-        _judge(items, mutant, begin, cpu_seconds=10 + int(10 * usual))
+        _judge(items, mutant, begin, cpu_seconds=5 + int(5 * usual))
     os.close(begin)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     with open(begun, "rb") as pipe:
@@ -202,7 +202,7 @@ def _fork(
 def _judge(items: Sequence[pytest.Item], mutant: str, begin: int, cpu_seconds: int) -> None:
     """In a process of its own: end it with 0 if all tests pass; say when each begins.
 
-    Who takes ten times as much processor time, and ten seconds, does not come to an end.
+    Who takes five times as much processor time, and five seconds, does not come to an end.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

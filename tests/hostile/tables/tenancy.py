@@ -94,7 +94,10 @@ def _many_volumes() -> Attack:
         )
     names = [f"volume-{n}" for n in range(200)]
     for name in names:
-        spec = {**local, "resources": {"requests": {"storage": "1Gi"}}}
+        # One is for a larger volume than there is: nobody binds volumes here, so that a pod with
+        # room would wait for that, and be told nothing meanwhile.
+        size = "2Gi" if name == "volume-29" else "1Gi"
+        spec = {**local, "resources": {"requests": {"storage": size}}}
         meta = {"name": name, "namespace": CULPRIT}
         claim_of = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
         objects.append({**claim_of, "metadata": meta, "spec": spec})

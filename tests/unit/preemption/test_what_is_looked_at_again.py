@@ -5,12 +5,13 @@ Three nodes have a pod each; that of ``n2`` is in another namespace, and has run
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
+from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import UNPROTECTED, PriorityPolicy
@@ -18,6 +19,7 @@ from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
 from arranger.preemption.candidate_cache import CandidateCache
+from arranger.preemption.victims import NO_VICTIMS
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.preemption.test_candidate_cache import budget
 
@@ -33,6 +35,7 @@ class Protecting(PriorityPolicy):
         self.until: dict[str, float] = {}
         self.moment = 0.0
         self.state = 0
+        self.rows: set[int] | None = None
 
     @property
     def now(self) -> float:
@@ -51,6 +54,13 @@ class Protecting(PriorityPolicy):
 
     def preemptor_state(self, pod: PodInfo) -> int:
         return self.state
+
+    def evictable_rows(
+        self, preemptors: Sequence[PodInfo], work: AttemptWork | None = None
+    ) -> Collection[int] | None:
+        assert [pod.pod.metadata.name for pod in preemptors] == ["high"]
+        assert work is not None
+        return self.rows
 
     def in_gang(self, pod: PodInfo) -> bool:
         return pod.pod.metadata.name in self.gangs
@@ -206,3 +216,60 @@ def test_what_was_found_of_a_node_that_is_not_wanted_any_more_is_forgotten() -> 
     assert [found.row for found in world.kept.candidates()] == [0, 2]
     assert world.kept.reasons()[1] == 2
     assert world.look() == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "may", "seen"),
+    [
+        pytest.param(64, {3, 5}, 64, id="few nodes are all looked at"),
+        pytest.param(65, {3, 5}, 2, id="of many those with somebody whom it may evict"),
+        pytest.param(65, set(), 0, id="which may be none"),
+        pytest.param(65, None, 65, id="all, where that is not known"),
+    ],
+)
+def test_of_many_nodes_those_are_looked_at_where_somebody_may_be_evicted(
+    nodes: int, may: set[int] | None, seen: int
+) -> None:
+    world = World()
+    for n in range(3, nodes):
+        world.cluster.set_node(a_node(f"n{n}").offers(cpu=2).build())
+        world.cluster.assume_pod(victim(f"v{n}").info(), f"n{n}")
+    world.policy.rows = may
+    assert len(world.look()) == seen
+    assert len(list(world.kept.candidates())) == seen
+    reasons, looked_at = world.kept.reasons()
+    assert looked_at == nodes
+    assert reasons[NO_VICTIMS[0]] == nodes - seen
+    assert world.look() == [], "nothing has happened"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "large", "chosen"),
+    [
+        pytest.param(1, 4, "n0", id="a pod that waits alone goes to the first of equals"),
+        pytest.param(2, 4, "n3", id="of two the first goes where one victim leaves for both"),
+        pytest.param(2, 3, "n0", id="not where the room does for one alone"),
+        pytest.param(3, 6, "n3", id="of three where one leaves for all"),
+        pytest.param(9, 8, "n3", id="no more than four are planned for"),
+    ],
+)
+def test_with_regard_to_others_that_wait_as_well(waiting: int, large: int, chosen: str) -> None:
+    world = World()
+    world.cluster.set_node(a_node("n3").offers(cpu=large).build())
+    world.cluster.assume_pod(victim("v3", large).info(), "n3")
+    pod = world.wanted.info()
+    evaluation = Evaluation(PROFILE, world.cluster, pod)
+    what_if = DryRun(
+        PROFILE,
+        world.cluster,
+        pod,
+        evaluation,
+        policy=world.policy,
+        waiting_alike=lambda most: min(waiting, most),
+    )
+    with world.cluster.without_trace():
+        world.kept.update(what_if, np.ones(4, dtype=np.bool_), lambda _: True, 10**6)
+        found = world.kept.best_for_several(what_if)
+    assert found is not None
+    assert world.cluster.table.name(found.row) == chosen
+    assert [each.pod.metadata.name for each in found.victims] == [f"v{chosen[1]}"]

@@ -178,7 +178,7 @@ DB_POD = a_pod("db").labelled(app="db").on("n").info()
 
 #: Victims of which the first cost less.
 SETS: dict[str, tuple[list[PodInfo], list[PodInfo]]] = {
-    "nobody": ([], [victim(priority=LOW)]),
+    "nobody": ([], [victim(priority=-(2**31))]),
     "who breaks no budget": ([victim("a", HIGH), victim("b", HIGH)], [DB_POD]),
     "whose most important is less so": (
         [victim("a", MID), victim("b", MID)],
