@@ -122,7 +122,8 @@ class Witness:
     def _on_claim(self, change: Change) -> None:
         meta = change.after["metadata"]
         key = change.resource, f"{meta.get('namespace', '')}/{meta['name']}"
-        if asyncio.get_running_loop().time() - self._last > FORETOLD:
+        late = asyncio.get_running_loop().time() - self._last > FORETOLD
+        if late or not self._looks_on:
             return
         if change.type == "DELETED":
             self.claims.pop(key, None)
