@@ -276,7 +276,7 @@ class Scheduler:
         writer = asyncio.create_task(self._dispatcher.run(), name="writer")
         reflectors = [asyncio.create_task(r.run(), name="reflector") for r in self._reflectors()]
         deciding = asyncio.create_task(self._scheduling_loop(), name="decide")
-        tasks = {writer, deciding, *reflectors}
+        tasks = (writer, deciding, *reflectors)  # in this order they end
         try:
             await wait_for_first(tasks, self._stopping)
             for part in tasks:
@@ -288,7 +288,7 @@ class Scheduler:
                 log.warning("scheduler.stopped_with_writes_open", backlog=self._dispatcher.backlog)
         except Exception as error:
             self._fault = error
-            for part in tasks - {writer}:
+            for part in (deciding, *reflectors):
                 await cancel_and_wait(part)
             # Who lists next, be it ourselves, is to see what we have written.
             bound = await self._extender_client.drain()

@@ -164,7 +164,7 @@ class JobSnapshot:
     def phase_counts(self) -> dict[str, Counter[str]]:
         """Task → phase → pods; pods that are no longer wanted count while they are there."""
         counts: dict[str, Counter[str]] = {task.name: Counter() for task in self.spec.tasks}
-        for index in {*self.indices(), *self.pods}:
+        for index in dict.fromkeys((*self.indices(), *self.pods)):
             if phase := self.phase_of(index):
                 counts.setdefault(index[0], Counter())[phase] += 1
         return counts

@@ -49,7 +49,7 @@ class EffectivePriorities:
     def update_all(self) -> None:
         """Queues believe other priorities, or pods are in other queues."""
         placed = [pod.uid for pod, _ in self._context.cluster.placed_pods()]
-        for uid in {*placed, *self._context.pods}:
+        for uid in dict.fromkeys((*placed, *self._context.pods)):
             self._update(uid)
 
     def _update(self, uid: str) -> None:

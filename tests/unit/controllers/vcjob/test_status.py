@@ -28,6 +28,14 @@ def test_the_status_as_people_read_it() -> None:
     assert status["conditions"][-1]["status"] == "Aborting"
 
 
+def test_phases_are_told_in_the_order_of_the_pods_whatever_their_hashes() -> None:
+    phases = ["Running", "Failed", "Unknown", "Pending", "Succeeded", "Leaving"]
+    pods = {f"w/{n}": phase for n, phase in enumerate(phases)}
+    view = job_snapshot(phase="Running", pods=pods, tasks=[a_task(replicas=len(pods))])
+    told = build_status(view, next_status(view))["taskStatusCount"]["w"]["phase"]
+    assert list(told) == [*phases[:-1], "Terminating"]
+
+
 def test_only_the_last_transitions_are_kept() -> None:
     view = job_snapshot(phase="Pending", pods={"w/0": "Running", "w/1": "Running"})
     view.job.status.conditions.extend({"status": "Pending"} for _ in range(50))
