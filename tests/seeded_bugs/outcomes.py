@@ -178,7 +178,7 @@ def""",
         "victim-that-stays",
         "a pod that could not be evicted counts as leaving for ever",
         "arranger/engine/pod/preemption_executor.py",
-        """        self._nominator.terminating_victims.discard(uid)
+        """        self._nominator.keep(uid)
         self._gangs.on_eviction_failed(uid)
 """,
         """        self._gangs.on_eviction_failed(uid)
