@@ -193,8 +193,7 @@ FOUND: list[tuple[str, Callee, bool, int | None]] = [
     # The last member of a gang bound in part was refused its Binding, and tried again without end.
     ("a member of a gang", Callee("arranger.engine.engine", "Engine", "awaits"), True, None),
     *(
-        ("a pod on a node", Callee("arranger.engine.handlers.initial_objects", "", name), *when)
-        for name in ("_place", "_rank")
+        ("a pod on a node", Callee("arranger.engine.handlers.initial_objects", "", "_rank"), *when)
         for when in ((False, None), (True, 1))
     ),
     *(
