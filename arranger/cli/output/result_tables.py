@@ -75,7 +75,7 @@ def print_result(
         if left_out:
             screen.print(f"{left_out} more lines: -o json has all, --html a page")
     gone = f", {outcome.gone} come and gone" if outcome.gone else ""
-    done = f" ({ended} of them {'has' if ended == 1 else 'have'} ended)" if ended else ""
+    done = f" ({ended} ended)" if ended else ""
     screen.print(f"{placed} placed{done}, {waiting} waiting{gone}, after {passed}")
     for what in outcome.ignored:
         screen.print(f"ignored: {what}", soft_wrap=True)

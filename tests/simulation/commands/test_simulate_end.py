@@ -278,5 +278,5 @@ def test_a_job_that_has_failed_is_named(tmp_path: Path) -> None:
     job = looping("Job", backoffLimit=0)
     code, output = run_command(tmp_path, NODE, job)
     assert code == 0, output
-    assert "1 pod placed (1 of them has ended), 0 waiting" in output
+    assert "1 pod placed (1 ended), 0 waiting" in output
     assert "failed: Job default/job: BackoffLimitExceeded" in output
