@@ -175,9 +175,11 @@ class Barrier:
             self._held.keep(obj, obj.spec.node_name, queue, None, LeftOutError(), now)
         return True
 
-    def on_undecodable(self, kind: WatchedKind[T], obj: Any, why: str, now: float) -> None:
-        """An object cannot be decoded: its last known state holds."""
+    def on_undecodable(self, kind: WatchedKind[T], obj: Any, why: str, at: str, now: float) -> None:
+        """An object cannot be decoded: its last known state holds. A pod is at a node."""
         about = kind.about(obj.metadata)
+        if at and about.kind == "Pod":
+            self._held.on_undecodable(obj.metadata, at, now)
         found = self.quarantine.add_undecodable(about, why, now)
         if found.is_news and about.name:
             self._context.outbox.append(quarantined_event(found))
@@ -197,8 +199,8 @@ class Barrier:
             if self._held.closes(kind.kind, meta.name):
                 return
             self.quarantine.release(kind.kind, meta.namespace, meta.name)
-            if isinstance(obj, Pod):
-                self._held.end(obj)
+            if kind.kind == "Pod":
+                self._held.end(obj.metadata)
 
     def advance(self, now: float) -> None:
         """Try again what is due."""
@@ -350,14 +352,14 @@ class Barrier:
         if node and not pod.terminal:
             self._held.keep(pod, node, queue, before, error, now)
         else:
-            self._held.end(pod)
+            self._held.end(pod.metadata)
 
     def _cannot_be_counted(self, kind: WatchedKind[T], obj: T, now: float) -> bool:
-        """Whether an object is a pod that no book takes in, as before; it stays set aside."""
-        error = self._held.why_uncountable(obj) if isinstance(obj, Pod) else None
-        if error is not None:
-            self._set_aside_pod(obj, None, error, now)  # type: ignore[arg-type]
-        return error is not None
+        """Whether it is a pod that no book takes in, as before; it stays set aside."""
+        if not isinstance(obj, Pod) or (error := self._held.why_uncountable(obj)) is None:
+            return False
+        self._set_aside_pod(obj, None, error, now)
+        return True
 
     def _forget(self, pod: Pod, now: float) -> None:
         """Take a pod out of all books, of which any may have it or not."""

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
-from arranger.api.quarantine import QuarantineKey
-from arranger.api.settings.queue_annotations import queue_of
+from arranger.api.annotations import QUEUE_NAME
+from arranger.api.quarantine import QuarantineKey, UnreadableError
+from arranger.api.settings.queue_annotations import DEFAULT_QUEUE, queue_of
 from arranger.api.types.core import Node, ObjectMeta, Pod
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo, requests_follow_from
@@ -92,23 +94,30 @@ class HeldRoom:
             known = [before] if before is not None and self._takes_as_much(before, state) else []
             for each in (*known, state):
                 if succeeds(self._pods.on_updated, each, now):
-                    self.end(pod)
+                    self.end(pod.metadata)
                     return
                 succeeds(self._pods.on_deleted, pod.key, now)
             if succeeds(self._pods.hold_room, state, now):
-                self.end(pod)
+                self.end(pod.metadata)
                 return
             succeeds(self._pods.on_deleted, pod.key, now)
         self._uncounted.add(_key(pod))
         self._ledger.set_uncharged(pod.metadata.uid, queue)
         self._close(pod.metadata.uid, node, error, now)
 
-    def end(self, pod: Pod) -> None:
+    def on_undecodable(self, meta: Any, node: str, now: float) -> None:
+        """A pod is on a node, and more of it cannot be read; the last known state holds, if any."""
+        if meta.uid and meta.uid not in self._context.cluster:
+            queue = meta.annotations.get(QUEUE_NAME) or DEFAULT_QUEUE
+            self._ledger.set_uncharged(meta.uid, queue)
+            self._close(meta.uid, node, UnreadableError("a pod on it cannot be decoded"), now)
+
+    def end(self, meta: Any) -> None:
         """A pod is counted, or takes nothing any more."""
         if self._closed or self._uncounted:
-            uid = pod.metadata.uid
+            uid = meta.uid
             self._closed.end(uid)
-            self._uncounted.discard(_key(pod))
+            self._uncounted.discard(("Pod", meta.namespace, meta.name))
             self._opened |= self._ledger.set_uncharged(uid, "")
 
     def take_open(

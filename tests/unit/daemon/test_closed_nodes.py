@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
+from arranger.api.types.core import Pod
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.daemon.informers import Informers
+from arranger.kube.watch.decoder import Decoder, UndecodableObject
+from arranger.kube.watch.informer import Informer
+from arranger.kube.watch.protobuf_decoder import decoder_of
+from tests.binary_form import a_field, wrapped
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, placements, small_profile
 
@@ -44,6 +52,10 @@ class World:
         for builder in builders:
             obj = builder.build()  # type: ignore[attr-defined]
             self._informers._informers[type(obj)].deleted(obj)
+
+    def informer(self, kind: type) -> Informer[Any]:
+        """What the watch of a kind is heard by."""
+        return self._informers._informers[kind]
 
     def wait(self, seconds: float = 400) -> None:
         """Time passes, with all that is to be done in it."""
@@ -124,6 +136,51 @@ def test_each_of_several_pods_keeps_it_closed(world: World) -> None:
     world.gone(other)
     world.wait(0)
     assert world.takes_pods()
+
+
+def an_undecodable_pod(name: str, node: str) -> UndecodableObject:
+    """A pod of a wrong shape, as it comes in a list."""
+    pod = a_pod(name).on(node).manifest()
+    pod["spec"]["tolerations"] = 5
+    _, _, [bad] = Decoder(Pod).decode_page(json.dumps({"items": [pod]}).encode())
+    return bad
+
+
+@pytest.mark.parametrize("how", ["it is gone", "it can be decoded"])
+def test_a_pod_that_was_never_read_closes_its_node_until(world: World, how: str) -> None:
+    world.mended = True
+    world.wait()
+    assert world.takes_pods()
+    pods = world.informer(Pod)
+    pods.applied(an_undecodable_pod("bad", "n"))
+    assert not world.takes_pods()
+    world.wait(10_000)
+    assert not world.takes_pods()
+    if how == "it is gone":
+        pods.deleted(an_undecodable_pod("bad", "n"))
+    else:
+        world.hear(a_pod("bad").on("n"))
+    world.wait(0)
+    assert world.takes_pods()
+    assert world.quarantined() == {}
+
+
+def test_of_a_pod_that_was_read_before_the_last_known_state_holds(world: World) -> None:
+    world.mended = True
+    world.wait()
+    world.hear(a_pod("bad").on("n"))
+    world.informer(Pod).applied(an_undecodable_pod("bad", "n"))
+    assert world.takes_pods()
+
+
+def test_the_node_of_a_pod_is_read_of_either_form_unless_it_has_ended() -> None:
+    spec, running = a_field(10, "n"), a_field(3, a_field(1, "Running"))
+    meta, wrong = a_field(1, a_field(1, "bad")), a_field(22, b"\xff")
+    for status, node in ((running, "n"), (a_field(3, a_field(1, "Failed")), "")):
+        body = wrapped(a_field(2, meta + a_field(2, spec + wrong) + status), "List")
+        _, _, [bad] = decoder_of(Pod).decode_page(body)
+        assert (bad.metadata.name, bad.node) == ("bad", node)
+    assert an_undecodable_pod("bad", "n").node == "n"
 
 
 def test_so_it_is_with_each_node(world: World) -> None:
