@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import inspect
+
+from arranger.api.parsing.protobuf_messages import Inlined
+from arranger.api.types.core_messages import CORE_NUMBERS
+
 
 def varint(number: int) -> bytes:
     """A number, negative ones in 64 bits."""
@@ -39,3 +47,114 @@ def wrapped(body: bytes, kind: str = "Pod") -> bytes:
 def an_event(type_: str, body: bytes) -> bytes:
     """An event of a watch, with an object that is not wrapped yet."""
     return a_field(1, type_) + a_field(2, a_field(1, wrapped(body)))
+
+
+class NoBinaryFormError(Exception):
+    """A manifest says what no server holds in binary form: a field has a value of another type."""
+
+
+#: What null is for those fields that a server always writes.
+_ZEROS: dict[type, Any] = {inspect.StrType: "", inspect.IntType: 0, inspect.StructType: {}}
+
+
+def encoded(kind: type, manifest: Any) -> bytes:
+    """An object as a server has it that was given the manifest in JSON; not wrapped.
+
+    Of the fields that nobody reads there are none; those with null are not there.
+
+    Raises:
+        NoBinaryFormError: it could not have been given that.
+    """
+    if not isinstance(manifest, dict):
+        raise NoBinaryFormError(kind.__name__)
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    body, inner = b"", dict[int, bytes]()
+    for field in info.fields:
+        value = manifest.get(field.encode_name)
+        if value is None and field.required:
+            if field.encode_name not in manifest:
+                raise NoBinaryFormError(f"a server always writes {field.name}")
+            value = _ZEROS.get(type(field.type))
+        if value is None:
+            continue
+        if not value and isinstance(field.default, str | int) and field.default:
+            raise NoBinaryFormError(f"{field.name} has a default, which the server fills in")
+        where = CORE_NUMBERS[kind][field.name]
+        if isinstance(where, Inlined):
+            struct = not isinstance(_not_none(field.type), inspect.DictType)
+            part = _field(field.type, where.number, value) if struct else _disk(where, value)
+            inner[where.message] = inner.get(where.message, b"") + part
+        else:
+            body += _field(field.type, where, value)
+    return body + b"".join(a_field(number, part) for number, part in inner.items())
+
+
+def _field(of: inspect.Type, number: int, value: Any) -> bytes:
+    of = _not_none(of)
+    match of:
+        case inspect.ListType() if isinstance(value, list):
+            return b"".join(_field(of.item_type, number, each) for each in value)
+        case inspect.DictType() if isinstance(value, dict):
+            texts = isinstance(of.value_type, inspect.StrType)
+            # A quantity is a message with a text.
+            entries = [
+                (key, _text(each) if texts else a_field(1, _text(each)))
+                for key, each in value.items()
+            ]
+            return b"".join(a_field(number, an_entry(_text(k), v)) for k, v in entries)
+        case inspect.StructType():
+            return a_field(number, encoded(of.cls, value))
+        case inspect.BoolType() if isinstance(value, bool):
+            return a_field(number, int(value))
+        case inspect.IntType() if type(value) is int and -(1 << 63) <= value < 1 << 63:
+            return a_field(number, value)
+        case inspect.StrType():
+            return a_field(number, _text(value))
+        case inspect.DateTimeType() if isinstance(value, str):
+            return a_field(number, _time(value))
+    raise NoBinaryFormError(f"{value!r:.80}")
+
+
+def _not_none(of: inspect.Type) -> inspect.Type:
+    if not isinstance(of, inspect.UnionType):
+        return of
+    types = [each for each in of.types if not isinstance(each, inspect.NoneType)]
+    return inspect.StrType() if len(types) > 1 else types[0]  # a quantity
+
+
+def _disk(where: Inlined, value: Any) -> bytes:
+    """A source of a volume that is read as a dict."""
+    if not isinstance(value, dict):
+        raise NoBinaryFormError(f"{value!r:.80}")
+    body = b""
+    for name, (number, kind) in where.content.items():
+        found = value.get(name)
+        if found is None:
+            continue
+        if not isinstance(found, kind):
+            raise NoBinaryFormError(f"{found!r:.80}")
+        many = found if isinstance(found, list) else [found]
+        parts = (int(each) if kind is bool else _text(each) for each in many)
+        body += b"".join(a_field(number, part) for part in parts)
+    return a_field(where.number, body)
+
+
+def _text(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise NoBinaryFormError(f"{value!r:.80}")
+    return value.encode()
+
+
+def _time(text: str) -> bytes:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise NoBinaryFormError(text[:80]) from None
+    if time.tzinfo is None or "T" not in text or time.microsecond:
+        raise NoBinaryFormError(text[:80])
+    try:
+        time.astimezone(UTC)  # as a server writes it in JSON, whatever the zone was
+    except OverflowError:
+        raise NoBinaryFormError(text[:80]) from None
+    return a_time(int((time - datetime.fromtimestamp(0, UTC)).total_seconds()))

@@ -39,7 +39,8 @@ NODE_RESERVED: Final = "NodeReserved"
 GANG_TIMED_OUT: Final = "GangTimedOut"
 #: A placement policy, service type, job priority, order of jobs, maximum run time or time to save
 #: its state in the pod's annotations is unknown and ignored, or its card annotation names none, or
-#: there are settings of a gang and no name of one.
+#: there are settings of a gang and no name of one. Also on a Volcano Job whose PodGroup does not
+#: get all of its annotations, as they are too many or too long.
 INVALID_ANNOTATION: Final = "InvalidAnnotation"
 #: The pod claims a higher priority, or another service type, than its queue believes; the text says
 #: as what it counts.

@@ -23,7 +23,7 @@ from arranger.controllers.queue.status import limit_of, state_of, usage
 from arranger.kube.client.transport import Request, Transport
 from arranger.kube.watch.decoder import Decoder, T
 from arranger.kube.watch.listing import list_collection
-from arranger.quota.queue_spec import QueueQuota
+from arranger.quota.queue_spec import MAX_LEVELS, QueueQuota
 
 #: Sorts after every time stamp.
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
@@ -196,17 +196,21 @@ def _tree_order(cache: QueueCache, chosen: set[str]) -> Iterator[str]:
     states = {name: cache.states.get(name) or QueueQuota(name) for name in chosen}
     ordered = sorted(chosen, key=lambda name: (-states[name].priority, name))
     done: set[str] = set()
+    parts: dict[str, list[str]] = {}
+    for name in ordered:
+        above = states[name].parent
+        parts.setdefault(above if above in chosen else "", []).append(name)
 
-    def children(parent: str) -> Iterator[str]:
-        for name in ordered:
-            above = states[name].parent
-            if name not in done and (above if above in chosen else "") == parent:
+    def children(parent: str, level: int = 0) -> Iterator[str]:
+        for name in parts.get(parent, ()):
+            if name not in done:
                 done.add(name)
                 yield name
-                yield from children(name)
+                if level < MAX_LEVELS:
+                    yield from children(name, level + 1)
 
     yield from children("")
-    # Queues whose parents form a circle come last.
+    # Queues whose parents form a circle come last, and those that are too deep.
     yield from (name for name in ordered if name not in done)
 
 

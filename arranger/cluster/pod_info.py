@@ -197,7 +197,7 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 def _requests_of(pod: Pod) -> _Requested:
     """What a pod requests, worked out once for all pods that state the same amounts."""
-    key = _encode(_requests_follow_from(pod))
+    key = _encode(requests_follow_from(pod))
     if len(key) > _MAX_KEPT:
         return _requests(pod)
     known = _known_requests.get(key)
@@ -208,7 +208,7 @@ def _requests_of(pod: Pod) -> _Requested:
     return known
 
 
-def _requests_follow_from(pod: Pod) -> tuple[object, ...]:
+def requests_follow_from(pod: Pod) -> tuple[object, ...]:
     """All of a pod that :func:`~arranger.api.resource_requests.pod_requests` reads."""
     spec, status = pod.spec, pod.status
     statuses = [

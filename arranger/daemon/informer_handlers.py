@@ -159,7 +159,7 @@ class EngineFaults(Generic[T]):
 
     def on_undecodable(self, obj: UndecodableObject) -> None:
         """See :class:`~arranger.kube.watch.informer.FaultHandler`."""
-        self.barrier.on_undecodable(self.kind, obj, obj.error, self.now())
+        self.barrier.on_undecodable(self.kind, obj, obj.error, obj.node, self.now())
 
     def on_heard(self, obj: T) -> None:
         """See :class:`~arranger.kube.watch.informer.FaultHandler`."""

@@ -22,10 +22,12 @@ class Restarts:
 
     Attributes:
         left_out: the objects that brought an earlier core down, in the state in which they did.
+        uncounted: see :class:`~arranger.engine.faults.held_room.HeldRoom`.
         count: how often it has begun anew.
     """
 
     left_out: dict[QuarantineKey, Hashable] = field(default_factory=dict, init=False)
+    uncounted: set[QuarantineKey] = field(default_factory=set, init=False)
     count: int = field(default=0, init=False)
     _times: deque[float] = field(default_factory=deque, init=False)
 

@@ -156,6 +156,7 @@ class Scheduler:
                 max_checkpoint_time=config.max_checkpoint_seconds,
                 quarantine=self._quarantine,
                 left_out=self._restarts.left_out,
+                uncounted=self._restarts.uncounted,
                 tracer=self._tracer,
             )
         )

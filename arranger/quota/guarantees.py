@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from arranger.api.resource_requests import Amounts
 from arranger.api.settings.queue_annotations import ROOT_QUEUE
 from arranger.framework.preemption import Limit
-from arranger.quota.queue_spec import QueueQuota, path_self_to_root
+from arranger.quota.queue_spec import MAX_LEVELS, QueueQuota, path_self_to_root
 
 #: In a :data:`Limit`, in front of the resource: what stakes leave of a queue, and what is left of
 #: a queue's own guarantee.
@@ -61,7 +61,7 @@ class Guarantees:
         paths = {name: self._path(name) for name in queues}
         for name, path in sorted(paths.items(), key=lambda each: -len(each[1])):
             if path[0] != name:
-                continue  # part of a circle
+                continue  # part of a circle, or too deep
             for resource in self.resources:
                 stake = max(queues[name].guarantee.get(resource, 0), self._in(name, resource))
                 if stake and len(path) > 1:
@@ -135,10 +135,10 @@ class Guarantees:
         return {name: +amounts for name, amounts in self._inside.items() if +amounts}
 
     def _path(self, queue: str) -> list[str]:
-        """A queue and its ancestors, the root at the end; of queues in a circle only the root."""
+        """A queue and its ancestors, the root at the end; only the root of those without an end."""
         path = list(path_self_to_root(self._queues, queue))
         names = [state.name for state in path] or [queue]
-        if path and path[-1].parent in names:
+        if len(path) > MAX_LEVELS or (path and path[-1].parent in names):
             return [ROOT_QUEUE]
         return names if names[-1] == ROOT_QUEUE else [*names, ROOT_QUEUE]
 

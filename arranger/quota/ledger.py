@@ -92,6 +92,8 @@ class QuotaLedger:
         self._stale = self._uncounted = self._edited = False
         self.version = self.charges_version = 0
         self.has_dues = False
+        #: Uid of a pod that cannot be charged → its queue, of which it is not known what it uses.
+        self._uncharged: dict[str, str] = {}
 
     @property
     def active(self) -> bool:
@@ -137,6 +139,17 @@ class QuotaLedger:
         """PodGroups or nodes have changed, and with them perhaps what pods are charged."""
         self._stale |= self.active
 
+    def set_uncharged(self, uid: str, queue: str) -> bool:
+        """A pod on a node cannot be charged to its queue; "" for that it can, or is gone.
+
+        Returns whether that is news.
+        """
+        known = self._uncharged.pop(uid, "")
+        if queue:
+            self._uncharged[uid] = queue
+        self._edited |= known != queue
+        return known != queue
+
     def refresh(self, cluster: Cluster) -> None:
         """Charge every pod anew if anything has changed that charges depend on."""
         self._lifted.clear()
@@ -178,6 +191,8 @@ class QuotaLedger:
 
     def why_no_pods(self, name: str) -> str:
         """Why a queue takes no pods at all, however few; "" if it does."""
+        if name in self._uncharged.values():
+            return f"Queue <{name}> takes no pods: one of its pods on nodes cannot be counted"
         return why_no_pods(name, list(self.path_self_to_root(name)), self._child_counts[name])
 
     def queue_quota(self, name: str) -> QueueQuota | None:

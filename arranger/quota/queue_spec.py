@@ -25,8 +25,12 @@ from arranger.quota.queue_rights import SILENT, QueueRights, read_rights
 
 #: How many resources the definition lets a limit name.
 MAX_AMOUNTS: Final = 64
+#: Levels of queues, the root among them: what is deeper takes no pods. Each pod is charged to, and
+#: held against, all that it is below.
+MAX_LEVELS: Final = 64
 #: A pod's slot on its node is not charged.
 _PODS: Final = "pods"
+TOO_DEEP: Final = f"at more than {MAX_LEVELS} levels of queues"
 NOTHING: Final[Mapping[str, float]] = {}
 
 
@@ -155,12 +159,15 @@ def _odd_amounts(amounts: Amounts) -> Iterator[str]:
 def path_self_to_root(queues: Mapping[str, QueueQuota], name: str) -> Iterator[QueueQuota]:
     """A queue and its ancestors, itself first; nothing if there is no such queue.
 
-    The last one is ``root``, if it was made: every queue is part of it.
+    The last one is ``root``, if it was made: every queue is part of it. Of a queue that is too deep
+    there is one more than :data:`MAX_LEVELS`.
     """
     seen: set[str] = set()
     while (state := queues.get(name)) is not None and name not in seen:
         seen.add(name)
         yield state
+        if len(seen) > MAX_LEVELS:
+            return
         name = state.parent or ROOT_QUEUE
 
 
@@ -177,6 +184,8 @@ def why_no_pods(name: str, path: Sequence[QueueQuota], children: int) -> str:
         return f"Queue <{name}> takes no pods: it is the root of all queues"
     if not path:
         return f"Queue <{name}> does not exist"
+    if len(path) > MAX_LEVELS:
+        return f"Queue <{name}> takes no pods: it is {TOO_DEEP}"
     if children:
         are = "queue is" if children == 1 else "queues are"
         return f"Queue <{name}> takes no pods: {children} other {are} part of it"
@@ -210,7 +219,7 @@ def validate(queues: Mapping[str, QueueQuota], name: str) -> list[str]:
     """What is wrong with a queue though it can be read, as sentences for its owner.
 
     Guarantee, deserved and capability must not decrease in this order; the parent must exist and
-    not be a descendant.
+    not be a descendant, nor too deep.
     """
     state = queues[name]
     found: list[str] = []
@@ -226,6 +235,8 @@ def validate(queues: Mapping[str, QueueQuota], name: str) -> list[str]:
     if state.parent not in ("", ROOT_QUEUE, DEFAULT_QUEUE, *queues):
         found.append(f"spec.parent: there is no queue {state.parent}")
     above = [each.parent for each in path_self_to_root(queues, name)]
-    if name in above:
+    if len(above) > MAX_LEVELS:
+        found.append(f"spec.parent: the queue takes no pods, as it is {TOO_DEEP}")
+    elif name in above:
         found.append(f"spec.parent: {' is part of '.join([name, *above])}")
     return found

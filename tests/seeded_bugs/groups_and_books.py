@@ -190,7 +190,7 @@ BUGS = (
     SeededBug(
         "promise-is-forgotten",
         "a pod that is set aside while its Binding is on its way takes nothing from its node",
-        "arranger/engine/faults/barrier.py",
+        "arranger/engine/faults/held_room.py",
         '        return cluster.node_of(uid) or ""\n',
         '        return ""\n',
         ("tests/unit/daemon/test_set_aside.py",),

@@ -120,9 +120,17 @@ BUGS = (
         "set-aside-takes-no-room",
         "a pod that is set aside takes nothing from its node",
         "arranger/engine/faults/barrier.py",
-        "        if not node or pod.terminal:\n            return\n",
-        "        return\n",
+        "        if node and not pod.terminal:\n",
+        "        if False:\n",
         ("tests/unit/daemon/test_set_aside.py",),
+    ),
+    SeededBug(
+        "closed-node-opens-by-itself",
+        "a node is open again when it is heard of, though a pod on it is counted in no way",
+        "arranger/engine/handlers/event_handlers.py",
+        "        node = self._closed.as_counted(node)\n",
+        "",
+        ("tests/unit/daemon/test_closed_nodes.py",),
     ),
     # What took others' room, or kept them from it.
     SeededBug(

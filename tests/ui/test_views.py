@@ -97,6 +97,13 @@ def test_queues_whose_parents_form_a_circle_are_shown_once_each() -> None:
     assert sorted(names) == ["a", "b", "own"]
 
 
+@pytest.mark.parametrize("last", ["", "q1999"], ids=["a chain", "a ring"])
+def test_thousands_of_queues_below_each_other_are_shown_once_each(last: str) -> None:
+    state = observed([a_queue(f"q{n}", f"q{n - 1}" if n else last) for n in range(2000)])
+    names = [each.name for top in queues.queue_tree(state) for each in top.walk()]
+    assert len(names) == len(set(names)) == 2000
+
+
 @pytest.mark.parametrize(
     ("placed", "waiting", "least", "phase", "missing"),
     [

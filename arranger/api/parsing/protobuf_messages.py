@@ -203,7 +203,7 @@ class Messages:
             [of] = [each for each in of.types if not isinstance(each, inspect.NoneType)]
             default = None
         else:
-            default = field.default
+            default = None if field.required else field.default
         match of:
             case inspect.IntType():
                 message.add_number(number, name, _signed, unless_zero=bool(default))

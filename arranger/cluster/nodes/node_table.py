@@ -341,8 +341,9 @@ class NodeTable:
                     del self._rows_of_unmet[pod.uid]
 
     def _account(self, pod: PodInfo, row: int, sign: int) -> None:
-        self._index_pod(pod, row, sign)
-        self._count_requests(pod, row, sign)
+        # Counted first, given back last: where this raises, a node never seems to have more left.
+        for count in (self._count_requests, self._index_pod)[::sign]:
+            count(pod, row, sign)
         for column, amount in zip((CPU, MEMORY), pod.nonzero_requests, strict=True):
             self.nonzero_requested[column, row] += sign * amount
             if amount >= LARGE:

@@ -40,6 +40,7 @@ from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.min_resources import requested_minimum
 from arranger.quota.queue_rights import TenantRights
 from arranger.quota.queue_spec import (
+    MAX_LEVELS,
     QueueQuota,
     charges_for,
     path_or_default,
@@ -315,13 +316,13 @@ class QueueCache:
         return {state.name for state in path_self_to_root(self.states, queue)}
 
     def with_descendants(self, name: str) -> Iterator[str]:
-        """A queue and its descendants."""
-        seen, found = {name}, [name] if name in self.states else []
-        for queue in found:
-            yield queue
-            below = [other for other in self._children.get(queue, ()) if other not in seen]
-            seen.update(below)
-            found += below
+        """A queue and its descendants, as deep as they count for it."""
+        seen, level = {name}, [name] if name in self.states else []
+        for _ in range(MAX_LEVELS):
+            yield from level
+            children = (child for queue in level for child in self._children.get(queue, ()))
+            level = [child for child in dict.fromkeys(children) if child not in seen]
+            seen.update(level)
 
     def usage_of(self, name: str) -> Usage:
         """What the pods of a queue and of its descendants use."""

@@ -17,7 +17,9 @@ from arranger.api.types.queue import Queue
 from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JobPod, VolcanoJob, task_index
 from arranger.controllers.runtime.objects import Object, UnstructuredObject, is_stale
 from arranger.controllers.runtime.tombstones import Tombstones
+from arranger.controllers.runtime.trimming import trimmed
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
+from arranger.controllers.vcjob.manifests import LAST_APPLIED
 from arranger.controllers.vcjob.queues import JobQueues
 from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
 
@@ -42,6 +44,7 @@ class _Record:
     created: dict[str, str] = field(default_factory=dict)
     refusal: str | None = None
     announced: frozenset[str] = frozenset()
+    left_out: int = 0
 
     @property
     def empty(self) -> bool:
@@ -74,7 +77,9 @@ class JobCache:
         Raises:
             ParseError: it is none, or says what no Job can say.
         """
-        job = convert_object(obj.body(), VolcanoJob, strict=False)
+        kept = trimmed(obj)
+        job = convert_object(kept.body(), VolcanoJob, strict=False)
+        job.metadata.labels = {}  # which nobody reads
         uid = job.metadata.uid
         if self.tombstones.has(job.key, uid, asked_at=asked_at):
             return set()
@@ -90,6 +95,7 @@ class JobCache:
             record.created.clear()  # perhaps the backup does not have it
         self._uids[job.key] = uid
         record.job, record.raw_status = job, obj.status_fields
+        record.left_out = _left_out(obj.metadata, kept.metadata)
         return {job.key}
 
     def on_queue_updated(self, queue: Queue) -> set[str]:
@@ -167,7 +173,10 @@ class JobCache:
         status = convert_object(obj.status_fields, _PodGroupStatus, strict=False)
         waiting = [c for c in status.conditions or () if c.type == "Unschedulable"]
         message = waiting[-1].message if waiting else ""
-        seen = ObservedPodGroup(meta, obj.spec_fields, status.phase or "", message)
+        kept = trimmed(obj).metadata
+        whole = not _left_out(meta, kept)
+        kept.labels = {}
+        seen = ObservedPodGroup(kept, obj.spec_fields, status.phase or "", message, whole=whole)
         record = self._record(owner.uid, name)
         known = record.pod_groups.get(meta.name)
         if is_stale(seen, known, asked_at=asked_at):
@@ -228,6 +237,7 @@ class JobCache:
             refusal=record.refusal,
             raw_status=record.raw_status,
             queue_problem=self.queues.problem(record.job.spec.queue),
+            left_out=record.left_out,
             now=now,
         )
 
@@ -240,6 +250,12 @@ class JobCache:
     def _drop_if_empty(self, uid: str) -> None:
         if self._records[uid].empty:
             del self._records[uid]
+
+
+def _left_out(meta: ObjectMeta, kept: ObjectMeta) -> int:
+    """How many annotations are not kept as they are; what kubectl applied last is not missed."""
+    texts = meta.annotations.items()
+    return sum(kept.annotations.get(key) != text for key, text in texts if key != LAST_APPLIED)
 
 
 def _owner_and_index(pod: JobPod) -> tuple[str, TaskIndex, str] | None:

@@ -24,7 +24,7 @@ from arranger.controllers.vcjob.owned_objects import (
 from arranger.controllers.vcjob.policies import pod_name
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def pod_of(snapshot: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object:
@@ -112,7 +112,7 @@ def pod_group_of(snapshot: JobSnapshot) -> Object:
     group = owned_object(job, "PodGroup", snapshot.pod_group_name, VolcanoPodGroup.api_version)
     annotations = job.metadata.annotations.items()
     group["metadata"]["annotations"] = {
-        k: v for k, v in annotations if k not in (_LAST_APPLIED, keys.JOB_ACTION)
+        k: v for k, v in annotations if k not in (LAST_APPLIED, keys.JOB_ACTION)
     }
     return group | {"spec": _without_nulls(wanted)}
 

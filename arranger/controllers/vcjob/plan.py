@@ -117,7 +117,9 @@ def _pod_group_change(snapshot: JobSnapshot) -> Object | None:
     spec = {name: wanted["spec"].get(name) for name in fields}
     if differing := merge_patch(observed.spec, spec):
         change["spec"] = differing
-    if differing := merge_patch(observed.metadata.annotations, wanted["metadata"]["annotations"]):
+    # Of a PodGroup that has more than is kept it is not known whether it has what is passed on.
+    notes = wanted["metadata"]["annotations"] if observed.whole else {}
+    if differing := merge_patch(observed.metadata.annotations, notes):
         change["metadata"] = {"annotations": differing}
     return change or None
 

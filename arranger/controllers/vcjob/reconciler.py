@@ -34,9 +34,15 @@ from arranger.controllers.vcjob.plan import JobPlan, command_events, plan
 from arranger.controllers.vcjob.policies import delayed_actions, pod_name
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 from arranger.controllers.vcjob.state_machine import REFUSED, WORKING_PHASES
+from arranger.kube.watch.trimming import MAX_KNOWN, MAX_OTHER, MAX_OTHERS
 
 log = structlog.get_logger(__name__)
 
+#: What is passed on.
+_KEPT: Final = (
+    f"those that we know are, up to {MAX_KNOWN} characters, and {MAX_OTHERS} others of at most "
+    f"{MAX_OTHER} each"
+)
 #: Seconds until the next pass, when it is known already that there is more to do.
 _AT_ONCE: Final = 0.0
 #: Reasons of Events that somebody may want to do something about.
@@ -99,9 +105,12 @@ class JobReconciler:
         return await self._execute(snapshot, planned)
 
     def _announce(self, snapshot: JobSnapshot, notes: frozenset[str]) -> None:
-        """Tell once what policies do when their timeouts are over."""
-        for note in sorted(self.cache.announce(snapshot.job, notes)):
-            self.events.record(_ref(snapshot.job), event_reasons.EXECUTE_ACTION, note)
+        """Tell once what policies do when their timeouts are over, and what is not passed on."""
+        lost, job = _left_out(snapshot), _ref(snapshot.job)
+        for note in sorted(self.cache.announce(snapshot.job, notes | lost)):
+            is_lost = note in lost
+            reason = event_reasons.INVALID_ANNOTATION if is_lost else event_reasons.EXECUTE_ACTION
+            self.events.record(job, reason, note, warning=is_lost)
 
     async def _delete_command(
         self, command: Command, snapshot: JobSnapshot | None
@@ -298,6 +307,14 @@ class JobReconciler:
 def _notes(snapshot: JobSnapshot) -> frozenset[str]:
     works = snapshot.job.status.state.phase in WORKING_PHASES
     return delayed_actions(snapshot) if works else frozenset()
+
+
+def _left_out(snapshot: JobSnapshot) -> frozenset[str]:
+    if not snapshot.left_out:
+        return frozenset()
+    return frozenset(
+        {f"{snapshot.left_out} annotations are not passed on to the PodGroup: {_KEPT}"}
+    )
 
 
 def _wait(snapshot: JobSnapshot, planned: JobPlan) -> Result | float:

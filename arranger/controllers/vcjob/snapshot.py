@@ -29,6 +29,8 @@ class ObservedPodGroup:
     phase: str = ""
     #: Why its members wait; "" while unknown.
     message: str = ""
+    #: Whether all of its annotations are kept.
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class JobSnapshot:
             nothing was tried yet.
         raw_status: ``status`` as the server has it.
         queue_problem: why its queue takes no work; "" if it does.
+        left_out: annotations of it that are too many, or too long, to be kept and passed on.
         command: what is to be obeyed next; None for nothing.
         now: the calendar clock.
     """
@@ -55,6 +58,7 @@ class JobSnapshot:
     refusal: str | None = None
     raw_status: Mapping[str, Any] = field(default_factory=dict)
     queue_problem: str = ""
+    left_out: int = 0
     command: Command | None = None
     now: datetime = datetime.min
 

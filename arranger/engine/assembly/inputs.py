@@ -10,12 +10,14 @@ from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.assembly.state import EngineState
 from arranger.engine.faults.barrier import Barrier
 from arranger.engine.faults.fault_notes import FaultNotes
+from arranger.engine.faults.held_room import HeldRoom
 from arranger.engine.faults.known_objects import KnownObjects
 from arranger.engine.faults.object_trials import ObjectTrials
 from arranger.engine.faults.rollback import Rollback
 from arranger.engine.gang.hold_recovery import HoldRecovery
 from arranger.engine.gang.priority import EffectivePriorities
 from arranger.engine.gang.scheduler import GangScheduler
+from arranger.engine.handlers.closed_nodes import ClosedNodes
 from arranger.engine.handlers.event_handlers import EventHandlers
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects
@@ -82,15 +84,19 @@ def make_inputs(
     )
     notes = FaultNotes(settings.quarantine, context, frozenset(settings.scheduler_names))
     kinds: WatchedKinds = {}
-    objects = KnownObjects(kinds, state.cluster, registry, ledger, gang_objects)
+    closed = ClosedNodes()
+    objects = KnownObjects(kinds, state.cluster, registry, ledger, gang_objects, closed)
+    held_room = HeldRoom(
+        notes, objects, context, pod_handlers, ledger, nominator, closed, settings.uncounted
+    )
     barrier = Barrier(
         notes,
         ObjectTrials(notes, objects, state.table, rollback.hurry),
+        held_room,
         context,
         pod_handlers,
         ledger,
         registry,
-        nominator,
         rollback,
         dict(settings.left_out),
         settings.time_spent,
@@ -109,6 +115,7 @@ def make_inputs(
             gang_handlers,
             barrier,
             tenants,
+            closed,
             pod_handlers,
             kinds,
         ),

@@ -32,6 +32,7 @@ class EngineSettings:
         max_checkpoint_time: seconds that victims get at most to save their state; 0: none.
         keeps_gang_records: see :class:`~arranger.engine.gang.state.gang_objects.GangObjects`.
         quarantine, left_out: see :class:`~arranger.engine.faults.barrier.Barrier`.
+        uncounted: see :class:`~arranger.engine.faults.held_room.HeldRoom`.
     """
 
     profiles: Sequence[Profile]
@@ -47,6 +48,7 @@ class EngineSettings:
     keeps_gang_records: bool = True
     quarantine: Quarantine = field(default_factory=Quarantine)
     left_out: Mapping[QuarantineKey, Hashable] = field(default_factory=dict)
+    uncounted: set[QuarantineKey] = field(default_factory=set)
     tracer: Tracer = NO_TRACER
 
     @property

@@ -26,16 +26,15 @@ from arranger.api.quarantine import LAST_RETRY, Quarantine, QuarantineKey, quara
 from arranger.api.types.core import Pod
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedEntity
-from arranger.engine.context.phases import Phase
 from arranger.engine.faults.accused import accused_pods, named_pods
 from arranger.engine.faults.books_check import BooksCheck
 from arranger.engine.faults.fault_notes import FaultNotes
+from arranger.engine.faults.held_room import HeldRoom
 from arranger.engine.faults.object_trials import ObjectTrials
 from arranger.engine.faults.rollback import Rollback
-from arranger.engine.faults.states import LeftOutError, bare_pod, content_of, on_node, succeeds
+from arranger.engine.faults.states import LeftOutError, content_of, on_node, succeeds
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
-from arranger.engine.queue.nominator import Nominator
 from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger
 
@@ -53,6 +52,7 @@ class Barrier:
     Args:
         notes: who has been set aside.
         trials: find out when it is not a pod that is to blame.
+        held: keeps what pods hold that are set aside.
         left_out: objects that no handler hears of while they are as they are: an earlier engine
             came to grief over them.
         perf_counter: measures, in seconds, what a check of the books costs.
@@ -60,11 +60,11 @@ class Barrier:
 
     _notes: FaultNotes
     _trials: ObjectTrials
+    _held: HeldRoom
     _context: EngineContext
     _pods: PodHandlers
     _ledger: QuotaLedger
     _registry: GangRegistry
-    _nominator: Nominator
     _rollback: Rollback
     _left_out: dict[QuarantineKey, Hashable]
     _perf_counter: Callable[[], float]
@@ -100,6 +100,8 @@ class Barrier:
     ) -> None:
         """Have an object heard of by ``hear``, or by whoever hears of updates of its kind."""
         if self._leaves_out(kind, obj) and self.is_left_out(kind, obj, now):
+            return
+        if self._cannot_be_counted(kind, obj, now):
             return
         try:
             (hear or kind.updated)(obj, now)
@@ -156,7 +158,7 @@ class Barrier:
         if self._is_set_aside(kind, obj):
             return True
         if not self._leaves_out(kind, obj):
-            return False
+            return self._cannot_be_counted(kind, obj, now)
         meta = obj.metadata
         if meta.uid not in self._told:
             self._told.add(meta.uid)  # what the earlier engine had to say may not have been sent
@@ -167,13 +169,17 @@ class Barrier:
             self._notes.tell(found, obj)
         retry = partial(self._readmit, kind, obj)
         self.quarantine.retry_at(kind.kind, meta.namespace, meta.name, now + LAST_RETRY, retry)
+        self._trials.replace(kind, obj, now)
         if isinstance(obj, Pod) and obj.spec.node_name:
-            self._keep_room(obj, obj.spec.node_name, [], LeftOutError(), now)
+            queue = self._held.queue_of(obj)
+            self._held.keep(obj, obj.spec.node_name, queue, None, LeftOutError(), now)
         return True
 
-    def on_undecodable(self, kind: WatchedKind[T], obj: Any, why: str, now: float) -> None:
-        """An object cannot be decoded: its last known state holds."""
+    def on_undecodable(self, kind: WatchedKind[T], obj: Any, why: str, at: str, now: float) -> None:
+        """An object cannot be decoded: its last known state holds. A pod is at a node."""
         about = kind.about(obj.metadata)
+        if at and about.kind == "Pod":
+            self._held.on_undecodable(obj.metadata, at, now)
         found = self.quarantine.add_undecodable(about, why, now)
         if found.is_news and about.name:
             self._context.outbox.append(quarantined_event(found))
@@ -184,13 +190,17 @@ class Barrier:
             meta = obj.metadata
             found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
             if found is not None and found.content != content_of(obj):
-                self.quarantine.release(kind.kind, meta.namespace, meta.name)
+                self.release(kind, obj)
 
     def release(self, kind: WatchedKind[T], obj: Any) -> None:
         """An object has been heard of without a fault, or is gone."""
         if self.quarantine and not self._leaves_out(kind, obj):
             meta = obj.metadata
+            if self._held.closes(kind.kind, meta.name):
+                return
             self.quarantine.release(kind.kind, meta.namespace, meta.name)
+            if kind.kind == "Pod":
+                self._held.end(obj.metadata)
 
     def advance(self, now: float) -> None:
         """Try again what is due."""
@@ -198,6 +208,8 @@ class Barrier:
         for found in self.quarantine.take_due(now):
             if found.retry is not None:
                 found.retry(now)
+        for kind, node in self._held.take_open(partial(self._rollback.wake, now)):
+            self.hand_on(kind, node, now)
 
     def next_due(self) -> float | None:
         """When :meth:`advance` will have something to do."""
@@ -219,7 +231,7 @@ class Barrier:
                 for member in self._rollback.pods_of(entity):
                     pod, node = member.pod.pod, member.node
                     self.release(self.pod_kind, pod)
-                    placed = bool(node) or member.uid in self._nominator
+                    placed = bool(node) or self._rollback.is_nominated(member)
                     self._trials.on_passed(_key(pod), node, now, placed=placed)
 
     def _on_plugin_failures(self, now: float) -> None:
@@ -332,37 +344,22 @@ class Barrier:
         self._trials.on_fault([_key(pod) for pod in accused], error, now)
 
     def _set_aside_pod(self, pod: Pod, before: Pod | None, error: Exception, now: float) -> None:
-        node = pod.spec.node_name or self._promised_node(pod.metadata.uid)
+        node, queue = self._held.node_of(pod), self._held.queue_of(pod)
         self._notes.note(self.pod_kind, pod, error, now, partial(self._retry_pod, pod))
         with suppress(Exception):
             self._rollback.unreserve(pod.metadata.uid)
         self._forget(pod, now)
-        if not node or pod.terminal:
-            return
-        known = [before] if before is not None and before.spec.node_name == node else []
-        self._keep_room(pod, node, known, error, now)
+        if node and not pod.terminal:
+            self._held.keep(pod, node, queue, before, error, now)
+        else:
+            self._held.end(pod.metadata)
 
-    def _keep_room(
-        self, pod: Pod, node: str, known: list[Pod], error: Exception, now: float
-    ) -> None:
-        """Something stands on its node for a pod; where nothing can, the node is set aside."""
-        for state in (*known, bare_pod(pod, node)):
-            if succeeds(self._pods.on_updated, state, now):
-                return
-            self._forget(pod, now)
-        if self._trials.set_node_aside(node, error, now):
-            succeeds(self._pods.on_updated, bare_pod(pod, node), now)
-
-    def _promised_node(self, uid: str) -> str:
-        """The node that a pod may be bound to by us, though no watch has shown it yet."""
-        cluster, member = self._context.cluster, self._context.pods.get(uid)
-        if uid in self._nominator or (
-            member is not None
-            and member.phase is not Phase.UNKNOWN
-            and (member.phase is not Phase.BINDING or member.binding is None)
-        ):
-            return ""
-        return cluster.node_of(uid) or ""
+    def _cannot_be_counted(self, kind: WatchedKind[T], obj: T, now: float) -> bool:
+        """Whether it is a pod that no book takes in, as before; it stays set aside."""
+        if not isinstance(obj, Pod) or (error := self._held.why_uncountable(obj)) is None:
+            return False
+        self._set_aside_pod(obj, None, error, now)
+        return True
 
     def _forget(self, pod: Pod, now: float) -> None:
         """Take a pod out of all books, of which any may have it or not."""
@@ -387,6 +384,8 @@ class Barrier:
     def _retry_pod(self, pod: Pod, now: float) -> None:
         """Take a pod in again, with no stand-in; an attempt will show whether it is well."""
         self._forget(pod, now)
+        if self._cannot_be_counted(self.pod_kind, pod, now):
+            return
         try:
             self._pods.on_updated(pod, now)
         except Exception as error:

@@ -14,6 +14,7 @@ from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.object_store import STORED_KINDS
+from arranger.engine.handlers.closed_nodes import ClosedNodes
 from arranger.engine.handlers.watched_kinds import WatchedKind, WatchedKinds
 from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.gangs.gang import Gang
@@ -53,13 +54,14 @@ class KnownObjects:
     _registry: GangRegistry
     _ledger: QuotaLedger
     _gangs: SavedGangs
+    _closed: ClosedNodes
 
     def find(self, key: QuarantineKey) -> tuple[WatchedKind[Any], Any] | None:
         """An object that counts now, with its kind."""
         kind, namespace, name = key
         for of, watched in self.kinds.items():
             if watched.kind == kind and (obj := self._get((of, namespace, name))) is not None:
-                return watched, obj
+                return watched, self._closed.as_stated(obj) if of is Node else obj
         return None
 
     def accused(self, error: BaseException) -> list[QuarantineKey]:

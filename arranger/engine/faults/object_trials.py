@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from arranger.api.quarantine import FIRST_RETRY, QuarantineKey, UnreadableError
+from arranger.api.types.resource_claims import ResourceClaim
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.known_objects import KnownObjects
@@ -72,13 +73,21 @@ class ObjectTrials:
         now: float,
         retry: Callable[[float], None],
     ) -> None:
-        """A handler raised about an object: its last state, ``before``, counts meanwhile."""
+        """A handler raised about an object: its last state, ``before``, counts meanwhile.
+
+        But of a claim that holds devices what it holds now: others may have given it these.
+        """
         self._notes.note(kind, obj, error, now, retry)
-        if before is None or not succeeds(kind.updated, before, now):
+        states = [before, stand_in(obj)]
+        if isinstance(obj, ResourceClaim):
+            states.reverse()
+        if states[0] is None:
             succeeds(kind.deleted, obj, now)
-            other = before if before is not None else stand_in(obj)
-            if other is not None and not succeeds(kind.updated, other, now):
-                succeeds(kind.deleted, other, now)
+        for other in states:
+            if other is not None:
+                if succeeds(kind.updated, other, now):
+                    break
+                succeeds(kind.deleted, obj, now)
         meta = obj.metadata  # type: ignore[attr-defined]
         self.on_fault([(kind.kind, meta.namespace, meta.name)], error, now)
 
@@ -92,10 +101,10 @@ class ObjectTrials:
         """Set the innermost object aside that our code was busy with; whether there is one."""
         return any(self._set_aside(key, error, now) for key in self._known.accused(error)[:1])
 
-    def set_node_aside(self, node: str, error: Exception, now: float) -> bool:
-        """Set a node aside of which it is not known what is left; False if too many are."""
-        there = sum(found.about.kind == "Node" for found in self._notes.quarantine)
-        return there < self._most("Node") and self._set_aside(("Node", "", node), error, now)
+    def replace(self, kind: WatchedKind[T], obj: T, now: float) -> None:
+        """An object does not count: something stands in for it, where anything does."""
+        if (other := stand_in(obj)) is not None:
+            succeeds(kind.updated, other, now)
 
     def advance(self, now: float) -> None:
         """Clear those that have been watched for long enough, and those that have changed."""
@@ -138,12 +147,11 @@ class ObjectTrials:
         kind, obj = found
         noted = self._notes.quarantine.get(*key)
         if noted is not None and noted.retry is not None:  # this is only what stands in for it
-            return succeeds(kind.deleted, obj, now)
+            return stand_in(obj) is None and succeeds(kind.deleted, obj, now)
         self._watched.pop(key, None)
         self._notes.note(kind, obj, error, now, partial(self._count_again, kind, obj, now))
         succeeds(kind.deleted, obj, now)
-        if (other := stand_in(obj)) is not None:
-            succeeds(kind.updated, other, now)
+        self.replace(kind, obj, now)
         return True
 
     def _count_again(self, kind: WatchedKind[Any], obj: Any, since: float, now: float) -> None:

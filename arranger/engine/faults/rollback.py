@@ -15,6 +15,7 @@ from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.framework.cluster_event import ClusterEvent
 
 
 @dataclass(slots=True, eq=False)
@@ -62,6 +63,10 @@ class Rollback:
             entity.last_attempt = now
             self._requeuer.enqueue(entity, now)
 
+    def is_nominated(self, member: QueuedPod) -> bool:
+        """Whether room is kept for a pod of ours that waits."""
+        return member.uid in self._nominator
+
     def unreserve(self, uid: str) -> None:
         """Take back what an attempt has reserved for a pod of ours, and not yet noted."""
         member = self._context.pods.get(uid)
@@ -72,6 +77,10 @@ class Rollback:
             and uid not in self._nominator
         ):
             self._cycle.unreserve(member)
+
+    def wake(self, now: float, event: ClusterEvent) -> None:
+        """Try those again to whom an event may make a difference."""
+        self._queue.wake(event, now)
 
     def hurry(self, key: QuarantineKey) -> None:
         """Try a pod now that waits for its back-off to end."""

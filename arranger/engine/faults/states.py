@@ -8,9 +8,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from arranger.api.annotations import CARD_QUOTA, QUEUE_NAME
 from arranger.api.types.core import Container, LabelSelector, Node, Pod, PodSpec
 from arranger.api.types.disruption_budgets import PodDisruptionBudget, PodDisruptionBudgetSpec
+from arranger.api.types.queue import Queue, QueueSpec, QueueStatus
 from arranger.api.types.resource_claims import ResourceClaim
+from arranger.api.types.storage import (
+    CSINode,
+    CSINodeDriver,
+    CSINodeSpec,
+    VolumeAttachment,
+    VolumeNodeResources,
+)
 
 T = TypeVar("T")
 
@@ -33,8 +42,8 @@ def on_node(pod: Pod, node: str) -> Pod:
     return Pod(pod.metadata, msgspec.structs.replace(pod.spec, node_name=node), pod.status)
 
 
-def bare_pod(pod: Pod, node: str) -> Pod:
-    """A pod that takes from a node what it requests, and says nothing else."""
+def holding_pod(pod: Pod, node: str, queue: str) -> Pod:
+    """A pod that takes what another takes of a node and of a queue, and says nothing else."""
     meta, spec = pod.metadata, pod.spec
     kept = type(meta)(
         name=meta.name,
@@ -43,13 +52,22 @@ def bare_pod(pod: Pod, node: str) -> Pod:
         resource_version=meta.resource_version,
         creation_timestamp=meta.creation_timestamp,
         deletion_timestamp=meta.deletion_timestamp,
+        annotations={QUEUE_NAME: queue},
     )
     return Pod(
         kept,
         PodSpec(
-            containers=[Container(name=c.name, resources=c.resources) for c in spec.containers],
+            containers=[
+                Container(name=c.name, resources=c.resources, ports=c.ports)
+                for c in spec.containers
+            ],
             init_containers=[
-                Container(name=c.name, resources=c.resources, restart_policy=c.restart_policy)
+                Container(
+                    name=c.name,
+                    resources=c.resources,
+                    ports=c.ports,
+                    restart_policy=c.restart_policy,
+                )
                 for c in spec.init_containers
             ],
             node_name=node,
@@ -57,6 +75,7 @@ def bare_pod(pod: Pod, node: str) -> Pod:
             priority=spec.priority,
             overhead=spec.overhead,
             resources=spec.resources,
+            volumes=spec.volumes,
         ),
         pod.status,
     )
@@ -93,5 +112,19 @@ def stand_in(obj: Any) -> Any:
             return PodDisruptionBudget(meta, everything)
         case ResourceClaim() if obj.status.allocation is not None:
             return ResourceClaim(meta, status=obj.status)
+        case Queue():  # it takes no pods, nor do those below it, and what it is guaranteed is kept
+            spec = obj.spec
+            spec = QueueSpec(
+                parent=spec.parent, guarantee=spec.guarantee, capability=spec.capability
+            )
+            if cards := obj.metadata.annotations.get(CARD_QUOTA):
+                meta.annotations[CARD_QUOTA] = cards
+            return Queue(meta, spec, QueueStatus(state="Closed"))
+        case CSINode():
+            none = VolumeNodeResources(count=0)
+            drivers = [CSINodeDriver(each.name, none) for each in obj.spec.drivers]
+            return CSINode(meta, CSINodeSpec(drivers))
+        case VolumeAttachment():
+            return VolumeAttachment(meta, obj.spec)
         case _:
             return None

@@ -19,6 +19,7 @@ from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.state.gang_objects import GangObjects
+from arranger.engine.handlers.closed_nodes import ClosedNodes
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects, key_of
 from arranger.engine.handlers.pod_handlers import PodHandlers
@@ -81,6 +82,7 @@ class EventHandlers:
     _gangs: GangHandlers
     _barrier: EventBarrier
     _tenants: TenantHandlers
+    _closed: ClosedNodes
     pods: PodHandlers
     kinds: WatchedKinds
 
@@ -143,6 +145,7 @@ class EventHandlers:
         """
         if self._initial.keep(node):
             return
+        node = self._closed.as_counted(node)
         try:
             before = self._context.cluster.set_node(node)
         except QuantityError as error:
@@ -158,6 +161,7 @@ class EventHandlers:
         """A node was deleted."""
         if self._initial.drop(Node, f"/{name}"):
             return
+        self._closed.forget_node(name)
         for member in self._nominator.nominated_pods_on(name):
             self._preemption.cancel_nomination(member, now)
         self._gang_scheduler.bind_ready(now)

@@ -130,6 +130,14 @@ class PodHandlers:
             self._on_pending_pod(info, now, is_new=earlier != meta.uid)
         self._gangs.on_gangs_changed(changed, now)
 
+    def hold_room(self, pod: Pod, now: float) -> None:
+        """Count what a pod takes of its node, and have nobody else hear of it."""
+        info, earlier = PodInfo(pod), self.uids.get(pod.key)
+        if earlier is not None and earlier != info.uid:
+            self.on_deleted(pod.key, now)
+        self.uids[pod.key] = info.uid
+        self._context.cluster.observe_pod(info)
+
     def on_deleted(self, key: str, now: float) -> None:
         """A pod (``namespace/name``) was deleted."""
         uid = self.uids.pop(key, None)

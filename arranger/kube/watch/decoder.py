@@ -69,6 +69,33 @@ class PartialObjectMetadata(msgspec.Struct):
     metadata: PartialMetadata = msgspec.field(default_factory=PartialMetadata)
 
 
+class PartialPodSpec(msgspec.Struct, rename="camel"):
+    """Of the ``spec`` of a pod where it is."""
+
+    node_name: str = ""
+
+
+class PartialPodStatus(msgspec.Struct):
+    """Of the ``status`` of a pod whether it has ended."""
+
+    phase: str = ""
+
+
+class PartialPod(msgspec.Struct):
+    """Any object, of which only what a pod says of its node is decoded."""
+
+    spec: PartialPodSpec = msgspec.field(default_factory=PartialPodSpec)
+    status: PartialPodStatus = msgspec.field(default_factory=PartialPodStatus)
+
+
+class _RawParts(msgspec.Struct):
+    """Any object, of which only the metadata is decoded, and the rest is stepped over once."""
+
+    metadata: PartialMetadata = msgspec.field(default_factory=PartialMetadata)
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
 class ListMeta(msgspec.Struct, rename="camel"):
     """The metadata of a list."""
 
@@ -95,6 +122,9 @@ METADATA_MESSAGES: Final = Messages(
             "annotations": 12,
         },
         ListMeta: {"resource_version": 2, "continue_": 3},
+        PartialPod: {"spec": 2, "status": 3},
+        PartialPodSpec: {"node_name": 10},
+        PartialPodStatus: {"phase": 1},
     }
 )
 
@@ -119,6 +149,23 @@ def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
     return PartialMetadata()
 
 
+def undecodable(raw: bytes | msgspec.Raw, error: str, event: str = "") -> UndecodableObject:
+    """What can be read of an object in JSON that cannot be decoded."""
+    parts = _RawParts()
+    with suppress(ParseError):
+        parts = decode_object(raw, _RawParts, cut=True, most=MAX_BRACKETS)
+    found = UndecodableObject(parts.metadata, error, event)
+    with suppress(ParseError):
+        spec = decode_object(parts.spec, PartialPodSpec)
+        found.node = taken_node(PartialPod(spec, decode_object(parts.status, PartialPodStatus)))
+    return found
+
+
+def taken_node(pod: PartialPod) -> str:
+    """The node on which a pod takes room; "" if there is none."""
+    return "" if pod.status.phase in ("Succeeded", "Failed") else pod.spec.node_name
+
+
 def raw_page(body: bytes) -> tuple[ListMeta, Sequence[bytes | msgspec.Raw]]:
     """One page of a list, and its items as they are: one that is nested too deeply as well.
 
@@ -140,11 +187,13 @@ class UndecodableObject(msgspec.Struct):
 
     Attributes:
         event: the type of the event with which it came; "" in a list.
+        node: of a pod that is on a node, and has not ended, that node, as far as it can be read.
     """
 
     metadata: PartialMetadata
     error: str
     event: str = ""
+    node: str = ""
 
 
 class Decoder(Generic[T]):
@@ -199,7 +248,7 @@ class Decoder(Generic[T]):
             return raw
         with suppress(Exception):
             return WatchEvent(raw.type, self._decode(raw.object))
-        return UndecodableObject(decode_metadata(raw.object), wrong, raw.type)
+        return undecodable(raw.object, wrong, raw.type)
 
     def decode_page(self, body: bytes) -> tuple[ListMeta, list[T], list[UndecodableObject]]:
         """One page of a list, and what of it could not be decoded.
@@ -221,9 +270,9 @@ class Decoder(Generic[T]):
             try:
                 good.append(self._decode(item))
             except RecursionError:
-                bad.append(UndecodableObject(decode_metadata(item), TOO_DEEP))
+                bad.append(undecodable(item, TOO_DEEP))
             except Exception as error:
-                bad.append(UndecodableObject(decode_metadata(item), cut_message(str(error))))
+                bad.append(undecodable(item, cut_message(str(error))))
         return meta, good, bad
 
     def _decode(self, raw: bytes | msgspec.Raw) -> T:

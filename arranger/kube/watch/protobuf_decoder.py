@@ -7,6 +7,7 @@ An event is a ``meta/v1.WatchEvent``, which wraps the object; a page is an objec
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -29,10 +30,12 @@ from arranger.kube.watch.decoder import (
     ListMeta,
     PartialMetadata,
     PartialObjectMetadata,
+    PartialPod,
     RawWatchEvent,
     T,
     UndecodableObject,
     WatchEvent,
+    taken_node,
 )
 
 #: The kinds that are read so: those of which there are many.
@@ -118,4 +121,7 @@ class ProtobufDecoder(Decoder[T]):
             whole = read_message(body, METADATA_MESSAGES.of(PartialObjectMetadata))
         except ParseError:
             return UndecodableObject(PartialMetadata(), wrong)
-        return UndecodableObject(whole.metadata, wrong)
+        found = UndecodableObject(whole.metadata, wrong)
+        with suppress(ParseError):
+            found.node = taken_node(read_message(body, METADATA_MESSAGES.of(PartialPod)))
+        return found

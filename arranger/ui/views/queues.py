@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from arranger.quota.queue_spec import QueueQuota
+from arranger.quota.queue_spec import MAX_LEVELS, QueueQuota
 from arranger.ui.views.amounts import Share, shown
 from arranger.ui.views.observed import Observed
 
@@ -53,10 +53,14 @@ def queue_tree(observed: Observed) -> list[QueueNode]:
     waiting = waiting_by_queue(observed)
     ordered = sorted(ledger.queues.values(), key=lambda queue: (-queue.priority, queue.name))
     done: set[str] = set()
+    parts: dict[str, list[QueueQuota]] = {}
+    for queue in ordered:
+        parts.setdefault(queue.parent, []).append(queue)
 
     def made(queue: QueueQuota, depth: int) -> QueueNode:
         done.add(queue.name)
-        below = [made(each, depth + 1) for each in ordered if is_below(each, queue.name)]
+        parts_of = parts.get(queue.name, ()) if depth < MAX_LEVELS else ()
+        below = [made(each, depth + 1) for each in parts_of if each.name not in done]
         return QueueNode(
             queue.name,
             depth,
@@ -68,11 +72,8 @@ def queue_tree(observed: Observed) -> list[QueueNode]:
             below,
         )
 
-    def is_below(each: QueueQuota, parent: str) -> bool:
-        return each.parent == parent and each.name not in done
-
     top = [made(queue, 0) for queue in ordered if queue.parent not in ledger.queues]
-    # Queues whose parents form a circle come last.
+    # Queues whose parents form a circle come last, and those that are too deep.
     return top + [made(queue, 0) for queue in ordered if queue.name not in done]
 
 

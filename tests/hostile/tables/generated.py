@@ -76,6 +76,13 @@ def of_admins(part: int = 1) -> Iterator[Attack]:
     yield from chosen(_of_types(ADMINS), part)
 
 
+def of_kinds(*wanted: type) -> Iterator[Attack]:
+    """Attacks on objects that are read as these types."""
+    for (api_version, kind), read_as in (TENANTS | ADMINS).items():
+        if read_as in wanted:
+            yield from _of_types({(api_version, kind): read_as})
+
+
 def of_definitions(part: int = 1) -> Iterator[Attack]:
     """Attacks on objects of our definitions."""
     yield from chosen(_of_schemas(), part)

@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 from arranger.api.parsing.errors import ParseError
 from arranger.api.types.volcano_job import JobPod, VolcanoJob
 from arranger.controllers.runtime.informers import CacheHandler
+from arranger.controllers.runtime.objects import UnstructuredObject
+from arranger.controllers.vcjob import plan as planning
 from arranger.controllers.vcjob.cache import JobCache
 from arranger.controllers.vcjob.controlled_resources import ControlledResources
+from arranger.controllers.vcjob.manifests import pod_group_of
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 from arranger.controllers.vcjob.validation import first_problem
 from arranger.kube.watch.informer import Informer, uid_of
+from arranger.kube.watch.trimming import MAX_KNOWN, MAX_OTHERS
 from tests.builders import an_unstructured
 from tests.unit.controllers.vcjob.snapshots import NOW, a_task, job_body, on, pod_body
 
@@ -254,6 +258,52 @@ def test_a_new_job_of_the_name_has_none_of_the_old_pods() -> None:
 def test_whose_jobs_are_ours(scheduler: str, ours: int) -> None:
     ledger = JobCache(["arranger"])
     assert len(ledger.on_job_updated(an_unstructured(job_body(schedulerName=scheduler)))) == ours
+
+
+CARDS = {"volcano.sh/card.request": '{"A": 1}'}
+MANY = {f"example.com/{n}": "x" for n in range(20_000)}
+#: What a tenant writes beside them → how much of it the PodGroup does not get.
+FLOODS: dict[str, tuple[dict[str, str], int]] = {
+    "many": (MANY, len(MANY) - MAX_OTHERS),
+    "a long one": ({"example.com/long": "x" * 250_000}, 1),
+    "a long one that we know": ({"arranger.io/placement": "x" * 250_000}, 1),
+    "kubectl's": ({"kubectl.kubernetes.io/last-applied-configuration": "x" * 250_000}, 0),
+}
+
+
+def _group(notes: dict[str, str], version: str = "1") -> UnstructuredObject:
+    owners = pod_body("w/0")["metadata"]["ownerReferences"]
+    meta = {"name": "j-0", "namespace": "default", "uid": "g", "ownerReferences": owners}
+    more = {"resourceVersion": version, "annotations": notes, "labels": MANY}
+    return an_unstructured({"metadata": {**meta, **more}})
+
+
+@pytest.mark.parametrize(("notes", "lost"), FLOODS.values(), ids=FLOODS)
+def test_what_a_tenant_writes_about_a_job_takes_little_room(
+    notes: dict[str, str], lost: int
+) -> None:
+    ledger = JobCache()
+    body = job_body(annotations=CARDS | notes)
+    body["metadata"]["labels"] = MANY
+    ledger.on_job_updated(an_unstructured(body))
+    ledger.on_pod_group_updated(_group(CARDS | notes))
+    view = _view(ledger)
+    assert view.left_out == lost
+    for meta in (view.job.metadata, view.pod_groups["j-0"].metadata):
+        assert meta.annotations["volcano.sh/card.request"] == '{"A": 1}'
+        assert len(msgspec.json.encode(meta)) < MAX_KNOWN + 4096
+
+
+def test_a_pod_group_with_what_it_can_get_is_not_written_again() -> None:
+    ledger = JobCache()
+    ledger.on_job_updated(an_unstructured(job_body(annotations=CARDS | MANY)))
+    gets = pod_group_of(_view(ledger))["metadata"]["annotations"]
+    assert len(gets) == MAX_OTHERS + 1
+    for version, notes in enumerate((gets, {}, gets | MANY, {"a": "b"})):
+        ledger.on_pod_group_updated(_group(notes, str(version + 1)))
+        change = planning._pod_group_change(_view(ledger)) or {}
+        missing = len(notes) < len(gets)
+        assert change.get("metadata") == ({"annotations": gets} if missing else None)
 
 
 def test_memory_is_given_back() -> None:

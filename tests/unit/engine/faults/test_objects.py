@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.api.types.queue import Queue
 from arranger.engine.faults.states import stand_in
 from arranger.framework.interface import Plugin
 from arranger.framework.runtime.plugin_errors import PluginFailureError
-from tests import devices
+from arranger.quota.queue_spec import read_queue
+from tests import devices, storage
 from tests.builders import PodBuilder, a_node, a_pod
+from tests.queueing import a_queue_manifest
 from tests.unit.engine.harness import EngineHarness, event_notes, placements, small_profile
 
 MakeHarness = Callable[..., EngineHarness]
@@ -116,6 +120,38 @@ def test_the_devices_of_a_claim_that_is_set_aside_stay_taken() -> None:
     assert stand_in(claim) is None
     held = devices.a_claim().asks().given("a").build()
     assert stand_in(held).status == held.status
+
+
+def test_devices_that_others_have_given_to_a_claim_stay_taken_when_its_update_raises(
+    make_harness: MakeHarness,
+) -> None:
+    harness = make_harness(small_profile())
+    claim = devices.a_claim().asks()
+    harness.observe(claim)
+    harness.run()
+    held = claim.given("a").build()
+    kind = harness.engine.handlers.kinds[type(held)]
+    barrier = harness.engine.barrier
+    barrier.on_update_fault(kind, held, claim.build(), RuntimeError("odd"), harness.now)
+    name = held.metadata.namespace, held.metadata.name
+    assert harness.engine.cluster.objects.shown(type(held), *name).status == held.status
+
+
+@pytest.mark.parametrize("root", [True, False], ids=["all queues", "one queue"])
+def test_a_queue_that_is_set_aside_takes_no_pods_and_keeps_its_limits(root: bool) -> None:
+    name = "root" if root else "q"
+    limits = {"cpu": "2"}
+    manifest = a_queue_manifest(name, cards={"A": 1}, capability=limits, parent="p")
+    manifest["spec"]["guarantee"] = {"resource": limits}
+    stood = read_queue(stand_in(msgspec.convert(manifest, Queue)))
+    assert stood.is_open is root
+    assert (stood.parent, stood.guarantee) == ("p", {"cpu": 2000})
+    assert (stood.capability, stood.card_quota) == ({"cpu": 2000}, {"A": 1})
+
+
+def test_to_a_node_whose_drivers_are_set_aside_nothing_more_is_attached() -> None:
+    drivers = storage.a_csi_node("n", csi_example_com=3, unlimited=None).build()
+    assert stand_in(drivers).volume_limits == {"csi.example.com": 0, "unlimited": 0}
 
 
 def test_who_is_set_aside_without_a_pod_that_accuses_it_is_not_watched_for_ever(
