@@ -61,7 +61,7 @@ class FreedRoom:
             on.append(row)
             if counts_use:
                 self._used.append((pod, node))
-        sum_up(self._table, rows, -1)
+        sum_up(self._table, rows.items(), -1)
         self._count_use(self._used, -1)
         return others
 
@@ -81,7 +81,7 @@ class FreedRoom:
         """All request again what they did."""
         for pod, node in self._back.values():
             self._move(pod, node, -1)
-        sum_up(self._table, self._rows, 1)
+        sum_up(self._table, self._rows.items(), 1)
         self._count_use(self._used, 1)
 
     # --- inside ----------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class FreedRoom:
     def _move(self, pod: PodInfo, node: str, sign: int) -> None:
         key = pod.sums_key(self._table.resource_column)
         assert key is not None, "it is more than sums"
-        sum_up(self._table, {key: [self._table.index[node]]}, sign)
+        sum_up(self._table, [(key, [self._table.index[node]])], sign)
         self._count_use([(pod, node)], sign)
 
     def _count_use(self, pods: Iterable[tuple[PodInfo, str]], sign: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -23,7 +23,6 @@ from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy
-from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
 
 T = TypeVar("T")
@@ -34,8 +33,12 @@ SPARING: Final = 10
 LOOKING: Final = 3
 #: Victims from which on what follows a trial has a step of its own.
 MANY_GONE: Final = 2000
-#: Units to look at a class of members.
+#: Units to look at a class of members, and to look at a node for one of them that compares more
+#: than sums, beside what that counts itself.
 EVALUATING: Final = 100
+LOOKING_AGAIN: Final = 100
+#: Classes of which is kept how they were seen last.
+MAX_SEEN: Final = 64
 
 #: Where each member would go.
 Destinations = tuple[tuple[QueuedPod, str], ...]
@@ -57,6 +60,10 @@ class DryPlacement:
     _between: Between
     _numbers: RoomByNumbers | None = field(default=None, init=False)
     _compares_sums: bool | None = field(default=None, init=False)
+    #: Classes of which nothing but the sums on a node is compared.
+    _only_sums: set[Hashable] = field(default_factory=set, init=False)
+    #: The other classes, as they were seen last, without the member that was asked about.
+    _seen: dict[Hashable, Evaluation] = field(default_factory=dict, init=False)
 
     def fits_without(self, victims: Iterable[PodInfo]) -> PlanSteps[bool]:
         """Whether the group would fit if these left."""
@@ -133,18 +140,21 @@ class DryPlacement:
 
     def _sums_decide(self) -> PlanSteps[bool]:
         """Whether no member is refused a node for anything of others but what they request."""
-        work = self._cluster.work
+        work, of_nodes = self._cluster.work, set[Hashable]()
         if self._compares_sums is None:
             for member in _one_per_class(self._entity.ready()):
                 if work.is_spent:
                     yield
-                with work.unlimited():
+                with work.uninterrupted():
                     evaluation = self._evaluate(member)
                 work.count(EVALUATING)
-                if not evaluation.pod_dependent_filters <= member.profile.resource_filters:
+                filters, profile = evaluation.pod_dependent_filters, member.profile
+                if not filters <= profile.resource_filters:
                     self._compares_sums = False
                     return False
-            self._compares_sums = True
+                if filters <= profile.node_resource_filters:
+                    of_nodes.add(member.equivalence_key)
+            self._compares_sums, self._only_sums = True, of_nodes
         return self._compares_sums
 
     def _evaluate(self, member: QueuedPod) -> Evaluation:
@@ -177,7 +187,7 @@ class DryPlacement:
             node = trial.node_of(pod)
             members = placed_on.get(node, ())
             work.count(SPARING + LOOKING * len(members))
-            with work.unlimited():
+            with work.uninterrupted():
                 trial.put_back(pod)
                 if self._still_fit(node, members) and self._within_quotas(classes):
                     trial.spare(pod)
@@ -222,11 +232,18 @@ class DryPlacement:
         return all(self._member_fits(member, row) for member in _one_per_class(members))
 
     def _member_fits(self, member: QueuedPod, row: int) -> bool:
-        evaluation = self._evaluate(member)
-        if evaluation.pod_dependent_filters <= member.profile.node_resource_filters:
+        key, cluster, pod = member.equivalence_key, self._cluster, member.pod
+        if key in self._only_sums:
             return True  # the sum of the requests has been compared already
-        with self._cluster.simulate_without([member.pod]):
-            return DryRun(member.profile, self._cluster, member.pod, evaluation).fits(row)
+        cluster.work.count(LOOKING_AGAIN)
+        with cluster.simulate_without([pod]):
+            if (seen := self._seen.get(key)) is None:
+                if len(self._seen) >= MAX_SEEN:
+                    self._seen.clear()
+                seen = self._seen[key] = Evaluation(member.profile, cluster, pod, scoring=False)
+            else:
+                seen.refresh()
+            return seen.pre_filter_status is None and bool(seen.feasible[row])
 
 
 def _amounts(pods: Iterable[PodInfo], table: NodeTable) -> dict[int, Counter[int]]:
