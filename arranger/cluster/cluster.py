@@ -167,12 +167,15 @@ class Cluster:
                 table.restore_order(row, pods_then)
 
     @contextmanager
-    def simulate_freed(self, pods: Iterable[PodInfo]) -> Iterator[FreedRoom]:
-        """As :meth:`simulate_without`, for those who compare only sums of requests and the use of
-        queues: pods that are no more than that stay on their nodes, which is a tenth of the work.
+    def simulate_freed(
+        self, pods: Iterable[PodInfo], looked_at: Callable[[PodInfo], bool]
+    ) -> Iterator[FreedRoom]:
+        """As :meth:`simulate_without`, for those who of most pods compare only sums of requests and
+        the use of queues: pods that are no more than that, and not ``looked_at``, stay on their
+        nodes, which is a tenth of the work.
         """
         room = FreedRoom(self.table, self._quota)
-        others = room.free(pods, self._node_of)
+        others = room.free(pods, self._node_of, looked_at)
         try:
             with self.simulate_without(others):
                 yield room

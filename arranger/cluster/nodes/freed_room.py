@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -41,10 +41,17 @@ class FreedRoom:
     #: uid → the pod and its node, of those that request again what they did.
     _back: dict[str, tuple[PodInfo, str]] = field(default_factory=dict, init=False)
 
-    def free(self, pods: Iterable[PodInfo], node_of: Mapping[str, str]) -> list[PodInfo]:
+    def free(
+        self,
+        pods: Iterable[PodInfo],
+        node_of: Mapping[str, str],
+        looked_at: Callable[[PodInfo], bool],
+    ) -> list[PodInfo]:
         """What pods request on their nodes is free; returns those that are to leave in all.
 
-        ``node_of``: uid → node.
+        Args:
+            node_of: uid → node.
+            looked_at: whether of a pod more counts than that.
         """
         rows, row_of, column_of = self._rows, self._table.index, self._table.resource_column
         counts_use = self._quota is not None and self._quota.active
@@ -52,7 +59,7 @@ class FreedRoom:
         for pod in pods:
             node = node_of[pod.uid]
             row, key = row_of.get(node), pod.sums_key(column_of)
-            if key is None or row is None:
+            if key is None or row is None or looked_at(pod):
                 others.append(pod)
                 self.left[pod.uid] = node
                 continue

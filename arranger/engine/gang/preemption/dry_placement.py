@@ -19,6 +19,7 @@ from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.preemption.room_by_numbers import RoomByNumbers
 from arranger.engine.gang.preemption.trial import Between, PlanSteps, Trial, VoidTrialError
+from arranger.engine.gang.preemption.victim_looks import VictimLooks, looks_of
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
@@ -59,10 +60,9 @@ class DryPlacement:
     _suspension: MemberSuspension
     _between: Between
     _numbers: RoomByNumbers | None = field(default=None, init=False)
-    _compares_sums: bool | None = field(default=None, init=False)
-    #: Classes of which nothing but the sums on a node is compared.
-    _only_sums: set[Hashable] = field(default_factory=set, init=False)
-    #: The other classes, as they were seen last, without the member that was asked about.
+    _looks: VictimLooks | None = field(default=None, init=False)
+    _looked: bool = field(default=False, init=False)
+    #: Classes of members as they were seen last, without the member that was asked about.
     _seen: dict[Hashable, Evaluation] = field(default_factory=dict, init=False)
 
     def fits_without(self, victims: Iterable[PodInfo]) -> PlanSteps[bool]:
@@ -120,7 +120,7 @@ class DryPlacement:
         self, victims: Sequence[PodInfo], question: Callable[[Trial], PlanSteps[T]]
     ) -> PlanSteps[T]:
         """Ask until nothing comes between that voids the answer."""
-        sums_decide = yield from self._sums_decide()
+        looks = yield from self._look()
         while True:
             trial = Trial(
                 self._cluster,
@@ -128,7 +128,7 @@ class DryPlacement:
                 self._suspension,
                 self._between,
                 victims,
-                sums_decide,
+                looks,
             )
             try:
                 yield from trial.begin()
@@ -138,24 +138,13 @@ class DryPlacement:
             finally:
                 trial.end()
 
-    def _sums_decide(self) -> PlanSteps[bool]:
-        """Whether no member is refused a node for anything of others but what they request."""
-        work, of_nodes = self._cluster.work, set[Hashable]()
-        if self._compares_sums is None:
-            for member in _one_per_class(self._entity.ready()):
-                if work.is_spent:
-                    yield
-                with work.uninterrupted():
-                    evaluation = self._evaluate(member)
-                work.count(EVALUATING)
-                filters, profile = evaluation.pod_dependent_filters, member.profile
-                if not filters <= profile.resource_filters:
-                    self._compares_sums = False
-                    return False
-                if filters <= profile.node_resource_filters:
-                    of_nodes.add(member.equivalence_key)
-            self._compares_sums, self._only_sums = True, of_nodes
-        return self._compares_sums
+    def _look(self) -> PlanSteps[VictimLooks | None]:
+        """What members look at of others beside what these request."""
+        if not self._looked:
+            members, work = _one_per_class(self._entity.ready()), self._cluster.work
+            self._looks = yield from looks_of(members, self._evaluate, work, EVALUATING)
+            self._looked = True
+        return self._looks
 
     def _evaluate(self, member: QueuedPod) -> Evaluation:
         return self._pod_cycle.evaluate(member.profile, member.pod, member.signature)
@@ -189,7 +178,8 @@ class DryPlacement:
             work.count(SPARING + LOOKING * len(members))
             with work.uninterrupted():
                 trial.put_back(pod)
-                if self._still_fit(node, members) and self._within_quotas(classes):
+                fit = self._still_fit(node, members, sums=trial.is_sums(pod))
+                if fit and self._within_quotas(classes):
                     trial.spare(pod)
                     continue
                 trial.take_again(pod)
@@ -221,20 +211,25 @@ class DryPlacement:
                 return False
         return True
 
-    def _still_fit(self, node: str, members: Collection[QueuedPod]) -> bool:
-        """Whether members that were placed on a node still fit with the pods there now."""
+    def _still_fit(self, node: str, members: Collection[QueuedPod], *, sums: bool) -> bool:
+        """Whether members that were placed on a node still fit with the pods there now.
+
+        ``sums``: of the pod that has come back nothing counts but what it requests.
+        """
         table = self._cluster.table
         row = table.index[node]
         if not members:
             return True
         if (table.requested[:, row] > table.allocatable[:, row]).any():
             return False
-        return all(self._member_fits(member, row) for member in _one_per_class(members))
+        classes = _one_per_class(members)
+        if sums and self._looks is not None:
+            only_sums = self._looks.only_sums
+            classes = [member for member in classes if member.equivalence_key not in only_sums]
+        return all(self._member_fits(member, row) for member in classes)
 
     def _member_fits(self, member: QueuedPod, row: int) -> bool:
         key, cluster, pod = member.equivalence_key, self._cluster, member.pod
-        if key in self._only_sums:
-            return True  # the sum of the requests has been compared already
         cluster.work.count(LOOKING_AGAIN)
         with cluster.simulate_without([pod]):
             if (seen := self._seen.get(key)) is None:
