@@ -12,6 +12,7 @@ import gc
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import click
 
@@ -135,10 +136,9 @@ def main() -> None:
     worst = 0.0
     measured = {name: lambda row=row: by_priority(args.nodes, *row) for name, row in ROWS.items()}
     for name, look in LOOKS.items():
-        for victims in ("low", "g"):
-            like = " like them" if victims == "g" else ""
-            measured[f"500 members {name}, 20,000 pods{like}"] = lambda look=look, victims=victims: (
-                by_priority(args.nodes, 4, 500, "3", look, victims)
+        for victims, like in (("low", ""), ("g", " like them")):
+            measured[f"500 members {name}, 20,000 pods{like}"] = partial(
+                by_priority, args.nodes, 4, 500, "3", look, victims
             )
     measured |= {
         f"reclaim by {size:,} members": lambda size=size: by_reclaim(args.nodes, size)
