@@ -30,7 +30,7 @@ _MAX_PODS: Final = 999_999_999
 _INT32: Final = 2**31 - 1
 _MAX_NAME: Final = 253
 #: Gangs that can be placed together; as long a list costs all of their pods.
-_MAX_GROUPS: Final = 1000
+_MAX_GROUPS: Final = 256
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 #: The annotations that settings are read from; the others name the gang or mark its pods.

@@ -5,12 +5,14 @@ Counted are calls, not seconds: the same on every machine.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from arranger.api.effects import Applied, Bind, DeletePod
+from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.gang.attempt.group_attempt import GangScheduleResult
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.manager import GangManager
@@ -177,3 +179,23 @@ def test_where_all_victims_are_needed_fewer_are_not_tried(
     assert len(of_kind(DeletePod, effects)) == 320
     assert trials["placed"] <= 4
     harness.engine.check_consistent()
+
+
+def test_gangs_that_name_each_other_cost_no_more_for_each_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queued, enqueue = 0, GangEntityIndex.enqueue
+
+    def counting(self: GangEntityIndex, entity: QueuedEntity, now: float) -> None:
+        nonlocal queued
+        queued += 1
+        enqueue(self, entity, now)
+
+    monkeypatch.setattr(GangEntityIndex, "enqueue", counting)
+    harness, gangs = EngineHarness(), 40
+    names = json.dumps([f"default/g{n}" for n in range(gangs)])
+    for n in range(gangs):
+        for i in range(2):
+            harness.observe(a_pod(f"g{n}-{i}").in_gang(f"g{n}", 2, groups=names))
+    harness.engine.check_consistent()
+    assert queued <= 4 * 2 * gangs
