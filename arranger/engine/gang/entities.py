@@ -132,13 +132,15 @@ class GangEntityIndex:
         entity.notify_after = now + ARRIVAL_QUIET_PERIOD
         self.notify(entity, entity.notify_after)
 
-    def pop_due_notices(self, now: float) -> list[QueuedEntity]:
-        """The entities whose members are to be told now."""
-        known = map(self.by_key, self._notices.pop_due(now))
-        return [entity for entity in known if entity is not None]
+    def pop_due_notice(self, now: float) -> QueuedEntity | None:
+        """An entity whose members are to be told now, the one that has waited longest."""
+        while due := self._notices.pop_due(now, 1):
+            if (entity := self.by_key(due[0])) is not None:
+                return entity
+        return None
 
     def next_notice(self) -> float | None:
-        """When :meth:`pop_due_notices` will have something to return."""
+        """When :meth:`pop_due_notice` will have something to return."""
         return self._notices.next_deadline()
 
     def forget_stale(self, name: str) -> None:
