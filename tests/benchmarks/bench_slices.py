@@ -8,6 +8,7 @@ from the arrival of the other's pod to its Binding.
 
 from __future__ import annotations
 
+import gc
 import json
 import statistics
 import sys
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 
 from arranger.api.effects import Applied, Bind
 from arranger.api.types.core import Pod
+from arranger.daemon.garbage import tune_gc
 from arranger.daemon.scheduler import ENTITIES_PER_STEP, SECONDS_PER_STEP
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
@@ -118,6 +120,8 @@ def measure(crowd: Callable[[int], Iterator[Pod]], nodes: int, count: int) -> di
         handlers.on_pod_updated(filler.build(), 0.0)
     bench.settle()
     bench.steps.clear()
+    gc.collect()
+    tune_gc()
     event = 0.0
     for n, pod in enumerate(crowd(count)):
         start = time.thread_time()
