@@ -23,10 +23,12 @@ class AttemptWork:
     They are counted, not measured, so that every machine does the same.
     """
 
-    __slots__ = ("_left",)
+    __slots__ = ("_left", "_spent")
 
     def __init__(self) -> None:
         self._left: float = math.inf
+        #: Since the beginning, or within :meth:`uninterrupted`.
+        self._spent = 0
 
     @contextmanager
     def at_most(self, units: int) -> Iterator[None]:
@@ -54,9 +56,20 @@ class AttemptWork:
         finally:
             self._left = left
 
+    @contextmanager
+    def uninterrupted(self) -> Iterator[None]:
+        """Inside nothing ends for want of units, and what it takes is counted at the end."""
+        left, self._left = self._left, math.inf
+        spent, self._spent = self._spent, 0
+        try:
+            yield
+        finally:
+            self._left, self._spent = left - self._spent, spent + self._spent
+
     def count(self, units: int) -> None:
         """So many units have been spent."""
         self._left -= units
+        self._spent += units
 
     @property
     def is_limited(self) -> bool:

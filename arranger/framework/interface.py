@@ -151,6 +151,9 @@ class Plugin:
                 setattr(cls, statement, False)
         if "score_of_zeros" not in cls.__dict__:
             cls.score_of_zeros = None
+        filters = cls.__dict__.keys() & {"pre_filter", "filter", "filter_node"}
+        if filters and "looks_at" not in cls.__dict__:
+            cls.looks_at = Plugin.looks_at  # type: ignore[method-assign]
 
     # --- helpers for authors ---------------------------------------------------------------
 
@@ -213,6 +216,15 @@ class Plugin:
     def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Filter one node: the easy form of ``filter``. ``None`` passes."""
         raise NotImplementedError
+
+    def looks_at(self, state: CycleState, pod: PodInfo, other: PodInfo) -> bool:
+        """Whether more of ``other`` than its requests may count for what Filter says of ``pod``.
+
+        Asked about pods without (anti-)affinity, host ports and volumes of their own, where
+        PreFilter has not skipped ``pod``. Those that no plugin looks at are taken away, in memory,
+        for less. It holds for the very Filter that it was written for.
+        """
+        return True
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, context: PreemptionContext, diagnosis: Diagnosis

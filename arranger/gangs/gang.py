@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import reduce
 
 from arranger.api.settings.gang_membership import GangMembership
 from arranger.api.settings.gang_settings import (
@@ -15,6 +14,7 @@ from arranger.api.settings.gang_settings import (
     GangSettings,
     MatchPolicy,
     Mode,
+    combined,
     pod_group_settings,
 )
 from arranger.api.types.core import Pod
@@ -130,7 +130,7 @@ class Gang:
         if self._retained_bundles:
             retained = tuple(sorted(self._retained_bundles.items()))
             sources.append(GangSettings(bundle_minimums=retained))
-        self.settings = reduce(GangSettings.with_fallback, sources)
+        self.settings = combined(sources)
         self.total_minimum = max(self.minimum, sum(n for _, n in self.settings.bundle_minimums))
 
     def _update_created(self, created: object) -> None:

@@ -6,10 +6,13 @@ cannot make another wait by naming it. See ``docs/design/gang-scheduling.md``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
+from typing import Final
 
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
+
+_NOBODY: Final[Set[str]] = frozenset()
 
 
 class GroupIndex:
@@ -26,7 +29,7 @@ class GroupIndex:
         #: Gang → its group, for those that were asked for since it last changed.
         self._groups: dict[str, GangGroup] = {}
         #: Gang → the gangs it names, and the other way round, whether or not these exist.
-        self._names: dict[str, tuple[str, ...]] = {}
+        self._names: dict[str, frozenset[str]] = {}
         self._named_by: dict[str, set[str]] = {}
 
     def __len__(self) -> int:
@@ -77,8 +80,8 @@ class GroupIndex:
     # --- inside ----------------------------------------------------------------------------
 
     def _index(self, gang: Gang) -> None:
-        now = gang.settings.groups or ()
-        if now != self._names.get(gang.name, ()):
+        now = frozenset(gang.settings.groups or ())
+        if now != self._names.get(gang.name, frozenset()):
             self._unindex(gang)
             self._names[gang.name] = now
             for name in now:
@@ -105,13 +108,11 @@ class GroupIndex:
             if one.name in members:
                 continue
             members[one.name] = one
-            for name in one.settings.groups or ():
-                other = self._gangs.get(name)
-                if other is one:
-                    continue
-                if other is None or one.name not in (other.settings.groups or ()):
-                    missing.add(name)
-                else:
-                    todo.append(other)
+            named = self._names.get(one.name, _NOBODY)
+            if named:
+                # Of hundreds that name each other nothing is done for each pair.
+                partners = named & self._named_by.get(one.name, _NOBODY)
+                missing |= named - partners - {one.name}
+                todo += (self._gangs[name] for name in partners - members.keys())
         gangs = tuple(members[name] for name in sorted(members))
         return GangGroup(gangs, tuple(sorted(missing)))

@@ -8,10 +8,10 @@ loses a pod nor goes unseen. See ``docs/design/gang-scheduling.md`` and ``docs/d
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from arranger.api import annotations as keys
 from arranger.api.bounded_cache import bounded_cache
@@ -30,7 +30,7 @@ _MAX_PODS: Final = 999_999_999
 _INT32: Final = 2**31 - 1
 _MAX_NAME: Final = 253
 #: Gangs that can be placed together; as long a list costs all of their pods.
-_MAX_GROUPS: Final = 1000
+_MAX_GROUPS: Final = 256
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 #: The annotations that settings are read from; the others name the gang or mark its pods.
@@ -109,10 +109,24 @@ class GangSettings:
 
     def with_fallback(self, other: GangSettings) -> GangSettings:
         """These settings, and those of ``other`` where these set nothing."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        values = {name: value for name, value in values.items() if value is not None}
-        minimums = {**dict(other.bundle_minimums), **dict(self.bundle_minimums)}
-        return replace(other, **{**values, "bundle_minimums": tuple(sorted(minimums.items()))})
+        return combined((self, other))
+
+
+#: What one source alone decides; minimums of bundles are put together.
+_SINGLE: Final = tuple(f.name for f in fields(GangSettings) if f.name != "bundle_minimums")
+
+
+def combined(sources: Iterable[GangSettings]) -> GangSettings:
+    """What several sources set, the first that sets something first."""
+    values, minimums, open_names = dict[str, Any](), dict[str, int](), list(_SINGLE)
+    for source in sources:
+        for name in tuple(open_names):
+            if (value := getattr(source, name)) is not None:
+                values[name] = value
+                open_names.remove(name)
+        for bundle, minimum in source.bundle_minimums:
+            minimums.setdefault(bundle, minimum)
+    return GangSettings(**values, bundle_minimums=tuple(sorted(minimums.items())))
 
 
 #: Of a source that sets nothing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -41,10 +41,17 @@ class FreedRoom:
     #: uid → the pod and its node, of those that request again what they did.
     _back: dict[str, tuple[PodInfo, str]] = field(default_factory=dict, init=False)
 
-    def free(self, pods: Iterable[PodInfo], node_of: Mapping[str, str]) -> list[PodInfo]:
+    def free(
+        self,
+        pods: Iterable[PodInfo],
+        node_of: Mapping[str, str],
+        looked_at: Callable[[PodInfo], bool],
+    ) -> list[PodInfo]:
         """What pods request on their nodes is free; returns those that are to leave in all.
 
-        ``node_of``: uid → node.
+        Args:
+            node_of: uid → node.
+            looked_at: whether of a pod more counts than that.
         """
         rows, row_of, column_of = self._rows, self._table.index, self._table.resource_column
         counts_use = self._quota is not None and self._quota.active
@@ -52,7 +59,7 @@ class FreedRoom:
         for pod in pods:
             node = node_of[pod.uid]
             row, key = row_of.get(node), pod.sums_key(column_of)
-            if key is None or row is None:
+            if key is None or row is None or looked_at(pod):
                 others.append(pod)
                 self.left[pod.uid] = node
                 continue
@@ -61,7 +68,7 @@ class FreedRoom:
             on.append(row)
             if counts_use:
                 self._used.append((pod, node))
-        sum_up(self._table, rows, -1)
+        sum_up(self._table, rows.items(), -1)
         self._count_use(self._used, -1)
         return others
 
@@ -81,7 +88,7 @@ class FreedRoom:
         """All request again what they did."""
         for pod, node in self._back.values():
             self._move(pod, node, -1)
-        sum_up(self._table, self._rows, 1)
+        sum_up(self._table, self._rows.items(), 1)
         self._count_use(self._used, 1)
 
     # --- inside ----------------------------------------------------------------------------
@@ -89,7 +96,7 @@ class FreedRoom:
     def _move(self, pod: PodInfo, node: str, sign: int) -> None:
         key = pod.sums_key(self._table.resource_column)
         assert key is not None, "it is more than sums"
-        sum_up(self._table, {key: [self._table.index[node]]}, sign)
+        sum_up(self._table, [(key, [self._table.index[node]])], sign)
         self._count_use([(pod, node)], sign)
 
     def _count_use(self, pods: Iterable[tuple[PodInfo, str]], sign: int) -> None:

@@ -189,10 +189,12 @@ class NodeTable:
         del self.pods[row][pod.uid]
         self._account(pod, row, -1)
 
-    def reorder_pods(self, row: int, uids: Iterable[str]) -> None:
-        """Put those pods of a row that ``uids`` names into this order, before the others."""
+    def restore_order(self, row: int, before: dict[str, PodInfo]) -> None:
+        """Put those pods of a row that were there into the order they had, before the others."""
         pods = self.pods[row]
-        self.pods[row] = {uid: pods[uid] for uid in uids if uid in pods} | pods
+        self.pods[row] = (
+            before if pods == before else {uid: pods[uid] for uid in before if uid in pods} | pods
+        )
 
     def note_usage_changes(self, rows: Iterable[int]) -> None:
         """Pods have come or gone on these rows, and are counted already."""

@@ -73,6 +73,29 @@ class PlacedPods:
                 if not by_value[value]:
                     del by_value[value]
 
+    def add_all(self, namespace: str, pods: Sequence[tuple[Pod, int]]) -> None:
+        """Pods of a namespace take their rows."""
+        if self._by_label.get(namespace):
+            for pod, row in pods:
+                self.add(pod, row)
+            return
+        there = self.by_namespace.setdefault(namespace, {})
+        there.update((pod.metadata.uid, row) for pod, row in pods)
+
+    def remove_all(self, namespace: str, pods: Sequence[Pod]) -> None:
+        """Pods of a namespace, as they were when they came, leave their rows.
+
+        Raises:
+            KeyError: one is not there.
+        """
+        there = self.by_namespace[namespace]
+        if self._by_label.get(namespace) or len(pods) == len(there):
+            for pod in pods:
+                self.remove(pod)
+            return
+        for pod in pods:
+            del there[pod.metadata.uid]
+
     def candidates(
         self, namespace: str, labels: Sequence[tuple[str, str]], pod_on: PodLookup
     ) -> tuple[Mapping[str, int], int]:

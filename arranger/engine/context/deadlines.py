@@ -39,10 +39,10 @@ class DeadlineSet:
         """Whether a notice is due by then already."""
         return self._deadline_of.get(key, math.inf) <= due
 
-    def pop_due(self, now: float) -> list[str]:
-        """The keys whose time has come."""
-        keys = []
-        while self._heap and self._heap[0][0] <= now:
+    def pop_due(self, now: float, most: float = math.inf) -> list[str]:
+        """The keys whose time has come, the earliest first, and no more than so many."""
+        keys = list[str]()
+        while self._heap and self._heap[0][0] <= now and len(keys) < most:
             due, key = heapq.heappop(self._heap)
             if self._deadline_of.get(key) == due:
                 del self._deadline_of[key]

@@ -57,8 +57,14 @@ class GangEntityIndex:
         """The names of all groups with an entity that one of these gangs is or was in."""
         return sorted({name for gang in gangs for name in self._groups_of_gang.get(gang, ())})
 
-    def entity_for(self, member: QueuedPod, now: float) -> QueuedEntity:
-        """The entity that a pod without a node belongs to; it joins it, and is not queued yet."""
+    def entity_for(
+        self, member: QueuedPod, now: float, left: dict[int, QueuedEntity] | None = None
+    ) -> QueuedEntity:
+        """The entity that a pod without a node belongs to; it joins it, and is not queued yet.
+
+        One that it leaves stays queued, or gets into ``left``, to be queued by the caller, who has
+        many pods leave.
+        """
         gang = self._registry.gang_of(member.uid)
         group = None if gang is None else self._registry.group_of(gang)
         current = member.entity
@@ -68,7 +74,7 @@ class GangEntityIndex:
         if group is None or alone:
             if current is not None and current.group is None:
                 return current
-            self.leave(member, now)
+            self.leave(member, now, left)
             return QueuedEntity.from_pod(member)
         entity = self._entities.get(group.name)
         if entity is None:
@@ -79,19 +85,23 @@ class GangEntityIndex:
                 self._groups_of_gang.setdefault(partner.name, set()).add(group.name)
         entity.group = group
         if current is not entity:
-            self.leave(member, now)
+            self.leave(member, now, left)
             entity.add_member(member)
         return entity
 
-    def leave(self, member: QueuedPod, now: float) -> None:
-        """A pod leaves its entity; the other members stay queued."""
+    def leave(
+        self, member: QueuedPod, now: float, left: dict[int, QueuedEntity] | None = None
+    ) -> None:
+        """A pod leaves its entity; the other members stay queued, or see ``left``."""
         entity = member.entity
         if entity is None:
             return
         queued = entity.key in self._queue
         self._queue.remove(entity)
         entity.remove_member(member)
-        if queued and entity.members:
+        if queued and left is not None:
+            left[id(entity)] = entity
+        elif queued and entity.members:
             self.enqueue(entity, now)
 
     def enqueue(self, entity: QueuedEntity, now: float) -> None:
@@ -122,13 +132,15 @@ class GangEntityIndex:
         entity.notify_after = now + ARRIVAL_QUIET_PERIOD
         self.notify(entity, entity.notify_after)
 
-    def pop_due_notices(self, now: float) -> list[QueuedEntity]:
-        """The entities whose members are to be told now."""
-        known = map(self.by_key, self._notices.pop_due(now))
-        return [entity for entity in known if entity is not None]
+    def pop_due_notice(self, now: float) -> QueuedEntity | None:
+        """An entity whose members are to be told now, the one that has waited longest."""
+        while due := self._notices.pop_due(now, 1):
+            if (entity := self.by_key(due[0])) is not None:
+                return entity
+        return None
 
     def next_notice(self) -> float | None:
-        """When :meth:`pop_due_notices` will have something to return."""
+        """When :meth:`pop_due_notice` will have something to return."""
         return self._notices.next_deadline()
 
     def forget_stale(self, name: str) -> None:

@@ -58,13 +58,14 @@ class GangManager:
             hold = self._holds.get(name)
             if hold is not None:
                 members += self._update_hold(hold, now)
-        entities: dict[int, QueuedEntity] = {}
+        entities, left = dict[int, QueuedEntity](), dict[int, QueuedEntity]()
         for member in members:
             if member.phase is Phase.QUEUED:
-                entity = self._entities.entity_for(member, now)
+                entity = self._entities.entity_for(member, now, left)
                 entities[id(entity)] = entity
-        for entity in entities.values():
-            self._entities.enqueue(entity, now)
+        for entity in (left | entities).values():
+            if entity.members:
+                self._entities.enqueue(entity, now)
         self._clear_timeout_marks(members)
         for name in groups:
             self._entities.forget_stale(name)

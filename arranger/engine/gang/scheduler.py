@@ -184,6 +184,7 @@ class GangScheduler:
         times = (
             self._holds.next_deadline(),
             self._entities.next_notice(),
+            self._notifier.next_timer(),
             self._gang_objects.next_timer(),
             self._start_planner.next_timer(),
         )

@@ -82,7 +82,9 @@ class ReservationBook:
     _evicting: Sequence[Entry] = field(default=(), init=False)
     #: In what state of objects and nodes the entries were made.
     _read_at: Hashable = field(default=None, init=False)
+    #: All Reservations, the oldest first, and in which version.
     _stored: Sequence[Reservation] = field(default=(), init=False)
+    _stored_version: int | None = field(default=None, init=False)
     #: In what state the statuses were looked at last.
     _told_at: Hashable = field(default=None, init=False)
     #: Name → the window that counted when it was looked at last.
@@ -224,9 +226,13 @@ class ReservationBook:
         if state == self._read_at:
             return
         self._read_at = state
-        entries: dict[str, Entry] = {}
         reserved = ReservedRows(table, self._cards)
-        problems: dict[str, str] = {}
+        if self._stored_version == state[0]:  # nodes are others, and all else is as it was
+            read = [entry.at_nodes(reserved) for entry in self._entries.values()]
+            self._set_entries({entry.name: entry for entry in read})
+            return
+        self._stored_version = state[0]
+        entries, problems = dict[str, Entry](), dict[str, str]()
         stored = sorted(objects.in_namespace(Reservation, ""), key=_age_of)
         for each in stored:
             name = each.metadata.name
@@ -239,7 +245,11 @@ class ReservationBook:
                 if self.problems.get(name) != problems[name]:
                     told = pod_events.invalid_reservation(each, problems[name])
                     self._context.outbox.append(told)
-        self._entries, self.problems, self._stored = entries, problems, stored
+        self.problems, self._stored = problems, stored
+        self._set_entries(entries)
+
+    def _set_entries(self, entries: Mapping[str, Entry]) -> None:
+        self._entries = entries
         self._evicting = [entry for entry in entries.values() if entry.spec.evict]
 
     def is_user(self, entry: Entry, pod: PodInfo, gangs: Iterable[str]) -> bool:

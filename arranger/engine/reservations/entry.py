@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from arranger.api.parsing.errors import ParseError
 from arranger.api.selectors import Selector
@@ -32,6 +32,11 @@ class Entry:
     rows: BoolArray
     missing: str
     namespaces: Selector
+
+    def at_nodes(self, reserved: ReservedRows) -> Entry:
+        """The same with its nodes as they are now."""
+        rows, missing = reserved.of(self.spec.nodes)
+        return replace(self, rows=rows, missing=missing)
 
     def window_for(self, now: float, lasts: float | None) -> Window | None:
         """The window that keeps a pod of others away which would start now; None if none does.

@@ -28,6 +28,8 @@ from arranger.framework.status import CycleState, Status
 _FULL_REFRESH_SHARE = 0.25
 #: Rows that a plugin judges or scores in one unit of an attempt's work.
 _ROWS_PER_UNIT = 150
+#: Units to ask a plugin that judges or scores all rows at each change, however few they are.
+_ASKING = 20
 
 
 class Evaluation:
@@ -251,7 +253,7 @@ class Evaluation:
         """Redo the rows of ``view``, and all rows for plugins that depend on everything."""
         rows, feasible = view.rows, self._rows
         whole = len(self._cluster_filters) + self._scores.cluster_plugins
-        self._cluster.work.count(whole * self._size // _ROWS_PER_UNIT)
+        self._cluster.work.count(whole * (_ASKING + self._size // _ROWS_PER_UNIT))
         if node_changed:
             candidates = self._candidate_rows(view)
             feasible.static[rows] = self._run_filters(self._node_filters, view, candidates)

@@ -1,15 +1,15 @@
 """Decoding what is large away from the event loop.
 
-An object of 1.5 MB, which any tenant can write, holds hundreds of thousands of parts; in binary
-form reading them takes up to half a second. Small ones are decoded at once.
+An object of 1.5 MB, which any tenant can write, holds hundreds of thousands of parts; reading them
+takes up to half a second. Small ones are decoded at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 from arranger.kube.watch.decoder import (
+    MAX_AT_ONCE,
     Decoder,
     ListMeta,
     RawWatchEvent,
@@ -17,9 +17,6 @@ from arranger.kube.watch.decoder import (
     UndecodableObject,
     WatchEvent,
 )
-
-#: Bytes that are decoded at once, in some 20 ms at most. A pod has about 4 kB, a node 20.
-MAX_AT_ONCE: Final = 64 * 1024
 
 
 async def decode_event(

@@ -68,10 +68,6 @@ class ProtobufDecoder(Decoder[T]):
         super().__init__(kind, trim)
         self._message = message
 
-    def gives_way(self, body: bytes) -> bool:
-        """Whether it is in binary form."""
-        return body.startswith((_EVENT_TYPE, MAGIC))
-
     def decode_event(self, frame: bytes) -> WatchEvent[T] | RawWatchEvent | UndecodableObject:
         """One frame."""
         if not frame.startswith(_EVENT_TYPE):

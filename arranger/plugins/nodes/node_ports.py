@@ -52,6 +52,10 @@ class NodePorts(SpecOnlyPlugin):
             return self.reject(why, resolvable=False)
         return None if pod.ports else SKIP
 
+    def looks_at(self, state: CycleState, pod: PodInfo, other: PodInfo) -> bool:
+        """At pods with host ports only."""
+        return False
+
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes where all wanted ports are free."""
         table = nodes.table

@@ -139,6 +139,13 @@ class InterPodAffinity(Plugin):
 
         return FilterResult(~(alone | too_near | unwelcome), explain)
 
+    def looks_at(self, state: CycleState, pod: PodInfo, other: PodInfo) -> bool:
+        """At pods that its own required terms select."""
+        data: _PreFilterState = state[self.name]
+        terms = *data.own.required, *data.own.required_anti
+        data.cluster.work.count(sum(1 + term.selector.size // 4 for term in terms))
+        return any(_matcher(term)(other.pod) for term in terms)
+
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:

@@ -163,6 +163,14 @@ class PodTopologySpread(Plugin):
 
         return FilterResult(passes, explain)
 
+    def looks_at(self, state: CycleState, pod: PodInfo, other: PodInfo) -> bool:
+        """At pods of its namespace that its hard constraints count."""
+        data: _PreFilterState = state[self.name]
+        if other.namespace != pod.namespace:
+            return False
+        labels = other.pod.metadata.labels
+        return any(constraint.selector.matches(labels) for constraint in data.hard)
+
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:

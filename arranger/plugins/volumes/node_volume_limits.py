@@ -52,6 +52,10 @@ class NodeVolumeLimits(VolumePlugin):
         state[self.name] = cluster
         return None
 
+    def looks_at(self, state: CycleState, pod: PodInfo, other: PodInfo) -> bool:
+        """At pods with volumes only."""
+        return False
+
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes where the attached volumes and the pod's stay within the limits."""
         cluster: Cluster = state[self.name]

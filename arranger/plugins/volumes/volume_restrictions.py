@@ -63,6 +63,10 @@ class VolumeRestrictions(VolumePlugin):
         state[self.name] = exclusive
         return None
 
+    def looks_at(self, state: CycleState, pod: PodInfo, other: PodInfo) -> bool:
+        """At pods with volumes only."""
+        return False
+
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes where no other pod uses the disks or claims."""
         exclusive: list[PvcKey] = state[self.name]

@@ -249,7 +249,7 @@ def test_the_room_of_pods_is_free_as_if_they_had_left(
     with cluster.simulate_without(pods):
         gone = _sums(cluster)
     before = _state(cluster)
-    with cluster.simulate_freed(pods) as room:
+    with cluster.simulate_freed(pods, lambda pod: False) as room:
         assert _sums(cluster) == gone
         for pod, node in away[:back]:
             if pod.uid not in room.left:

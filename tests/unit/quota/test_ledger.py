@@ -162,7 +162,7 @@ def test_pods_whose_room_is_free_use_nothing_for_as_long() -> None:
     pods = [training(f"p{n}", 2).on("n").info() for n in range(3)]
     for pod in pods:
         books.cluster.observe_pod(pod)
-    with books.cluster.simulate_freed(pods) as room:
+    with books.cluster.simulate_freed(pods, lambda pod: False) as room:
         assert books.used() == {}
         room.put_back(pods[0], "n")
         assert books.used("team")[CARD] == 2

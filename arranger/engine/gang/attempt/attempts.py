@@ -24,6 +24,8 @@ from arranger.engine.pod.reserve_and_permit import reserve_more
 
 #: Units of one step: some 40 milliseconds.
 STEP_UNITS: Final = 40_000
+#: Units to put a member back on its node and to take it off again, at most half of a step's.
+RESUMING: Final = 5
 #: After so many beginnings steps are twice as long, for things may change as fast.
 _MANY_BEGINNINGS: Final = 6
 
@@ -75,7 +77,9 @@ class GangAttempts:
             steps, nominated = suspended.steps, suspended.nominated
         work = self._cluster.work
         if in_steps:
-            work.limit(STEP_UNITS << min(longer, 10))
+            resumed = 0 if suspended is None else len(suspended.placed)
+            units = STEP_UNITS - min(RESUMING * resumed, STEP_UNITS // 2)
+            work.limit(units << min(longer, 10))
         try:
             placed = next(steps)
         except StopIteration as end:

@@ -173,6 +173,7 @@ class PreemptionCandidates:
         Of a gang that cannot leave whole only as many as it can spare; no queue falls below its
         guarantee.
         """
+        yield from self.may_rest(2 * len(pods))
         if not pods or self.company(pods) is not None:
             return list(pods)
         allowed = AllowedTogether(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -19,11 +19,11 @@ from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.preemption.room_by_numbers import RoomByNumbers
 from arranger.engine.gang.preemption.trial import Between, PlanSteps, Trial, VoidTrialError
+from arranger.engine.gang.preemption.victim_looks import VictimLooks, looks_of
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy
-from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
 
 T = TypeVar("T")
@@ -34,8 +34,12 @@ SPARING: Final = 10
 LOOKING: Final = 3
 #: Victims from which on what follows a trial has a step of its own.
 MANY_GONE: Final = 2000
-#: Units to look at a class of members.
+#: Units to look at a class of members, and to look at a node for one of them that compares more
+#: than sums, beside what that counts itself.
 EVALUATING: Final = 100
+LOOKING_AGAIN: Final = 100
+#: Classes of which is kept how they were seen last.
+MAX_SEEN: Final = 64
 
 #: Where each member would go.
 Destinations = tuple[tuple[QueuedPod, str], ...]
@@ -56,7 +60,10 @@ class DryPlacement:
     _suspension: MemberSuspension
     _between: Between
     _numbers: RoomByNumbers | None = field(default=None, init=False)
-    _compares_sums: bool | None = field(default=None, init=False)
+    _looks: VictimLooks | None = field(default=None, init=False)
+    _looked: bool = field(default=False, init=False)
+    #: Classes of members as they were seen last, without the member that was asked about.
+    _seen: dict[Hashable, Evaluation] = field(default_factory=dict, init=False)
 
     def fits_without(self, victims: Iterable[PodInfo]) -> PlanSteps[bool]:
         """Whether the group would fit if these left."""
@@ -113,7 +120,7 @@ class DryPlacement:
         self, victims: Sequence[PodInfo], question: Callable[[Trial], PlanSteps[T]]
     ) -> PlanSteps[T]:
         """Ask until nothing comes between that voids the answer."""
-        sums_decide = yield from self._sums_decide()
+        looks = yield from self._look()
         while True:
             trial = Trial(
                 self._cluster,
@@ -121,7 +128,7 @@ class DryPlacement:
                 self._suspension,
                 self._between,
                 victims,
-                sums_decide,
+                looks,
             )
             try:
                 yield from trial.begin()
@@ -131,21 +138,13 @@ class DryPlacement:
             finally:
                 trial.end()
 
-    def _sums_decide(self) -> PlanSteps[bool]:
-        """Whether no member is refused a node for anything of others but what they request."""
-        work = self._cluster.work
-        if self._compares_sums is None:
-            for member in _one_per_class(self._entity.ready()):
-                if work.is_spent:
-                    yield
-                with work.unlimited():
-                    evaluation = self._evaluate(member)
-                work.count(EVALUATING)
-                if not evaluation.pod_dependent_filters <= member.profile.resource_filters:
-                    self._compares_sums = False
-                    return False
-            self._compares_sums = True
-        return self._compares_sums
+    def _look(self) -> PlanSteps[VictimLooks | None]:
+        """What members look at of others beside what these request."""
+        if not self._looked:
+            members, work = _one_per_class(self._entity.ready()), self._cluster.work
+            self._looks = yield from looks_of(members, self._evaluate, work, EVALUATING)
+            self._looked = True
+        return self._looks
 
     def _evaluate(self, member: QueuedPod) -> Evaluation:
         return self._pod_cycle.evaluate(member.profile, member.pod, member.signature)
@@ -177,9 +176,10 @@ class DryPlacement:
             node = trial.node_of(pod)
             members = placed_on.get(node, ())
             work.count(SPARING + LOOKING * len(members))
-            with work.unlimited():
+            with work.uninterrupted():
                 trial.put_back(pod)
-                if self._still_fit(node, members) and self._within_quotas(classes):
+                fit = self._still_fit(node, members, sums=trial.is_sums(pod))
+                if fit and self._within_quotas(classes):
                     trial.spare(pod)
                     continue
                 trial.take_again(pod)
@@ -211,22 +211,34 @@ class DryPlacement:
                 return False
         return True
 
-    def _still_fit(self, node: str, members: Collection[QueuedPod]) -> bool:
-        """Whether members that were placed on a node still fit with the pods there now."""
+    def _still_fit(self, node: str, members: Collection[QueuedPod], *, sums: bool) -> bool:
+        """Whether members that were placed on a node still fit with the pods there now.
+
+        ``sums``: of the pod that has come back nothing counts but what it requests.
+        """
         table = self._cluster.table
         row = table.index[node]
         if not members:
             return True
         if (table.requested[:, row] > table.allocatable[:, row]).any():
             return False
-        return all(self._member_fits(member, row) for member in _one_per_class(members))
+        classes = _one_per_class(members)
+        if sums and self._looks is not None:
+            only_sums = self._looks.only_sums
+            classes = [member for member in classes if member.equivalence_key not in only_sums]
+        return all(self._member_fits(member, row) for member in classes)
 
     def _member_fits(self, member: QueuedPod, row: int) -> bool:
-        evaluation = self._evaluate(member)
-        if evaluation.pod_dependent_filters <= member.profile.node_resource_filters:
-            return True  # the sum of the requests has been compared already
-        with self._cluster.simulate_without([member.pod]):
-            return DryRun(member.profile, self._cluster, member.pod, evaluation).fits(row)
+        key, cluster, pod = member.equivalence_key, self._cluster, member.pod
+        cluster.work.count(LOOKING_AGAIN)
+        with cluster.simulate_without([pod]):
+            if (seen := self._seen.get(key)) is None:
+                if len(self._seen) >= MAX_SEEN:
+                    self._seen.clear()
+                seen = self._seen[key] = Evaluation(member.profile, cluster, pod, scoring=False)
+            else:
+                seen.refresh()
+            return seen.pre_filter_status is None and bool(seen.feasible[row])
 
 
 def _amounts(pods: Iterable[PodInfo], table: NodeTable) -> dict[int, Counter[int]]:

@@ -16,6 +16,7 @@ from arranger.cluster.nodes.freed_room import FreedRoom
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
+from arranger.engine.gang.preemption.victim_looks import VictimLooks
 from arranger.engine.pod.schedule_result import PermitWait
 from arranger.engine.queue.nominator import Nominator
 
@@ -76,7 +77,7 @@ class Trial:
     Args:
         nominator: knows who is being evicted, for whomever.
         victims: those that leave.
-        sums_decide: whether only sums of requests are compared, so that nobody need leave for more.
+        looks: knows of which victims more is compared than sums of requests; None for all of them.
 
     Attributes:
         gone: uid → the pod, of those that are away while it goes on.
@@ -87,7 +88,7 @@ class Trial:
     _suspension: MemberSuspension
     _between: Between
     victims: Iterable[PodInfo]
-    sums_decide: bool = False
+    looks: VictimLooks | None = None
     gone: dict[str, PodInfo] = field(init=False)
     #: uid → the node that it is away from, of those that are not there at all.
     _nodes: Mapping[str, str] = field(default_factory=dict, init=False)
@@ -102,7 +103,9 @@ class Trial:
         work = self._cluster.work
         self._between.on_trial_begun()
         moved = len(self.gone) + len(self._nominator.terminating_victims)
-        work.count((FREEING if self.sums_decide else MOVING) * moved)
+        work.count((MOVING if self.looks is None else FREEING) * moved)
+        if self.looks is not None:
+            yield from self.looks.find_out(self.gone.values(), work)
         if work.is_spent:
             yield
         self._take_away()
@@ -129,6 +132,10 @@ class Trial:
         """The node that one of those that are away is away from."""
         return self._nodes.get(pod.uid) or self._cluster.node_of(pod.uid) or ""
 
+    def is_sums(self, pod: PodInfo) -> bool:
+        """Whether no more counts of one that is away than what it requests."""
+        return self._room is not None and pod.uid not in self._room.left
+
     def put_back(self, pod: PodInfo) -> None:
         """One that is away is where it was."""
         node = self.node_of(pod)
@@ -152,8 +159,9 @@ class Trial:
         self.gone = {uid: pod for uid, pod in known if pod is not None}
         leaving = (p for p in self._nominator.terminating_pods() if p.uid not in self.gone)
         away = [*leaving, *self.gone.values()]
-        if self.sums_decide:
-            self._room = self._stack.enter_context(cluster.simulate_freed(away))
+        if self.looks is not None:
+            freed = cluster.simulate_freed(away, self.looks.at)
+            self._room = self._stack.enter_context(freed)
             self._nodes = self._room.left
         else:
             self._nodes = {uid: str(cluster.node_of(uid)) for uid in self.gone}

@@ -5,12 +5,17 @@ Counted are calls, not seconds: the same on every machine.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from arranger.api.effects import Applied, Bind, DeletePod
+from arranger.api.effects import Applied, Bind, DeletePod, PatchPodStatus
+from arranger.api.settings.gang_settings import GangSettings
+from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.gang import notifier
 from arranger.engine.gang.attempt.group_attempt import GangScheduleResult
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.manager import GangManager
@@ -177,3 +182,78 @@ def test_where_all_victims_are_needed_fewer_are_not_tried(
     assert len(of_kind(DeletePod, effects)) == 320
     assert trials["placed"] <= 4
     harness.engine.check_consistent()
+
+
+def test_gangs_that_name_each_other_cost_no_more_for_each_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queued, enqueue = 0, GangEntityIndex.enqueue
+
+    def counting(self: GangEntityIndex, entity: QueuedEntity, now: float) -> None:
+        nonlocal queued
+        queued += 1
+        enqueue(self, entity, now)
+
+    monkeypatch.setattr(GangEntityIndex, "enqueue", counting)
+    harness, gangs = EngineHarness(small_profile()), 40
+    names = json.dumps([f"default/g{n}" for n in range(gangs)])
+    harness.engine.run(0.0)
+    for n in range(gangs):
+        for i in range(2):
+            harness.observe(a_pod(f"g{n}-{i}").in_gang(f"g{n}", 2, groups=names))
+    harness.engine.check_consistent()
+    assert 2 * gangs <= queued <= 4 * 2 * gangs
+
+
+def test_settings_of_members_that_all_differ_are_put_together_in_one_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, make = 0, GangSettings.__init__
+
+    def counting(self: GangSettings, *args: Any, **values: Any) -> None:
+        nonlocal made
+        made += 1
+        make(self, *args, **values)
+
+    harness, size = EngineHarness(small_profile()), 60
+    pods = [a_pod(f"p{n}").in_bundle("g", f"b{n}", 1).build() for n in range(size)]
+    harness.engine.run(0.0)
+    monkeypatch.setattr(GangSettings, "__init__", counting)
+    for pod in pods:
+        harness.engine.handlers.on_pod_updated(pod, 0.0)
+    harness.engine.check_consistent()
+    (gang,) = harness.engine.registry.gangs.values()
+    assert gang.total_minimum == size
+    assert made <= 10 * size
+
+
+def test_the_members_of_a_large_gang_are_told_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifier, "MOST_TOLD", 10)
+    harness, size = EngineHarness(small_profile()), 45
+    harness.observe(a_node("n").offers(cpu=1))
+    harness.observe(*(a_pod(f"p{n}").needs(cpu=2).in_gang("g", size) for n in range(size)))
+    told = list[int]()
+    for n in range(10):
+        effects = harness.engine.run(harness.now + n / 100)
+        told.append(len(of_kind(PatchPodStatus, effects)))
+        harness.engine.check_consistent()
+    assert sum(told) == size
+    assert max(told) <= 10
+
+
+def test_who_has_left_before_its_turn_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifier, "MOST_TOLD", 10)
+    harness = EngineHarness(small_profile())
+    harness.observe(a_node("n").offers(cpu=1))
+    pods = [a_pod(f"p{n}").needs(cpu=2).in_gang("g", 20) for n in range(20)]
+    harness.observe(*pods)
+    first = set[str]()
+    for n in range(5):
+        if not first:
+            effects = harness.engine.run(n / 100)
+            first = {patch.pod.name for patch in of_kind(PatchPodStatus, effects)}
+    assert len(first) == 10
+    harness.observe_deleted(*(pod for pod in pods if pod.build().metadata.name not in first))
+    for n in range(5):
+        effects = harness.engine.run(1 + n / 100)
+        assert {patch.pod.name for patch in of_kind(PatchPodStatus, effects)} <= first

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import threading
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from arranger.api.types.core import Pod
@@ -73,7 +75,35 @@ async def test_it_says_the_same(size: int) -> None:
     assert await decode_page(decoder, page) == decoder.decode_page(page)
     assert decoder.gives_way(frame)
     assert decoder.gives_way(page)
-    assert not decoder.gives_way(b'{"type":"ADDED"}'), "msgspec holds the interpreter"
+
+
+@pytest.mark.parametrize("size", [0, 2 * MAX_AT_ONCE])
+async def test_json_says_the_same(size: int) -> None:
+    decoder = Decoder(Pod)
+    labels = {f"k{n}": "" for n in range(size // 10)}
+    pod = {"metadata": {"name": "p", "uid": "p", "resourceVersion": "3", "labels": labels}}
+    frame = json.dumps({"type": "ADDED", "object": pod}).encode()
+    page = json.dumps({"metadata": {"resourceVersion": "9"}, "items": [pod, pod]}).encode()
+    event = await decode_event(decoder, frame)
+    assert isinstance(event, WatchEvent)
+    assert event == WatchEvent("ADDED", msgspec.convert(pod, Pod))
+    meta, items, bad = await decode_page(decoder, page)
+    assert (meta.resource_version, bad) == ("9", [])
+    assert items == [msgspec.convert(pod, Pod)] * 2
+    assert decoder.gives_way(frame)
+
+
+async def test_of_large_json_that_is_wrong_only_what_is_wrong_suffers() -> None:
+    decoder, labels = Decoder(Pod), {f"k{n}": "" for n in range(2 * MAX_AT_ONCE // 10)}
+    good = {"metadata": {"name": "p", "uid": "p", "resourceVersion": "3", "labels": labels}}
+    wrong = {**good, "spec": {"containers": 5}}
+    frame = json.dumps({"type": "MODIFIED", "object": wrong}).encode()
+    event = await decode_event(decoder, frame)
+    assert isinstance(event, UndecodableObject)
+    assert (event.metadata.name, event.event) == ("p", "MODIFIED")
+    _, items, bad = await decode_page(decoder, json.dumps({"items": [good, wrong]}).encode())
+    assert [each.metadata.name for each in items] == ["p"]
+    assert [each.metadata.name for each in bad] == ["p"]
 
 
 class Told:
