@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import QueuedEntity, QueueState
+from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gate import GangGate
 from arranger.engine.gang.state.holds import GangHolds

@@ -23,7 +23,8 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import RESERVATION, QueuedPod
+from arranger.engine.context.entity import QueuedPod
+from arranger.engine.context.rejecters import KEPT_NODES
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
@@ -77,7 +78,7 @@ class PlannedGang:
         """Why another pod does not fit on these nodes."""
         known = member.pod.pod.metadata.namespace in self.namespaces
         reason = f"node(s) reserved for {self.title if known else 'a gang of another namespace'}"
-        return PluginRejection(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE))
+        return PluginRejection(KEPT_NODES, Rejection((reason,), Code.UNRESOLVABLE))
 
 
 @dataclass(slots=True, eq=False)

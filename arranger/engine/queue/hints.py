@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import GANG, RESERVATION, QueuedEntity
+from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.context.rejecters import GANG, KEPT_NODES
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 
 
@@ -102,8 +103,8 @@ class HelpQuestion:
         # Of nodes kept for others: by other nodes, by what says for whom they are kept, and by an
         # edit of its own, as a pod says which Reservation it asks for and how long it may run.
         edited = bool(self._bits & ActionType.OWN_UPDATE.value)
-        kept_otherwise = self._changes_node or self._event.resource == RESERVATION
-        return name != RESERVATION or edited or kept_otherwise
+        kept_otherwise = self._changes_node or self._event.resource == KEPT_NODES
+        return name != KEPT_NODES or edited or kept_otherwise
 
     def _for_any_member(self, entity: QueuedEntity) -> tuple[ClusterEvent, bool]:
         """Room for any member may help: it may leave another node to the one that lacks room.

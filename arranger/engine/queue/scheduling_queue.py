@@ -18,10 +18,11 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.queue_state import REFUSED, QueueState
 from arranger.engine.queue.active_entities import ActiveEntities
 from arranger.engine.queue.attempt_start import AttemptStart
 from arranger.engine.queue.backoff import SchedulingQueueConfig
@@ -36,9 +37,6 @@ from arranger.engine.queue.requirements import Requirements
 from arranger.engine.queue.unschedulable_entities import UnschedulableEntities
 from arranger.framework.cluster_event import ClusterEvent
 from arranger.framework.status import Status
-
-#: Where an attempt leaves an entity that has been told no.
-_REFUSED: Final = (QueueState.UNSCHEDULABLE, QueueState.GATED)
 
 
 class SchedulingQueue:
@@ -184,12 +182,12 @@ class SchedulingQueue:
         if entity.state is QueueState.NOT_QUEUED and start.woken_from is None:
             return  # it has found its place, and nobody waits for that
         nominated = self._is_nominated(entity)
-        in_vain = entity.state in _REFUSED and self.event_count == start.events
+        in_vain = entity.state in REFUSED and self.event_count == start.events
         woken_by_itself = entity.state is QueueState.BACKOFF and entity.woken_from is not None
         if in_vain:
             entity.broken_attempts = 0
             entity.losses = entity.losses if nominated else 0
-        elif (nominated or start.nominated) and (entity.state in _REFUSED or woken_by_itself):
+        elif (nominated or start.nominated) and (entity.state in REFUSED or woken_by_itself):
             entity.broken_attempts = 0
             if woken_by_itself:
                 self.activate(entity)

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from arranger.api.annotations import RESERVATION as RESERVATION_KEY
+from arranger.api.annotations import RESERVATION
 from arranger.api.parsing.errors import ParseError, shown
 from arranger.api.settings.reservation_windows import Window
 from arranger.api.types.reservation import Reservation, ReservationStatus
@@ -26,8 +26,9 @@ from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import RESERVATION, QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.context.pending_effects import PendingEffects
+from arranger.engine.context.rejecters import KEPT_NODES
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.reservations.entry import Entry, read_entry, shown_time
@@ -208,7 +209,7 @@ class ReservationBook:
             self.statuses.write(self._stored, wanted, now)
         if changed:
             self._seen = seen
-            self._queue.wake(ClusterEvent(ActionType.OTHER, resource=RESERVATION), now)
+            self._queue.wake(ClusterEvent(ActionType.OTHER, resource=KEPT_NODES), now)
 
     def next_timer(self) -> float | None:
         """When the next window opens or ends, or a status is due, in the engine's clock."""
@@ -288,7 +289,7 @@ def make_book(
 
 
 def _asked_for(member: QueuedPod) -> str:
-    return member.pod.pod.metadata.annotations.get(RESERVATION_KEY, "")
+    return member.pod.pod.metadata.annotations.get(RESERVATION, "")
 
 
 def _age_of(each: Reservation) -> tuple[datetime, str]:
@@ -296,4 +297,4 @@ def _age_of(each: Reservation) -> tuple[datetime, str]:
 
 
 def _mask(rows: BoolArray, reason: str) -> RowMask:
-    return RowMask(rows, PluginRejection(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE)))
+    return RowMask(rows, PluginRejection(KEPT_NODES, Rejection((reason,), Code.UNRESOLVABLE)))

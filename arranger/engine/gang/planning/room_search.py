@@ -16,7 +16,8 @@ from arranger.backfill.timeline import Timeline
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import IntArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import GANG, QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.rejecters import GANG
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.placement.topology import placement_order
