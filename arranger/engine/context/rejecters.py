@@ -10,6 +10,10 @@ from arranger.framework.status import Code, Status
 GANG: Final = "Gang"
 #: Named as the plugin that rejects nodes which are kept for others.
 KEPT_NODES: Final = "Reservation"
+#: The same of nodes of which only a part is kept: room that becomes free may help.
+KEPT_ROOM: Final = "ReservedRoom"
+#: Either of them.
+KEPT: Final = frozenset((KEPT_NODES, KEPT_ROOM))
 
 
 def gang_rejection(reason: str) -> Status:

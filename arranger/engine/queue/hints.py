@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedEntity
-from arranger.engine.context.rejecters import GANG, KEPT_NODES
+from arranger.engine.context.rejecters import GANG, KEPT, KEPT_NODES, KEPT_ROOM
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 
 
@@ -104,7 +104,8 @@ class HelpQuestion:
         # edit of its own, as a pod says which Reservation it asks for and how long it may run.
         edited = bool(self._bits & ActionType.OWN_UPDATE.value)
         kept_otherwise = self._changes_node or self._event.resource == KEPT_NODES
-        return name != KEPT_NODES or edited or kept_otherwise
+        freed = name == KEPT_ROOM and bool(self._bits & ActionType.CAPACITY_FREED.value)
+        return name not in KEPT or edited or kept_otherwise or freed
 
     def _for_any_member(self, entity: QueuedEntity) -> tuple[ClusterEvent, bool]:
         """Room for any member may help: it may leave another node to the one that lacks room.

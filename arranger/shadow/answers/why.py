@@ -17,7 +17,7 @@ from arranger.cluster.nodes.node_sizes import why_too_large
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.queue_state import QueueState
-from arranger.engine.context.rejecters import KEPT_NODES
+from arranger.engine.context.rejecters import KEPT
 from arranger.engine.engine import Engine
 from arranger.engine.pod.satisfiability import Satisfiability
 from arranger.explain.judgement import Judgement
@@ -311,7 +311,7 @@ def _wakes(entity: QueuedEntity, member: QueuedPod) -> list[str]:
                 others |= bool(hint.action_types & ActionType.OTHER)
     found = [text for action, text in _EVENTS if actions & action]
     found += ["an object that it needs changes"] if others else []
-    kept = KEPT_NODES in entity.rejected_by
+    kept = not KEPT.isdisjoint(entity.rejected_by)
     return [*found, *(["nodes are not kept for others any more"] if kept else [])]
 
 

@@ -1,6 +1,6 @@
 """Reservations: for whom nodes are kept, and when.
 
-Nothing is said of windows that come again, nor of some of a selector's nodes.
+Nothing is said of windows that come again, of some of a selector's nodes, or of parts of nodes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Reservation:
         """From when to when its nodes are kept, in seconds since 1970; None where none is said."""
         spec = self.manifest["spec"]
         users, window = spec.get("users") or {}, spec["window"]
-        chosen = any(spec["nodes"].get(each) for each in ("count", "resources", "cards"))
+        chosen = any(spec["nodes"].get(each) for each in ("count", "resources", "cards", "perNode"))
         if window.get("recurrence") or chosen:
             return None
         if any(users.values()) == bool(spec.get("maintenance")):

@@ -109,6 +109,9 @@ class RoomSearch:
             shut = None if closed is None else closed.at(at)
             if shut is not None and shut[rows[rows < shut.size]].any():
                 return False
+            kept = None if closed is None or closed.kept is None else closed.kept(at)
+            if kept is not None and kept[:, rows[rows < kept.shape[1]]].any():
+                return False
         return True
 
     def nodes_needed(self, entity: QueuedEntity, now: float) -> frozenset[str]:
