@@ -42,6 +42,12 @@ _WHOLE_ONLY: Final = "Only who may list the pods of all namespaces is told what 
 #: Bytes of a form, and of a field of an address.
 _BODY: Final = 1 << 20
 _TEXT: Final = 600
+#: Characters of a key that browsers keep in a cookie: they drop longer ones without a word.
+_COOKIE: Final = 4000
+_TOO_LONG: Final = (
+    f"It has more than {_COOKIE} characters, and browsers keep no cookie of that length: have an"
+    " ingress send it as a bearer token, or take a token of a service account."
+)
 #: Seconds between two messages about changes, and without any until a sign of life.
 _MESSAGES: Final = 2.0
 _SILENCE: Final = 15.0
@@ -151,6 +157,8 @@ class Cockpit:
         """Have the browser remember the key, for the folder that the pages are in, and go there."""
         if not security.is_key(key):
             return self._ask_for_key(401, "This is no key.")
+        if len(key) > _COOKIE:
+            return self._ask_for_key(401, _TOO_LONG)
         secure = "; Secure" if request.secure or not self.local else ""
         cookie = f"{COOKIE}={key}; HttpOnly; SameSite=Strict{secure}"
         return web.Response(status=303, headers={"Location": "./", "Set-Cookie": cookie})
