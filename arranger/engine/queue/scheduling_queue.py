@@ -27,7 +27,7 @@ from arranger.engine.queue.active_entities import ActiveEntities
 from arranger.engine.queue.attempt_start import AttemptStart
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.queue.collaborators import Gate, Nominations
-from arranger.engine.queue.hints import HelpQuestion
+from arranger.engine.queue.hints import HelpQuestions
 from arranger.engine.queue.interest_index import InterestIndex
 from arranger.engine.queue.open_questions import OpenQuestion, OpenQuestions
 from arranger.engine.queue.order.job_shares import JobShares
@@ -66,6 +66,7 @@ class SchedulingQueue:
         self._yielding: list[tuple[int, QueuedEntity]] = []
         self._gated: dict[Hashable, QueuedEntity] = {}
         self._gated_interests = InterestIndex()
+        self._ask_of = HelpQuestions()
         #: Nobody is tried before these are answered: any of them may help one that goes first.
         self._open_questions = OpenQuestions(config.questions_at_once)
         self._last_version, self._now = 0, -math.inf
@@ -240,7 +241,7 @@ class SchedulingQueue:
         self._now = now
         if not (self._unschedulable or self._gated_interests or self._open_questions):
             return
-        groups = self._unschedulable.groups_asking(asked := HelpQuestion(event))
+        groups = self._unschedulable.groups_asking(asked := self._ask_of(event))
         gated = self._gated_interests.asking(asked, self._gated.__getitem__)
         if self._open_questions.add(OpenQuestion(asked, groups, gated, yields)):
             self._answer_next()
@@ -277,7 +278,7 @@ class SchedulingQueue:
         self._dequeue(entity)
         member.update(pod)
         entity.recheck_member(member)
-        if not rests or self._open_questions or HelpQuestion(event).may_help(entity, [pod]):
+        if not rests or self._open_questions or self._ask_of(event).may_help(entity, [pod]):
             self._enqueue(entity)
         elif refusals := self._requirements.unmet(entity):
             self._hold_back(entity, refusals)
