@@ -198,6 +198,11 @@ class Administrator:
         assert answer.status < 300, answer
         return answer
 
+    def cordon(self, name: str) -> None:
+        """No pod is to come to a node."""
+        change, kind = {"spec": {"unschedulable": True}}, "application/merge-patch+json"
+        self.request("PATCH", f"/api/v1/nodes/{name}", change, kind)
+
     def delete(self, kind: str, name: str) -> list[str]:
         """A pod is gone at once; those of a node are to go, and returned: they count until then."""
         if kind == "Pod":
@@ -225,13 +230,41 @@ def play(
     later: Sequence[Manifest] = (),
     without: Collection[tuple[str, str]] = (),
     distance: Distance | None = None,
+    cordoned: str = "",
 ) -> Played:
     """Have the scheduler itself work until nothing moves any more.
 
-    ``later``: what is created a second after the others, and before the scheduler starts.
-    ``without``: kind and name of what is deleted then.
+    It has read everything before it is changed, as one that runs, and has decided nothing.
+
+    Args:
+        later: what is created a second after the others.
+        without: kind and name of what is deleted then.
+        cordoned: the node that is cordoned then.
     """
-    return run_virtual(_play(objects, later, without, distance or Distance()))
+    return run_virtual(_play(objects, later, without, cordoned, distance or Distance()))
+
+
+class PatientScheduler(Scheduler):
+    """Takes in what happens, and decides nothing until it is told to."""
+
+    def __init__(self, transport: InProcessTransport, **options: Any) -> None:
+        super().__init__(transport, CONFIG, identity="judge", **options)
+        self._decides, self._has_read = False, asyncio.Event()
+
+    async def read(self) -> None:
+        """Wait until everything has been read: what comes now is news."""
+        await self._has_read.wait()
+        self.engine.handlers.start(asyncio.get_running_loop().time())
+
+    def decide(self) -> None:
+        """Go on from here."""
+        self._decides = True
+        self._wake.set()
+
+    def _may_schedule(self) -> bool:
+        if self.synced:
+            self._has_read.set()
+        return self._decides and super()._may_schedule()
 
 
 def _load(cluster: EmbeddedCluster, objects: Sequence[Manifest]) -> list[Manifest]:
@@ -245,12 +278,23 @@ async def _play(
     objects: Sequence[Manifest],
     later: Sequence[Manifest],
     without: Collection[tuple[str, str]],
+    cordoned: str,
     distance: Distance,
 ) -> Played:
     cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(1))
     start, began = _load(cluster, objects), virtual_now()
     store, administrator = cluster.store, Administrator(cluster)
-    await asyncio.sleep(1.0)
+    scheduler = PatientScheduler(
+        InProcessTransport(cluster, hook=distance),
+        rng=random.Random(1),
+        clock=lambda: virtual_now().timestamp(),
+        perf_counter=lambda: 0.0,
+    )
+    schedules = asyncio.create_task(scheduler.run())
+    await scheduler.read()
+    await asyncio.sleep(1.0 - (virtual_now() - began).total_seconds())
+    if cordoned:
+        administrator.cordon(cordoned)
     for each in later:
         cluster.create(each)
     orphans = {key for kind, name in without for key in administrator.delete(kind, name)}
@@ -265,14 +309,6 @@ async def _play(
         for each in store.items(resource) if resource in store.resources() else ():
             meta = each["metadata"]
             witness.claims[resource, f"{meta.get('namespace', '')}/{meta['name']}"] = each
-    scheduler = Scheduler(
-        InProcessTransport(cluster, hook=distance),
-        CONFIG,
-        identity="judge",
-        rng=random.Random(1),
-        clock=lambda: virtual_now().timestamp(),
-        perf_counter=lambda: 0.0,
-    )
     kubelets = HollowKubelets(InProcessTransport(cluster), now=virtual_now)
     volumes = VolumeHarness(administrator)
     claims = ReconcileLoop("claims", lambda: release_claims(administrator), delay=0.0)
@@ -280,7 +316,8 @@ async def _play(
     silence = store.subscribe(movement.on_change)
     store.subscribe(witness.on_change)
     store.subscribe(lambda _: claims.wake())
-    work = [asyncio.create_task(scheduler.run()), asyncio.create_task(kubelets.run())]
+    work = [schedules, asyncio.create_task(kubelets.run())]
+    scheduler.decide()
     async with volumes.loop.running(), claims.running():
         await movement.until_end(kubelets)
     scheduler.stop()
