@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from datetime import timedelta
 from functools import partial
@@ -23,6 +23,8 @@ from arranger.shadow.inputs.objects import owner_kinds
 from tests.builders import Manifest
 from tests.simulation.shadow.truth import (
     CONFIG,
+    MOST_BY_TIMING,
+    TIMING,
     Distance,
     Played,
     a_forecast_world,
@@ -42,15 +44,13 @@ WORLDS = int(os.environ.get("ARRANGER_WORLDS", "20"))
 
 @pytest.mark.parametrize("first", first_seeds(WORLDS))
 def test_the_shadow_foretells_nodes_and_victims(first: int) -> None:
-    for seed in range(first, first + 20):
-        assert compare(seed) in (None, ""), f"world {seed}"
+    assert_foretold(first, compare)
 
 
 @pytest.mark.parametrize("first", first_seeds(WORLDS))
 def test_the_shadow_foretells_what_a_change_does(first: int) -> None:
     """The change is made to the cluster, too, and the scheduler tried on that."""
-    for seed in range(first, first + 20):
-        assert compare_with_change(seed) in (None, ""), f"world {seed}"
+    assert_foretold(first, compare_with_change)
 
 
 def test_victims_are_foretold_for_one_that_lacks_room_and_a_volume() -> None:
@@ -85,6 +85,16 @@ def test_who_was_ending_already_is_gone_before_those_that_are_evicted_now() -> N
     """World 1,600,139: what a deleted node's pods were charged is free before a victim's node is,
     and whoever has victims goes elsewhere meanwhile."""
     assert compare_with_change(1_600_139) == ""
+
+
+def assert_foretold(first: int, judge: Callable[[int], str | None]) -> None:
+    """Of twenty worlds all was foretold as it came about; of one at most by chance."""
+    by_timing = []
+    for seed in range(first, first + 20):
+        found = judge(seed)
+        assert found in (None, "", TIMING), f"world {seed}: {found}"
+        by_timing += [seed] if found == TIMING else []
+    assert len(by_timing) <= MOST_BY_TIMING, f"foretold by chance alone: {by_timing}"
 
 
 def compare(seed: int) -> str | None:
