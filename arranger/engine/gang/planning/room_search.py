@@ -114,6 +114,24 @@ class RoomSearch:
                 return False
         return True
 
+    def keeps_off(self, entity: QueuedEntity, claim: Claim, at: float, free: IntArray) -> bool:
+        """Whether Reservations keep a group off what is planned for it, and nobody else does.
+
+        ``free``: ``[column, n]`` of each of its rows at that time.
+        """
+        columns, fits = len(claim.amounts), claim.amounts <= free[: len(claim.amounts)]
+        for member in {self._reserved.kind_of(m): m for m in entity.members.values()}.values():
+            closed = self._reserved.closed_rows(member)
+            shut = None if closed is None else closed.at(at)
+            if shut is not None and shut[claim.rows].any():
+                return True
+            kept = None if closed is None or closed.kept is None else closed.kept(at)
+            if kept is not None:
+                left = free[:columns] - kept[:columns, claim.rows]
+                if ((left < claim.amounts) & (claim.amounts > 0) & fits).any():
+                    return True
+        return False
+
     def nodes_needed(self, entity: QueuedEntity, now: float) -> frozenset[str]:
         """The nodes that would hold what the group needs if they were empty.
 
