@@ -41,7 +41,7 @@ class RoomVictims:
         """
         table, left = self._cluster.table, dict[int, int]()
         for column, part in entry.part.items():
-            left[column] = int(table.allocatable[column, row]) - part
+            left[column] = table.allocatable[column, row].item() - part
         own, others = dict.fromkeys(left, 0), list[PodInfo]()
         for pod in table.pods[row].values():
             ends = self._end_of(pod)
