@@ -21,6 +21,8 @@ from tests.unit.engine.reservations.test_evictions import SAVES, left, notices, 
 from tests.unit.engine.reservations.test_reservations import LIMIT, World, reserved, when
 
 GPU = "nvidia.com/gpu"
+#: Name, start, end, how many GPUs of each node, nodes, and the queue that may use them.
+Stated = tuple[str, int, int, int, list[str], str]
 USERS = {"users": {"queues": ["q"]}}
 
 
@@ -203,23 +205,32 @@ def test_who_saves_its_state_is_told_before_and_left_alone_if_another_ends() -> 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_in_no_moment_others_have_what_is_reserved(seed: int) -> None:
-    """Random pods come and end by their limits; at each second of a window it is counted."""
+    """Random pods come and end by their limits; at each second of a window it is counted.
+
+    Once, perhaps within a window, another scheduler takes over, which knows the objects alone.
+    """
     rng = random.Random(seed)
     sizes = {f"n{n}": rng.choice([2, 4, 8]) for n in range(rng.randint(1, 3))}
-    harness = EngineHarness(default_profile())
-    harness.observe(*(a_node(n).offers(cpu=64, **{GPU: gpus}) for n, gpus in sizes.items()))
-    harness.observe(a_queue("q"), a_queue("other"))
     stated = list(_windows(rng, sizes))
-    for name, start, end, part, nodes, queue in stated:
-        users = {"users": {"queues": [queue]}, "drainBefore": "1000s"}
-        show(harness, partly(name, start, end, {GPU: part}, *nodes, **users))
+    harness, takes_over = _scheduler(sizes, stated), rng.randrange(120)
     known: dict[str, tuple[PodBuilder, int, str, int | None]] = {}
     on: dict[str, tuple[str, int]] = {}
+    gone = set[str]()
     refused = 0
     for now in range(120):
+        if now == takes_over:
+            harness = _scheduler(sizes, stated)
+            harness.now = float(now)
+            for name, (made, *_) in known.items():
+                if name in on:
+                    status = {"phase": "Running", "startTime": when(on[name][1])}
+                    harness.observe(made.on(on[name][0]).with_status(**status))
+                elif name not in gone:
+                    harness.observe(made)
         for name, (_, since) in list(on.items()):
             made, _, _, lasts = known[name]
             if lasts is not None and now >= since + lasts:
+                gone.add(name)
                 harness.observe_deleted(made.on(on.pop(name)[0]))
         if rng.random() < 0.4:
             name, queue = f"p{now}", rng.choice(["q", "other", "none"])
@@ -244,9 +255,17 @@ def test_in_no_moment_others_have_what_is_reserved(seed: int) -> None:
     assert refused, "nothing had to wait"
 
 
-def _windows(
-    rng: random.Random, sizes: dict[str, int]
-) -> Iterator[tuple[str, int, int, int, list[str], str]]:
+def _scheduler(sizes: dict[str, int], stated: list[Stated]) -> EngineHarness:
+    harness = EngineHarness(default_profile())
+    harness.observe(*(a_node(n).offers(cpu=64, **{GPU: gpus}) for n, gpus in sizes.items()))
+    harness.observe(a_queue("q"), a_queue("other"))
+    for name, start, end, part, nodes, queue in stated:
+        users = {"users": {"queues": [queue]}, "drainBefore": "1000s"}
+        show(harness, partly(name, start, end, {GPU: part}, *nodes, **users))
+    return harness
+
+
+def _windows(rng: random.Random, sizes: dict[str, int]) -> Iterator[Stated]:
     """One or two Reservations, of different queues, that a node has room for together."""
     for n, queue in enumerate(["q", "other"][: rng.randint(1, 2)]):
         nodes = rng.sample(list(sizes), rng.randint(1, len(sizes)))
