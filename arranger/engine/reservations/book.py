@@ -109,7 +109,7 @@ class ReservationBook:
         """
         now = self._context.unix_now if self._as_of is None else self._as_of
         masks = self._masks_at(member, now)
-        if any(entry.part for entry in self._entries.values()):
+        if self.room:
             masks = [*masks, *self._room_masks(member, now, there=there)]
         return masks
 

@@ -39,6 +39,9 @@ class KeptRoom:
     #: Up to which changes of nodes and objects it is known who is where.
     _seen: tuple[int, int] = field(default=(-1, -1), init=False)
 
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
     def use(self, entries: Iterable[Entry]) -> None:
         """These are the Reservations from now on."""
         self._entries = {entry.name: entry for entry in entries if entry.part}
