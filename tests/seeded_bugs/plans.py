@@ -72,8 +72,8 @@ BUGS = (
         "part-is-kept-twice",
         "what users of a Reservation have taken of its part is kept for them once more",
         "arranger/engine/reservations/kept_room.py",
-        "np.maximum(left - self._taken[entry.name], 0)",
-        "np.maximum(left - 0 * self._taken[entry.name], 0)",
+        "left[column] -= requests[column]",
+        "left[column] -= 0 * requests[column]",
         ("tests/unit/engine/reservations/test_parts_of_nodes.py",),
     ),
     SeededBug(

@@ -30,8 +30,8 @@ class KeptRoom:
     _is_user: Callable[[Entry, PodInfo], bool]
     #: Those that have parts of nodes, by name.
     _entries: Mapping[str, Entry] = field(default_factory=dict, init=False)
-    #: Name → ``[number of the column, row]``: what its users have of each.
-    _taken: dict[str, IntArray] = field(default_factory=dict, init=False)
+    #: Name → ``[number of the column, row]``: what its users have not taken of the part.
+    _kept: dict[str, IntArray] = field(default_factory=dict, init=False)
     #: Rows that any of them has.
     _rows: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_), init=False)
     #: Rows whose pods have been edited, which no log tells of.
@@ -59,9 +59,7 @@ class KeptRoom:
     def of(self, entry: Entry) -> Mapping[int, IntArray]:
         """Column → row → how much is kept there for users of a Reservation."""
         self._follow()
-        left = np.array(list(entry.part.values()), dtype=np.int64)[:, None]
-        left = np.where(entry.rows, np.maximum(left - self._taken[entry.name], 0), 0)
-        return dict(zip(entry.part, left, strict=True))
+        return dict(zip(entry.part, self._kept[entry.name], strict=True))
 
     def closed_to(
         self,
@@ -116,8 +114,8 @@ class KeptRoom:
         anew = KeptRoom(self._cluster, self._is_user)
         anew.use(self._entries.values())
         anew._follow()
-        for name, taken in self._taken.items():
-            assert np.array_equal(taken, anew._taken[name]), f"room of Reservation {name}"
+        for name, kept in self._kept.items():
+            assert np.array_equal(kept, anew._kept[name]), f"room of Reservation {name}"
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -130,7 +128,7 @@ class KeptRoom:
         if now[1] == self._seen[1]:  # else namespaces may have other labels
             changed = table.changed_since(self._seen[0])
         if changed is None:
-            self._taken = {
+            self._kept = {
                 name: np.zeros((len(entry.part), table.size), dtype=np.int64)
                 for name, entry in self._entries.items()
             }
@@ -142,18 +140,18 @@ class KeptRoom:
         for row in rows:
             for name, entry in self._entries.items():
                 if entry.rows[row]:
-                    self._taken[name][:, row] = self._count(entry, row)
+                    self._kept[name][:, row] = self._left(entry, row)
 
-    def _count(self, entry: Entry, row: int) -> list[int]:
-        """What the users of a Reservation have on a row, of each column of its part."""
-        found = dict.fromkeys(entry.part, 0)
+    def _left(self, entry: Entry, row: int) -> list[int]:
+        """What the users of a Reservation have not taken on a row, of each column of its part."""
+        left = dict(entry.part)
         for pod in self._cluster.table.pods[row].values():
             requests = requests_of(pod, self._cluster)
-            wanted = requests.keys() & found.keys()
+            wanted = requests.keys() & left.keys()
             if wanted and self._is_user(entry, pod):
                 for column in wanted:
-                    found[column] += requests[column]
-        return list(found.values())
+                    left[column] -= requests[column]
+        return [max(n, 0) for n in left.values()]
 
 
 def requests_of(pod: PodInfo, cluster: Cluster) -> dict[int, int]:
