@@ -19,18 +19,20 @@ _MAX_PUT_OFF: Final = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosedRows:
-    """Rows that are closed to a kind of pods for some time, whatever is free there.
+    """Rows that are closed to a kind of pods for some time, or a part of what is free there.
 
     Attributes:
         at: the rows that are closed to a pod that would start at a time; None for none.
         opens: times at which rows may open, in seconds since 1970.
         closes: times right before or after which rows may close; between two of them they only
             open. Where some are left out a start may be found later than it could be.
+        kept: ``[column, row]``: what is kept from a pod that would start at a time.
     """
 
     at: Callable[[float], BoolArray | None]
     opens: Sequence[float] = ()
     closes: Sequence[float] = ()
+    kept: Callable[[float], IntArray | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,7 +225,13 @@ class Planner:
                 room = np.minimum(room, left)
         taken = np.zeros_like(room)
         for demand in demands:
-            capacity = _capacity(room - taken, demand)
+            left = room - taken
+            kept = None
+            if demand.closed is not None and demand.closed.kept is not None:
+                kept = demand.closed.kept(at)
+            if kept is not None:
+                left = left - kept
+            capacity = _capacity(left, demand)
             shut = None if demand.closed is None else demand.closed.at(at)
             if shut is not None:
                 capacity = np.where(shut[: len(capacity)], 0, capacity)

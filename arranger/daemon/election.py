@@ -19,6 +19,10 @@ Election = LeaderElection | LeaseThread
 OpenTransport = Callable[[], Awaitable[ClosableTransport]]
 
 
+class LeadershipLostError(Exception):
+    """Another replica may be leading: this process must write nothing more, and end."""
+
+
 @dataclass(frozen=True, slots=True)
 class ElectionListener:
     """Who hears of the election, always in the event loop, and what it needs besides.

@@ -45,6 +45,7 @@ from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.informer import Informer
 from arranger.kube.watch.protobuf_decoder import decoder_of
+from arranger.kube.watch.raw_objects import RawObjectDecoder, RawObjectStore
 from arranger.kube.watch.reflector import Reflector
 from arranger.kube.watch.trimming import trim
 
@@ -256,3 +257,10 @@ def _split_path(path: str) -> tuple[str, str]:
     """``apps/v1`` and ``deployments`` of ``/apis/apps/v1/deployments``."""
     group_version, _, plural = path.removeprefix("/apis/").rpartition("/")
     return group_version, plural
+
+
+def raw_node_reflector(
+    transport: Transport, nodes: RawObjectStore, **options: Any
+) -> Reflector[Any]:
+    """Reads the nodes as JSON, as extenders want them; ``options`` are the reflector's."""
+    return Reflector(transport, COLLECTION_PATHS[Node], RawObjectDecoder(), nodes, **options)

@@ -30,13 +30,17 @@ from arranger.api.effects import (
 from arranger.api.listing import first_names
 from arranger.api.quarantine import Quarantine, place_of
 from arranger.api.tracing import NO_TRACER, Tracer
-from arranger.api.types.core import Node
 from arranger.daemon.backlog import Backlog
 from arranger.daemon.config.extenders import ordered_extenders
 from arranger.daemon.config.profiles import build_profiles
 from arranger.daemon.config.schema import Config
-from arranger.daemon.election import ElectionListener, OpenTransport, make_election
-from arranger.daemon.informers import COLLECTION_PATHS, Informers
+from arranger.daemon.election import (
+    ElectionListener,
+    LeadershipLostError,
+    OpenTransport,
+    make_election,
+)
+from arranger.daemon.informers import Informers, raw_node_reflector
 from arranger.daemon.restarts import Restarts
 from arranger.daemon.tasks import call_later, cancel_and_wait, loop_time, take_in, wait_for_first
 from arranger.daemon.telemetry.decision_log import DecisionLog
@@ -50,7 +54,7 @@ from arranger.kube.extenders.caller import ExtenderTransport
 from arranger.kube.extenders.client import ExtenderClient
 from arranger.kube.extenders.http import HttpExtenderTransport
 from arranger.kube.timed_wait import wait_until
-from arranger.kube.watch.raw_objects import RawObjectDecoder, RawObjectStore
+from arranger.kube.watch.raw_objects import RawObjectStore
 from arranger.kube.watch.reflector import Reflector
 from arranger.kube.writes.call import ATTEMPT_TIMEOUT, OutcomeCallback
 from arranger.kube.writes.dispatcher import ApiDispatcher
@@ -63,10 +67,6 @@ ENTITIES_PER_STEP = 64
 SECONDS_PER_STEP = 0.02
 #: Bindings decided but not settled at most; later arrivals of higher priority overtake the rest.
 MAX_BACKLOG = 1024
-
-
-class LeadershipLostError(Exception):
-    """Another replica may be leading: this process must write nothing more, and end."""
 
 
 class Scheduler:
@@ -304,15 +304,11 @@ class Scheduler:
                 await cancel_and_wait(part)
 
     def _reflectors(self) -> Iterator[Reflector[Any]]:
-        options: dict[str, Any] = {
-            "rng": self._rng,
-            "metrics": self.metrics,
-            "problems": self._problems,
-        }
+        options: dict[str, Any] = {"rng": self._rng, "metrics": self.metrics}
+        options["problems"] = self._problems
         yield from self._informers.reflectors(self._transport, **options)
         if self._reads_raw_nodes:
-            path, decoder = COLLECTION_PATHS[Node], RawObjectDecoder()
-            yield Reflector(self._transport, path, decoder, self._raw_nodes, **options)
+            yield raw_node_reflector(self._transport, self._raw_nodes, **options)
 
     async def _scheduling_loop(self) -> None:
         """Run the engine whenever an event, an outcome or a timer gives it something to do."""

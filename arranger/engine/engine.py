@@ -186,7 +186,8 @@ class Engine:
         self.cluster.check_consistent()
         self.ledger.check_consistent(self.cluster)
         parts = self.queue, self._binding_cycle, self._extender_calls, self._gangs, self._nominator
-        for part in (*parts, self._preemption, self._workload_index, self.planned_room):
+        kept = self.planned_room, self.reservations.room
+        for part in (*parts, self._preemption, self._workload_index, *kept):
             part.check_consistent()
         senders = self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects
         self._effects.check_consistent(

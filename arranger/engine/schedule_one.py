@@ -13,8 +13,9 @@ from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import QueuedEntity, QueueState
+from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.context.phases import Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.extenders.coordinator import ExtenderCall, ExtenderCoordinator
 from arranger.engine.extenders.preemption import select_candidate, without_victims
 from arranger.engine.gang.scheduler import GangScheduler

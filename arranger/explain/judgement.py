@@ -17,6 +17,7 @@ from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.excess_amounts import MAX_SUM
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
+from arranger.engine.context.rejecters import KEPT_ROOM
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.explain.lack import Lack
 from arranger.framework.diagnosis import Diagnosis, PluginRejection
@@ -73,6 +74,12 @@ class Judgement:
     def rejected_by(self, plugin: str) -> list[str]:
         """The nodes that a plugin rejects, and that are not kept for others besides, by name."""
         return self._names(self._rows(lambda each: each.plugin == plugin))
+
+    def kept_in_part(self) -> list[str]:
+        """The nodes of which too little is left beside what is kept for others, by name."""
+        diagnosis = self._diagnosis
+        numbers = [n for n, each in enumerate(diagnosis.rejections) if each.plugin == KEPT_ROOM]
+        return self._names(np.flatnonzero(np.isin(diagnosis.rejection_index, numbers)))
 
     def resolvable(self) -> list[str]:
         """The nodes where it would help if pods left, by name."""

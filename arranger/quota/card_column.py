@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -68,8 +68,8 @@ class CardColumn:
         self.card_set_ids()
         return self._present
 
-    def amounts(self, card: str) -> IntArray:
-        """Row → how many of a card its node offers."""
+    def amounts(self, card: str, most: Mapping[str, int]) -> IntArray:
+        """Row → how many of a card its node offers, of a resource no more than so much."""
         self.card_set_ids()
         table = self._table
         found = np.zeros(table.size, dtype=np.int64)
@@ -77,6 +77,8 @@ class CardColumn:
             for resource, each in self.card_set(kind).items():
                 if each == card:
                     column = table.allocatable[table.resource_column(resource), : table.size]
+                    if resource in most:
+                        column = np.minimum(column, most[resource])
                     found += np.where(self._column == kind, column, 0)
         return found
 

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
+from arranger.api.listing import first_names
 from arranger.shadow.answers.why import Answer
+
+#: Namespaces that are named to somebody who may see them.
+_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,23 @@ class Scope:
     def is_whole(self) -> bool:
         """Whether all may be seen."""
         return self.namespaces is None
+
+    def note(self, incomplete: bool) -> str:
+        """What somebody is told of what is not shown; "" where all is.
+
+        Args:
+            incomplete: whether something could not be read at all.
+        """
+        if self.namespaces is None:
+            return ""
+        some = first_names(sorted(self.namespaces), _NAMED)
+        said = (
+            f"of the namespaces in which you may list pods: {some}" if some else "of no namespace"
+        )
+        note = f"Pods, gangs and jobs are shown {said}. Those of others are counted, and not named."
+        if incomplete:
+            note += " Some of the cluster could not be read, so answers may be incomplete."
+        return note
 
     def sees(self, key: str) -> bool:
         """Whether an object ``namespace/name`` may be seen."""

@@ -23,7 +23,7 @@ from arranger.ui.history import INTERVAL, History
 from arranger.ui.lists import LISTS
 from arranger.ui.outcome import parts_of
 from arranger.ui.pages import environment, static_files
-from arranger.ui.scope import Scope, within
+from arranger.ui.scope import EVERYTHING, Scope, within
 from arranger.ui.security import Guard
 from arranger.ui.source import QuestionError, Source, WhatIfForm
 from arranger.ui.views.observed import Observed
@@ -42,6 +42,12 @@ _WHOLE_ONLY: Final = "Only who may list the pods of all namespaces is told what 
 #: Bytes of a form, and of a field of an address.
 _BODY: Final = 1 << 20
 _TEXT: Final = 600
+#: Characters of a key that browsers keep in a cookie: they drop longer ones without a word.
+_COOKIE: Final = 4000
+_TOO_LONG: Final = (
+    f"It has more than {_COOKIE} characters, and browsers keep no cookie of that length: have an"
+    " ingress send it as a bearer token, or take a token of a service account."
+)
 #: Seconds between two messages about changes, and without any until a sign of life.
 _MESSAGES: Final = 2.0
 _SILENCE: Final = 15.0
@@ -151,6 +157,8 @@ class Cockpit:
         """Have the browser remember the key, for the folder that the pages are in, and go there."""
         if not security.is_key(key):
             return self._ask_for_key(401, "This is no key.")
+        if len(key) > _COOKIE:
+            return self._ask_for_key(401, _TOO_LONG)
         secure = "; Secure" if request.secure or not self.local else ""
         cookie = f"{COOKIE}={key}; HttpOnly; SameSite=Strict{secure}"
         return web.Response(status=303, headers={"Location": "./", "Set-Cookie": cookie})
@@ -163,8 +171,16 @@ class Cockpit:
     def _problem(self, status: int, title: str, problem: str) -> web.Response:
         return self._page("problem.html", {"title": title, "problem": problem}, status=status)
 
-    def _page(self, template: str, values: Mapping[str, Any], *, status: int = 200) -> web.Response:
-        facts = {"source": self.source.name, "live": self.source.follows, **values}
+    def _page(
+        self,
+        template: str,
+        values: Mapping[str, Any],
+        *,
+        scope: Scope = EVERYTHING,
+        status: int = 200,
+    ) -> web.Response:
+        note = scope.note(bool(self.source.unread))
+        facts = {"source": self.source.name, "live": self.source.follows, "note": note, **values}
         html = self._templates.get_template(template).render(facts)
         return web.Response(status=status, text=html, content_type="text/html")
 
@@ -180,7 +196,8 @@ class Cockpit:
             values |= {"health": await self.source.health(), "rate": self._history.rate()}
         current = name if name != "overview" else ""
         follows = {"follows": self.source.follows, "here": _here(request)}
-        return self._page(template, {"current": current or "./", **follows, **values})
+        values = {"current": current or "./", **follows, **values}
+        return self._page(template, values, scope=request[SCOPE])
 
     async def _detail(self, request: web.Request) -> web.Response:
         kind, query = request.path.strip("/"), _query(request)
@@ -189,7 +206,7 @@ class Cockpit:
             raise _NotFoundError(f"There is no {kind} {query.get('name', '')}.")
         template, values = found
         follows = {"follows": self.source.follows, "here": _here(request)}
-        return self._page(template, {**follows, **values})
+        return self._page(template, {**follows, **values}, scope=request[SCOPE])
 
     async def _why(self, request: web.Request) -> web.Response:
         what = request.query.get("what", "")[:_TEXT]
@@ -203,7 +220,7 @@ class Cockpit:
             problem = _NOT_YOURS  # whether there is such a thing is nobody else's business
         part = "answers.html" if "HX-Request" in request.headers else "why.html"
         values = {"title": "Why", "what": what, "answers": answers, "problem": problem}
-        return self._page(part, values)
+        return self._page(part, values, scope=scope)
 
     async def _what_if_form(self, request: web.Request) -> web.Response:
         if not request[SCOPE].is_whole:

@@ -126,6 +126,46 @@ async def test_without_the_right_to_see_nodes_there_is_one_line(plane: ControlPl
     assert (status, out) == (1, "")
     assert len(errors.splitlines()) == 1
     assert 'cannot list resource "nodes"' in errors
+    assert "it takes the right to list pods and nodes of all namespaces" in errors
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_with_the_pods_of_one_namespace_alone_it_is_said_what_is_missing(
+    plane: ControlPlane,
+) -> None:
+    """Half the cluster would give wrong answers, so there is none; others' names are in no line."""
+    rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}]
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    role = {**head, "kind": "ClusterRole", "metadata": {"name": "sees-nodes"}, "rules": rules}
+    await plane.post(f"{RBAC}/clusterroles", role)
+    kubeconfig = await viewer(plane, "tenant", role="sees-nodes")
+    own = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+    here = {"name": "sees-own-pods", "namespace": "default"}
+    await plane.post(
+        f"{RBAC}/namespaces/default/roles",
+        {**head, "kind": "Role", "metadata": here, "rules": own},
+    )
+    binding = {
+        **head,
+        "kind": "RoleBinding",
+        "metadata": here,
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "Role",
+            "name": "sees-own-pods",
+        },
+        "subjects": [{"kind": "ServiceAccount", "name": "tenant", "namespace": "default"}],
+    }
+    await plane.post(f"{RBAC}/namespaces/default/rolebindings", binding)
+    for words in (("why", "new"), ("whatif", "--cordon", "n1"), ("doctor",)):
+        status, out, errors = await arranger(kubeconfig, *words)
+        assert status == 1, words
+        assert "Traceback" not in out + errors
+        assert "old" not in out + errors
+        if words[0] != "doctor":
+            assert (out, len(errors.splitlines())) == ("", 1)
+            assert 'cannot list resource "pods"' in errors
+            assert "it takes the right to list pods and nodes of all namespaces" in errors
 
 
 async def _versions(plane: ControlPlane) -> dict[str, str]:

@@ -67,4 +67,29 @@ BUGS = (
         "        return False\n",
         (_STARTS, "tests/unit/backfill/test_timeline.py"),
     ),
+    # Parts of nodes that Reservations keep.
+    SeededBug(
+        "part-is-kept-twice",
+        "what users of a Reservation have taken of its part is kept for them once more",
+        "arranger/engine/reservations/kept_room.py",
+        "left[column] -= requests[column]",
+        "left[column] -= 0 * requests[column]",
+        ("tests/unit/engine/reservations/test_parts_of_nodes.py",),
+    ),
+    SeededBug(
+        "parts-one-by-one",
+        "a pod need only fit beside each part that is reserved of a node, not beside all of them",
+        "arranger/engine/reservations/kept_room.py",
+        "taken[column] = taken.get(column, 0) + kept\n",
+        "taken[column] = kept\n",
+        ("tests/unit/engine/reservations/test_parts_of_nodes.py",),
+    ),
+    SeededBug(
+        "planned-start-on-a-part",
+        "a gang is promised a start for which a part that is reserved leaves too little",
+        "arranger/backfill/planner.py",
+        "                left = left - kept\n",
+        "                left = left - 0 * kept\n",
+        ("tests/unit/engine/gang/test_planned_around_reservations.py",),
+    ),
 )

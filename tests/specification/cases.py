@@ -248,6 +248,11 @@ CASES: dict[str, tuple[str, Trace, Trace]] = {
         reserved(at=3080),
         reserved(at=3085),
     ),
+    "what is reserved of a node is given away": (
+        "it_leaves_the_parts_that_are_reserved_of_its_node",
+        reserved(nodes={"names": ["n1"], "perNode": {"cpu": 4}}),
+        reserved(nodes={"names": ["n1"], "perNode": {"cpu": 1}}),
+    ),
     "a pod asks for a Reservation that there is not": (
         "it_has_the_reservation_that_it_asks_for",
         reserved(note="other", users=OURS),

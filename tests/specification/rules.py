@@ -128,14 +128,15 @@ class AtABinding(Binding):
                 yield f"{what} is guaranteed to other queues {within}"
 
     def its_node_is_not_reserved_for_others(self) -> Wrong:
-        """No pod comes to a node that is kept for others, or that it would not leave in time.
-
-        Without a maximum run time it is kept away from ``drainBefore`` on.
-        """
+        """No pod comes to a node that is kept for others, or that it would not leave in time."""
         for kept in self.reservations_of_its_node():
-            start = kept.start - (kept.drain if self.run_time is None else self.run_time)
-            if start < self.decided and self.date < kept.end and not kept.is_for(self.pod):
+            if self.reaches_into(kept) and not kept.part and not kept.is_for(self.pod):
                 yield f"it is reserved by {kept.name} for others"
+
+    def it_leaves_the_parts_that_are_reserved_of_its_node(self) -> Wrong:
+        """What Reservations keep of a node, and their users do not have, is left free by others."""
+        for name, amount in self.lacks_beside_parts().items():
+            yield f"{amount} {name} of its node are kept by Reservations"
 
     def it_has_the_reservation_that_it_asks_for(self) -> Wrong:
         """Who asks for a Reservation comes to one of its nodes, within its window, as its user."""

@@ -13,7 +13,8 @@ from arranger.controllers.assembly import Controllers
 from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.worker_thread import at_once
 from arranger.daemon.config.schema import Config
-from arranger.daemon.scheduler import LeadershipLostError, Scheduler
+from arranger.daemon.election import LeadershipLostError
+from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.errors import ApiError
 from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport

@@ -33,6 +33,8 @@ def _reservation(rng: random.Random, name: str, nodes: list[str], queues: list[s
         zone = {"topology.kubernetes.io/zone": rng.choice("ab")}
         spec["nodes"] = {"selector": {"matchLabels": zone}}
     spec |= {"maintenance": True} if rng.random() < 0.2 else {"users": rng.choice(users)}
+    if "users" in spec and rng.random() < 0.3:
+        spec["nodes"]["perNode"] = {"cpu": rng.choice(["500m", "1", "2"])}
     if rng.random() < 0.4:
         spec["evict"] = True
     if rng.random() < 0.7:

@@ -9,8 +9,10 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page
 
+from tests.ui.api_proxy import api_proxy
 from tests.ui.park import a_node, a_park, a_pod, a_queue, in_queue
 from tests.ui.rig import KEY, browser, chromium, pages, visited
+from tests.ui.test_server import Tokens
 
 pytestmark = [
     pytest.mark.browser,
@@ -99,6 +101,31 @@ async def test_a_page_that_is_looked_at_follows_the_cluster_and_keeps_the_focus(
         assert await page.evaluate("window.same"), "the page was loaded anew"
         assert await page.evaluate("document.activeElement.textContent") == "default/too-big"
         assert visit.complaints == []
+
+
+async def test_behind_the_api_server_s_proxy_all_of_it_works(tmp_path: Path) -> None:
+    async with (
+        pages(PARK, guard=Tokens(), local=False) as (address, source),
+        api_proxy(address, "/api/v1/namespaces/a/services/https:ui:https/proxy") as outside,
+        browser(tmp_path) as context,
+    ):
+        page, complaints = await context.new_page(), list[str]()
+        await page.goto(outside)
+        await page.get_by_label("A bearer token").fill("good")
+        await page.get_by_role("button", name="Sign in").click()
+        page.on("console", lambda said: complaints.append(f"{said.type}: {said.text}"))
+        await page.get_by_role("link", name="Pods", exact=True).click()
+        await page.get_by_role("link", name="default/huge-0").click()
+        await page.locator("#answer .answer").first.wait_for()
+        await page.goto(f"{outside}pods?state=Waiting")
+        source.become([*PARK, in_queue(a_pod("newcomer", cpu="4"), "default")])
+        await page.get_by_role("link", name="default/newcomer").wait_for(timeout=120_000)
+        await page.goto(f"{outside}what-if")
+        await page.get_by_label("Cordon").fill("node-0001")
+        await page.get_by_role("button", name="What would happen?").click()
+        assert await page.locator("#outcome").inner_text()
+        assert page.url == f"{outside}what-if"
+        assert complaints == []
 
 
 async def test_following_can_be_stopped_and_goes_on_where_the_cluster_is_then(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -94,10 +95,12 @@ PAGES = (
 )
 
 
-async def shown(guard: ScopedGuard, pages: Sequence[str]) -> dict[str, str]:
+async def shown(
+    guard: ScopedGuard, pages: Sequence[str], world: Sequence[Manifest] = ()
+) -> dict[str, str]:
     """Page → what is on it, without what was asked."""
     found = {}
-    async with asking(a_world(), key="any", guard=guard, local=False) as (ask, _):
+    async with asking(world or a_world(), key="any", guard=guard, local=False) as (ask, _):
         headers = {"Authorization": "Bearer any"}
         for page in pages:
             async with ask.get(f"/{page}", headers=headers) as answer:
@@ -113,12 +116,57 @@ async def test_no_page_names_what_is_in_a_namespace_that_may_not_be_seen() -> No
     assert not [page for page, text in told.items() if ">b/" in text or " b/" in text]
 
 
+@pytest.mark.parametrize("seed", range(6))
+async def test_nor_does_any_page_of_a_random_world(seed: int) -> None:
+    """Who evicts whom, waits before whom and starves behind whom is another each time."""
+    rng = random.Random(seed)
+    made: list[Manifest] = [
+        *(a_node(f"n{n}").offers(cpu=8, memory="8Gi", pods=20).manifest() for n in (1, 2)),
+        a_queue_manifest("q", capability={"cpu": str(rng.choice([6, 12, 40]))}),
+        a_queue_manifest("r", guarantee={"cpu": "2"}),
+    ]
+    asked = ["", "queues", "queue?name=q", "queue?name=r", "gangs", "jobs", "pods", "nodes"]
+    asked += ["node?name=n1", "node?name=n2", "why?what=queue/q", "why?what=queue/r", "search?q=e"]
+    for n in range(rng.randint(6, 14)):
+        namespace, prefix = rng.choice([("a", "mine"), ("b", THEIRS)])
+        pod = built_pod(f"{prefix}-{n}").in_namespace(namespace).in_queue(rng.choice("qr"))
+        pod = pod.needs(cpu=rng.randint(1, 6)).with_priority(rng.choice([0, 0, 5, 9]))
+        if rng.random() < 0.4:
+            pod = pod.in_gang(f"{prefix}-gang", rng.randint(1, 3))
+        if rng.random() < 0.3:
+            pod = pod.owned_by("Job", f"{prefix}-job")
+        if rng.random() < 0.5:
+            pod = pod.on(rng.choice(["n1", "n2"])).in_phase("Running")
+        made.append(pod.manifest())
+        asked += [f"pod?name={namespace}/{prefix}-{n}", f"why?what=pod/{namespace}/{prefix}-{n}"]
+    asked += ["gang?name=a/mine-gang", "why?what=gang/a/mine-gang", "why?what=job/a/mine-job"]
+    told = await shown(ScopedGuard(Scope(frozenset({"a"}))), asked, made)
+    assert not [page for page, text in told.items() if THEIRS in text]
+    assert not [page for page, text in told.items() if "An error of ours" in text]
+
+
 async def test_who_may_see_all_is_shown_all() -> None:
     """So that the test above could fail."""
     told = await shown(ScopedGuard(EVERYTHING), PAGES)
     named = {page for page, text in told.items() if THEIRS in text}
     assert {"", "gangs", "jobs", "pods", "node?name=n1", "search?q=e", "queue?name=q"} <= named
     assert {"why?what=pod/a/mine-high", "why?what=queue/q"} & named
+
+
+@pytest.mark.parametrize(
+    ("scope", "said"),
+    [
+        (Scope(frozenset({"a"})), "in which you may list pods: a. Those of others are counted"),
+        (Scope(frozenset()), "shown of no namespace"),
+    ],
+)
+async def test_who_may_not_see_all_is_told_so_on_every_page(scope: Scope, said: str) -> None:
+    told = await shown(ScopedGuard(scope), ("", "pods", "gangs", "jobs", "node?name=n1"))
+    assert not [page for page, text in told.items() if said not in text]
+    assert "cordoned" not in told["node?name=n1"]
+    whole = await shown(ScopedGuard(EVERYTHING), ("", "pods", "node?name=n1"))
+    assert not [page for page, text in whole.items() if 'id="scope"' in text]
+    assert "cordoned" in whole["node?name=n1"]
 
 
 async def test_what_is_in_the_namespace_is_shown_as_ever() -> None:

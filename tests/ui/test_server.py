@@ -203,6 +203,14 @@ def test_keys_are_what_fits_a_cookie() -> None:
     assert not any(map(security.is_key, ("", "a b", "a;b", "a\n", 'a"b', "a,b")))
 
 
+async def test_a_key_that_browsers_would_not_keep_is_refused_with_why() -> None:
+    long = asking(PARK, key="", guard=Tokens(), local=False)
+    async with long as (ask, _), ask.post("/sign-in", data={"key": "a" * 4001}) as answer:
+        assert answer.status == 401
+        assert "more than 4000 characters" in await answer.text()
+        assert "Set-Cookie" not in answer.headers
+
+
 async def test_pages_that_are_asked_for_at_once_are_all_answered() -> None:
     async with asking([*PARK, a_pod("lone")]) as (ask, _):
 

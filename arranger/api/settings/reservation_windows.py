@@ -138,15 +138,18 @@ def problem_of(spec: ReservationSpec) -> str:
     """What is wrong with what a Reservation reserves, and for whom; "" if nothing is."""
     nodes, users = spec.nodes, spec.users
     amounts = len(nodes.resources) + len(nodes.cards)
+    parts = len(nodes.per_node)
     if not nodes.names and nodes.selector is None and not amounts:
         return "nodes: neither names nor a selector, resources or cards"
     if nodes.count is not None and (nodes.count < 1 or nodes.selector is None):
         return "nodes.count: must be 1 or more, of the nodes of a selector"
     if nodes.count is not None and amounts:
         return "nodes: count, or resources and cards, not both"
-    if amounts > MAX_AMOUNTS:
+    if nodes.per_node and spec.maintenance:
+        return "nodes.perNode: maintenance takes whole nodes"
+    if max(amounts, parts) > MAX_AMOUNTS:
         return f"nodes: more than {MAX_AMOUNTS} resources and cards"
-    if max(map(len, (*nodes.resources, *nodes.cards)), default=0) > MAX_KEY:
+    if max(map(len, (*nodes.resources, *nodes.cards, *nodes.per_node)), default=0) > MAX_KEY:
         return f"nodes: a name of more than {MAX_KEY} characters"
     if max(len(nodes.names), len(users.queues), len(users.gangs)) > MAX_NAMES:
         return f"more than {MAX_NAMES} names"

@@ -13,7 +13,8 @@ from arranger.api.types.core import LabelSelector, ObjectMeta, ResourceList, Str
 class ReservedNodes(Struct):
     """``spec.nodes``: those that are named, and those that the selector matches.
 
-    Of the latter so many, or so many as offer these resources and cards.
+    Of the latter so many, or so many as offer these resources and cards. Of each only so much as
+    ``per_node`` says, if it says anything.
     """
 
     names: list[str] = msgspec.field(default_factory=list)
@@ -21,6 +22,7 @@ class ReservedNodes(Struct):
     count: int | None = None
     resources: ResourceList = msgspec.field(default_factory=dict)
     cards: dict[str, int] = msgspec.field(default_factory=dict)
+    per_node: ResourceList = msgspec.field(default_factory=dict)
 
 
 class Recurrence(Struct):

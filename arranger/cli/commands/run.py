@@ -30,7 +30,7 @@ def run(
 
     from arranger.cli.output.errors import CommandError
     from arranger.daemon.config.schema import ConfigError, load_config
-    from arranger.daemon.scheduler import LeadershipLostError
+    from arranger.daemon.election import LeadershipLostError
     from arranger.daemon.server import run_daemon
     from arranger.daemon.serving.health import ServerError
     from arranger.daemon.telemetry.logging import configure_logging

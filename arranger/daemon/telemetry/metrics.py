@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from arranger.engine.context.entity import QueueState
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.engine import Engine
 
 #: kube-scheduler's names for the parts of the queue.

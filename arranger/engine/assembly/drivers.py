@@ -65,8 +65,8 @@ def make_drivers(
             state.reservations,
             state.effects,
             leaving,
-            state.registry,
             pods.gangs,
             settings.max_checkpoint_time,
+            state.limits,
         ),
     )

@@ -101,6 +101,7 @@ def make_state(settings: EngineSettings) -> EngineState:
     usage = decayed_usage(ledger, quotas.usage_half_life, quotas.usage_period)
     gate, order = GangGate(holds, gang_objects), FairShareOrder(ledger, usage)
     queue = SchedulingQueue(settings.queue_config, gate, order, JobShares(cluster), nominator)
+    planned_room = PlannedRoom.empty(table, ledger.queue_name, limits.limit_of, clock)
     return EngineState(
         profiles=[with_quota(profile, ledger) for profile in settings.profiles],
         registry=registry,
@@ -113,7 +114,7 @@ def make_state(settings: EngineSettings) -> EngineState:
         nominator=nominator,
         limits=limits,
         holds=holds,
-        planned_room=PlannedRoom.empty(table, ledger.queue_name, limits.limit_of, clock),
+        planned_room=planned_room,
         gang_objects=gang_objects,
         links=links,
         protection=protection,
@@ -122,5 +123,5 @@ def make_state(settings: EngineSettings) -> EngineState:
         gate=gate,
         usage=UsageKeeper(context, effects, usage),
         queue=queue,
-        reservations=make_book(context, queue, ledger, effects),
+        reservations=make_book(context, queue, ledger, effects, registry, planned_room),
     )

@@ -11,18 +11,18 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 from typing import Any, Final
 
 from arranger.api.effects import Bind, Effect
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.phases import TRANSITIONS, InvalidTransitionError, Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.context.refused_nominations import RefusedNominations
 from arranger.framework.interface import QueueSortInput
 from arranger.framework.preemption import Limit
 from arranger.framework.runtime.profile import Profile
-from arranger.framework.status import Code, CycleState, Status
+from arranger.framework.status import CycleState
 from arranger.gangs.group import GangGroup
 
 log = logging.getLogger(__name__)
@@ -36,22 +36,6 @@ _SENIORS_SLACK: Final = 64
 
 #: Writes of a pod's nomination that a watch may yet show; it shows a few as one.
 _MAX_WRITTEN: Final = 16
-
-#: Named in statuses as the one who holds a gang back.
-GANG: Final = "Gang"
-#: Named as the plugin that rejects nodes which are reserved for a gang.
-RESERVATION: Final = "Reservation"
-
-
-class QueueState(Enum):
-    """The parts of the queue."""
-
-    ACTIVE = "active"  # to be tried
-    BACKOFF = "backoff"  # to be tried when its back-off ends
-    UNSCHEDULABLE = "unschedulable"  # to be tried when something happens that may help
-    GATED = "gated"  # a PreEnqueue plugin holds it back, or its gang is not complete
-    WAITING_FOR_EXTENDERS = "consulting"  # to be tried when its extenders have answered
-    NOT_QUEUED = "out"  # being tried, or placed
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -394,11 +378,6 @@ class QueuedEntity:
 
     def __repr__(self) -> str:
         return f"QueuedEntity({self.key}, {len(self.members)} pods, {self.state.value})"
-
-
-def gang_rejection(reason: str) -> Status:
-    """A gang may not be tried, for ``reason``."""
-    return Status(Code.UNRESOLVABLE, (reason,), GANG)
 
 
 def _seniority(member: QueuedPod) -> Seniority:

@@ -28,8 +28,9 @@ from arranger.api.effects import (
 from arranger.api.extenders import Extender
 from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.pending_effects import PendingEffects
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.pod.extender_result import ExtenderResult
 from arranger.engine.pod.schedule_result import Unschedulable
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sized
 
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.context.phases import HOLDS_NODE, Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from arranger.api.quarantine import QuarantineKey
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.phases import Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.gang.manager import GangManager
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.requeue import PodRequeuer

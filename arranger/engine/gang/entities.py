@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from arranger.engine.context.deadlines import DeadlineSet
-from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.phases import Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.gangs.registry import GangRegistry

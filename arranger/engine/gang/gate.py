@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from arranger.engine.context.entity import QueuedEntity, gang_rejection
+from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.context.rejecters import gang_rejection
 from arranger.engine.gang.state.gang_objects import GangObjects
 from arranger.engine.gang.state.holds import GangHolds
 from arranger.framework.status import Status

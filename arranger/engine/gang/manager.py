@@ -15,8 +15,9 @@ from arranger.api.effects import AnnotatePod, DeletePod, Eviction
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import GANG, QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.phases import Phase
+from arranger.engine.context.rejecters import GANG
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.placement.boards import Placements
 from arranger.engine.gang.state.gang_objects import GangObjects

@@ -8,8 +8,9 @@ from typing import Final
 
 from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.phases import Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gate import GangGate
 from arranger.engine.gang.state.holds import GangHolds

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from arranger.api.types.core import Pod
 from arranger.api.types.workloads import AnyOwner
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import QueueState
 from arranger.engine.context.phases import Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.queue.cluster_events import quota_change
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent

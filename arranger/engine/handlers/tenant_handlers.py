@@ -9,7 +9,8 @@ from arranger.api.types.core import Namespace
 from arranger.cluster.object_store import StoredObject
 from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedPod
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.gang.priority import EffectivePriorities
 from arranger.engine.queue.cluster_events import quota_change
 from arranger.engine.queue.scheduling_queue import SchedulingQueue

@@ -27,8 +27,8 @@ class Domains(Protocol):
 class ReservedNodes(Protocol):
     """Knows which nodes are kept for others now."""
 
-    def row_masks(self, member: QueuedPod) -> Sequence[RowMask]:
-        """What is left to a pod."""
+    def row_masks(self, member: QueuedPod, *, there: bool = False) -> Sequence[RowMask]:
+        """What is left to a pod; ``there``: it is on its row already, and counted."""
 
     def kind_of(self, member: QueuedPod) -> Hashable:
         """The same is left to pods of one kind and one group."""
@@ -47,7 +47,7 @@ class KeptRows:
         """What is left to a pod; ``there``: it is on its row already, and counted."""
         domain = self._domains.row_mask(member)
         masks = [] if domain is None else [domain]
-        masks += self._reserved.row_masks(member)
+        masks += self._reserved.row_masks(member, there=there)
         masks += self._planned_room.row_masks(member, there=there)
         return masks
 

@@ -9,8 +9,9 @@ from typing import Protocol
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.context.phases import HOLDS_NODE, Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.pod.possible_room import FreedRoom
 from arranger.engine.pod.reserve_and_permit import run_unreserve_plugins
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle

@@ -8,7 +8,7 @@ need not heed the plan: they go first anyway.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -23,7 +23,8 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import RESERVATION, QueuedPod
+from arranger.engine.context.entity import QueuedPod
+from arranger.engine.context.rejecters import KEPT_NODES
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
@@ -77,7 +78,7 @@ class PlannedGang:
         """Why another pod does not fit on these nodes."""
         known = member.pod.pod.metadata.namespace in self.namespaces
         reason = f"node(s) reserved for {self.title if known else 'a gang of another namespace'}"
-        return PluginRejection(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE))
+        return PluginRejection(KEPT_NODES, Rejection((reason,), Code.UNRESOLVABLE))
 
 
 @dataclass(slots=True, eq=False)
@@ -161,6 +162,18 @@ class PlannedRoom:
             RowMask(self._without(self._rows(plan)), plan.rejection_for(member)) for plan in whole
         )
         return [*masks, *left]
+
+    def claims_before(self, member: QueuedPod, ends: float) -> Iterator[Mapping[int, IntArray]]:
+        """Column → row → how much is planned for others that start before a pod ends."""
+        own = "" if member.entity is None else member.entity.key
+        for key, plan in self.plans.items():
+            claim = plan.claim
+            if claim is None or key == own or plan.priority < member.pod.priority:
+                continue
+            if claim.start < ends:
+                amounts = np.zeros((len(claim.amounts), self.timeline.table.size), dtype=np.int64)
+                amounts[:, claim.rows] = claim.amounts
+                yield dict(enumerate(amounts))
 
     def _left_by_claims(
         self, spare: SpareRoom, member: QueuedPod, unbound: frozenset[str], own: str, there: bool

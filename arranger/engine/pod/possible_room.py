@@ -13,7 +13,8 @@ from typing import Final
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import QueuedEntity, QueueState
+from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.queue.collaborators import Nominations
 from arranger.framework.preemption import EvictionPolicy, Limit, QuotaLimits
 

@@ -20,10 +20,11 @@ from arranger.api.effects import (
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.context.eviction_listener import EvictionListener
 from arranger.engine.context.pending_effects import PendingEffects
 from arranger.engine.context.phases import Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.evictions import texts
 from arranger.engine.evictions.notices import EvictionNotices, Notice
 from arranger.engine.pod.binding_cycle import BindingCycle

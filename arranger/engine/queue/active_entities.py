@@ -6,7 +6,8 @@ import heapq
 from dataclasses import dataclass, field
 from typing import Final
 
-from arranger.engine.context.entity import QueuedEntity, QueueState
+from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.queue.order.heap import MultiQueueHeap
 from arranger.engine.queue.order.queue_order import FairShareOrder
 

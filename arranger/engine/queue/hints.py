@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import GANG, RESERVATION, QueuedEntity
+from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.context.rejecters import GANG, KEPT, KEPT_NODES, KEPT_ROOM
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 
+#: Kinds of entities and events that are remembered.
+_MAX_KNOWN: Final = 4096
 
-class _Interest(NamedTuple):
+
+class Interest(NamedTuple):
     """What entities that were rejected alike want to know of an event.
 
     Attributes:
@@ -25,29 +29,44 @@ class _Interest(NamedTuple):
     hints: tuple[QueueingHint, ...]
 
 
+@dataclass(slots=True, eq=False)
+class HelpQuestions:
+    """Makes questions that share what they have worked out: pods come and go all the time."""
+
+    _known: dict[Hashable, Interest] = field(default_factory=dict, init=False)
+
+    def __call__(self, event: ClusterEvent) -> HelpQuestion:
+        """The question of one event."""
+        return HelpQuestion(event, self._known)
+
+
 class HelpQuestion:
     """Asks of one event, at one moment, whom it may help.
 
     What is the same for many entities is worked out once: thousands may wait.
+
+    Args:
+        known: what entities that were rejected alike want to know of events of a type.
     """
 
-    def __init__(self, event: ClusterEvent) -> None:
+    def __init__(self, event: ClusterEvent, known: dict[Hashable, Interest]) -> None:
         self._event = event
         self._bits = event.action_type.value
         self._changes_rules = bool(self._bits & ActionType.EVICTION_RULES.value)
         self._changes_node = bool(self._bits & ActionType.NODE_CHANGED.value)
-        self._interests: dict[Hashable, _Interest] = {}
+        self._kind = self._bits, event.resource, event.could_fit is None
+        self._known = known
         #: (could fit, frees quota) → the event, as the plugins of a gang are told of it.
         self._for_gangs: dict[tuple[bool, bool], ClusterEvent] = {}
 
-    def is_asked_by(self, entity: QueuedEntity) -> bool:
+    def is_asked_by(self, entity: QueuedEntity, alike: Hashable) -> bool:
         """Whether the event is of a type that may help an entity; nothing of its pods is asked.
 
-        Entities with equal :func:`rejected_alike` are told the same.
+        Entities with equal :func:`rejected_alike` (``alike``) are told the same.
         """
         if not entity.rejected_by or self._changes_rules:
             return True
-        interest = self._interest_of(entity)
+        interest = self._interest_of(entity, alike)
         return interest.anyway or interest.may_move or bool(interest.hints)
 
     def may_help(self, entity: QueuedEntity, pods: Sequence[PodInfo] | None = None) -> bool:
@@ -60,7 +79,7 @@ class HelpQuestion:
         if self._changes_rules and entity.rejected_by != {GANG}:
             concerns = self._event.concerns
             return concerns is None or concerns(entity.representative.pod)
-        anyway, may_move, hints = self._interest_of(entity)
+        anyway, may_move, hints = self._interest_of(entity, rejected_alike(entity))
         if anyway or not (may_move or hints):
             return anyway
         event = self._event
@@ -73,14 +92,16 @@ class HelpQuestion:
             pods = pods or [entity.representative.pod]
         return any(hint.matches(pod, event) for hint in hints for pod in pods)
 
-    def _interest_of(self, entity: QueuedEntity) -> _Interest:
-        alike = rejected_alike(entity)
-        interest = self._interests.get(alike)
+    def _interest_of(self, entity: QueuedEntity, alike: Hashable) -> Interest:
+        asked = alike, self._kind
+        interest = self._known.get(asked)
         if interest is None:
-            interest = self._interests[alike] = self._find_interest(entity)
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            interest = self._known[asked] = self._find_interest(entity)
         return interest
 
-    def _find_interest(self, entity: QueuedEntity) -> _Interest:
+    def _find_interest(self, entity: QueuedEntity) -> Interest:
         by_name, anyway = entity.profile.by_name, False
         hints: list[QueueingHint] = []
         for name in entity.rejected_by:
@@ -91,7 +112,7 @@ class HelpQuestion:
                 hints += [h for h in plugin.queueing_hints if h.action_types.value & self._bits]
         may_move = entity.group is not None and self._event.could_fit is not None
         may_move = may_move and self._changes_node and entity.rejected_by != {GANG}
-        return _Interest(anyway, may_move, tuple(hints))
+        return Interest(anyway, may_move, tuple(hints))
 
     def _concerns_the_queue(self, entity: QueuedEntity, name: str) -> bool:
         """Whether the event may help against what is rejected in the name of no plugin."""
@@ -102,8 +123,9 @@ class HelpQuestion:
         # Of nodes kept for others: by other nodes, by what says for whom they are kept, and by an
         # edit of its own, as a pod says which Reservation it asks for and how long it may run.
         edited = bool(self._bits & ActionType.OWN_UPDATE.value)
-        kept_otherwise = self._changes_node or self._event.resource == RESERVATION
-        return name != RESERVATION or edited or kept_otherwise
+        kept_otherwise = self._changes_node or self._event.resource == KEPT_NODES
+        freed = name == KEPT_ROOM and bool(self._bits & ActionType.CAPACITY_FREED.value)
+        return name not in KEPT or edited or kept_otherwise or freed
 
     def _for_any_member(self, entity: QueuedEntity) -> tuple[ClusterEvent, bool]:
         """Room for any member may help: it may leave another node to the one that lacks room.

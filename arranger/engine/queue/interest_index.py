@@ -41,8 +41,8 @@ class InterestIndex:
         """Those to whom such an event matters, in the order in which they came."""
         found = [
             keys
-            for keys in self._alike.values()
-            if question.is_asked_by(entity_of(next(iter(keys))))
+            for alike, keys in self._alike.items()
+            if question.is_asked_by(entity_of(next(iter(keys))), alike)
         ]
         if len(found) < 2:
             return list(found[0]) if found else []

@@ -18,15 +18,16 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.queue_state import REFUSED, QueueState
 from arranger.engine.queue.active_entities import ActiveEntities
 from arranger.engine.queue.attempt_start import AttemptStart
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.queue.collaborators import Gate, Nominations
-from arranger.engine.queue.hints import HelpQuestion
+from arranger.engine.queue.hints import HelpQuestions
 from arranger.engine.queue.interest_index import InterestIndex
 from arranger.engine.queue.open_questions import OpenQuestion, OpenQuestions
 from arranger.engine.queue.order.job_shares import JobShares
@@ -36,9 +37,6 @@ from arranger.engine.queue.requirements import Requirements
 from arranger.engine.queue.unschedulable_entities import UnschedulableEntities
 from arranger.framework.cluster_event import ClusterEvent
 from arranger.framework.status import Status
-
-#: Where an attempt leaves an entity that has been told no.
-_REFUSED: Final = (QueueState.UNSCHEDULABLE, QueueState.GATED)
 
 
 class SchedulingQueue:
@@ -68,6 +66,7 @@ class SchedulingQueue:
         self._yielding: list[tuple[int, QueuedEntity]] = []
         self._gated: dict[Hashable, QueuedEntity] = {}
         self._gated_interests = InterestIndex()
+        self._ask_of = HelpQuestions()
         #: Nobody is tried before these are answered: any of them may help one that goes first.
         self._open_questions = OpenQuestions(config.questions_at_once)
         self._last_version, self._now = 0, -math.inf
@@ -184,12 +183,12 @@ class SchedulingQueue:
         if entity.state is QueueState.NOT_QUEUED and start.woken_from is None:
             return  # it has found its place, and nobody waits for that
         nominated = self._is_nominated(entity)
-        in_vain = entity.state in _REFUSED and self.event_count == start.events
+        in_vain = entity.state in REFUSED and self.event_count == start.events
         woken_by_itself = entity.state is QueueState.BACKOFF and entity.woken_from is not None
         if in_vain:
             entity.broken_attempts = 0
             entity.losses = entity.losses if nominated else 0
-        elif (nominated or start.nominated) and (entity.state in _REFUSED or woken_by_itself):
+        elif (nominated or start.nominated) and (entity.state in REFUSED or woken_by_itself):
             entity.broken_attempts = 0
             if woken_by_itself:
                 self.activate(entity)
@@ -242,7 +241,7 @@ class SchedulingQueue:
         self._now = now
         if not (self._unschedulable or self._gated_interests or self._open_questions):
             return
-        groups = self._unschedulable.groups_asking(asked := HelpQuestion(event))
+        groups = self._unschedulable.groups_asking(asked := self._ask_of(event))
         gated = self._gated_interests.asking(asked, self._gated.__getitem__)
         if self._open_questions.add(OpenQuestion(asked, groups, gated, yields)):
             self._answer_next()
@@ -279,7 +278,7 @@ class SchedulingQueue:
         self._dequeue(entity)
         member.update(pod)
         entity.recheck_member(member)
-        if not rests or self._open_questions or HelpQuestion(event).may_help(entity, [pod]):
+        if not rests or self._open_questions or self._ask_of(event).may_help(entity, [pod]):
             self._enqueue(entity)
         elif refusals := self._requirements.unmet(entity):
             self._hold_back(entity, refusals)

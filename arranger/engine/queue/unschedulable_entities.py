@@ -12,10 +12,11 @@ from collections.abc import Container, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from arranger.api.annotations import MAX_RUN_TIME
-from arranger.api.annotations import RESERVATION as RESERVATION_KEY
+from arranger.api.annotations import MAX_RUN_TIME, RESERVATION
 from arranger.api.settings.queue_annotations import queue_of
-from arranger.engine.context.entity import RESERVATION, QueuedEntity, QueueState
+from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.context.queue_state import QueueState
+from arranger.engine.context.rejecters import KEPT
 from arranger.engine.queue.hints import HelpQuestion
 from arranger.engine.queue.interest_index import InterestIndex
 
@@ -131,7 +132,7 @@ class UnschedulableEntities:
     def speaks_for_itself(tried: QueuedEntity, key: Hashable) -> bool:
         """Whether what has rejected one of a group may let others of the group pass."""
         waits = tried.state is QueueState.UNSCHEDULABLE and tried.wakeup_group != key
-        return waits and RESERVATION in tried.rejected_by
+        return waits and not KEPT.isdisjoint(tried.rejected_by)
 
     def check_consistent(self) -> None:
         """Check that all groups are found by what rejected them.
@@ -155,9 +156,9 @@ def _class_of(entity: QueuedEntity) -> Hashable:
     if entity.group is not None:
         return entity.key
     key = entity.representative.equivalence_key
-    if RESERVATION not in entity.rejected_by:
+    if KEPT.isdisjoint(entity.rejected_by):
         return key
     pod = entity.representative.pod.pod
     notes = pod.metadata.annotations
-    said = notes.get(MAX_RUN_TIME), notes.get(RESERVATION_KEY)
+    said = notes.get(MAX_RUN_TIME), notes.get(RESERVATION)
     return key, pod.metadata.namespace, queue_of(pod), *said

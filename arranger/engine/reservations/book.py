@@ -6,7 +6,8 @@ and with how long each pod may run. So it is asked at every attempt, as rows tha
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,20 +18,24 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from arranger.api.annotations import RESERVATION as RESERVATION_KEY
+from arranger.api.annotations import RESERVATION
 from arranger.api.parsing.errors import ParseError, shown
 from arranger.api.settings.reservation_windows import Window
 from arranger.api.types.reservation import Reservation, ReservationStatus
 from arranger.backfill.planner import ClosedRows
-from arranger.cluster.columns import BoolArray
+from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import RESERVATION, QueuedPod
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.context.pending_effects import PendingEffects
+from arranger.engine.context.rejecters import KEPT_NODES, KEPT_ROOM
+from arranger.engine.evictions.notices import Gangs
+from arranger.engine.pod.planned_room import PlannedRoom
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.reservations.entry import Entry, read_entry, shown_time
+from arranger.engine.reservations.kept_room import KeptRoom, requests_of
 from arranger.engine.reservations.reserved_rows import NodeCards, ReservedRows
 from arranger.engine.reservations.status import StatusWriter, status_of
 from arranger.engine.run_time.limits import RunTimeLimits
@@ -69,6 +74,7 @@ class ReservationBook:
     Attributes:
         problems: name → why a Reservation reserves nothing.
         statuses: writes how they stand.
+        room: what they keep on nodes of which they have a part.
     """
 
     _context: EngineContext
@@ -77,6 +83,9 @@ class ReservationBook:
     _limits: Limits
     _cards: NodeCards
     statuses: StatusWriter
+    _gangs: Gangs
+    _planned_room: PlannedRoom
+    room: KeptRoom = field(init=False)
     problems: Mapping[str, str] = field(default_factory=dict, init=False)
     _entries: Mapping[str, Entry] = field(default_factory=dict, init=False)
     _evicting: Sequence[Entry] = field(default=(), init=False)
@@ -92,11 +101,19 @@ class ReservationBook:
     #: When pods are placed as if they started then; None for now.
     _as_of: float | None = field(default=None, init=False)
 
-    def row_masks(self, member: QueuedPod) -> Sequence[RowMask]:
-        """What Reservations leave to a pod that would start now; nothing if that is all."""
-        return self._masks_at(
-            member, self._context.unix_now if self._as_of is None else self._as_of
-        )
+    def __post_init__(self) -> None:
+        self.room = KeptRoom(self._context.cluster, self.is_user)
+
+    def row_masks(self, member: QueuedPod, *, there: bool = False) -> Sequence[RowMask]:
+        """What Reservations leave to a pod that would start now; nothing if that is all.
+
+        ``there``: it is on the row in question already, and counted.
+        """
+        now = self._context.unix_now if self._as_of is None else self._as_of
+        masks = self._masks_at(member, now)
+        if self.room:
+            masks = [*masks, *self._room_masks(member, now, there=there)]
+        return masks
 
     def kept_from(self, member: QueuedPod) -> Iterator[tuple[str, Window, float]]:
         """Each Reservation that keeps nodes from a pod which would start now.
@@ -107,7 +124,7 @@ class ReservationBook:
         now, lasts = self._context.unix_now, self._limits.limit_of(member.pod)
         for name, entry in self._entries.items():
             window = entry.window_for(now, lasts)
-            if window is not None and not self._is_user(entry, member):
+            if window is not None and not self.is_user(entry, member.pod):
                 yield name, window, max(window.start - now, 0.0)
 
     @property
@@ -147,10 +164,13 @@ class ReservationBook:
         lasts = self._limits.limit_of(member.pod)
         most = max(2, MAX_PLANNED_WINDOWS // max(1, len(self._entries)))
         found: list[tuple[Window, float, bool]] = []
+        concerned = set[str]()
         for name, entry in self._entries.items():
-            its_own = self._is_user(entry, member)
+            its_own = self.is_user(entry, member.pod)
             if its_own and name != wanted:
                 continue
+            if not its_own:
+                concerned.add(name)
             reaches = entry.windows.drain_before if lasts is None else lasts
             windows = entry.windows.following(self._context.unix_now)
             found += ((w, reaches, its_own) for w in islice(windows, most))
@@ -164,7 +184,13 @@ class ReservationBook:
             masks = [mask.rows for mask in self._masks_at(member, at)]
             return ~reduce(and_, masks) if masks else None
 
-        return ClosedRows(closed_at, opens, closes)
+        parts = [(n, e) for n, e in self._entries.items() if e.part and n in concerned]
+
+        def kept_at(at: float) -> IntArray | None:
+            holding = [entry for _, entry in parts if entry.window_for(at, lasts) is not None]
+            return self.room.in_all(holding)
+
+        return ClosedRows(closed_at, opens, closes, kept_at if parts else None)
 
     @contextmanager
     def starting_at(self, at: float) -> Iterator[None]:
@@ -183,10 +209,31 @@ class ReservationBook:
         lasts = self._limits.limit_of(member.pod)
         masks = [self._only_in(wanted, member, now)] if wanted else []
         for entry in self._entries.values():
-            window = entry.window_for(now, lasts)
-            if window is not None and not self._is_user(entry, member):
+            window = None if entry.part else entry.window_for(now, lasts)
+            if window is not None and not self.is_user(entry, member.pod):
                 masks.append(_mask(~entry.rows, entry.reason(window, now)))
         return masks
+
+    def _room_masks(self, member: QueuedPod, now: float, *, there: bool) -> Iterator[RowMask]:
+        """The same of parts of nodes."""
+        lasts = self._limits.limit_of(member.pod)
+        concerned = [
+            ((entry, window), entry)
+            for entry in self._entries.values()
+            if entry.part
+            and (window := entry.window_for(now, lasts)) is not None
+            and not self.is_user(entry, member.pod)
+        ]
+        if not concerned:
+            return
+        requests = requests_of(member.pod, self._context.cluster)
+        if there:
+            requests = dict.fromkeys(requests, 0)
+        claims = self._planned_room.claims_before(
+            member, math.inf if lasts is None else now + lasts
+        )
+        for (entry, window), closed in self.room.closed_to(requests, concerned, claims):
+            yield _mask(~closed, entry.reason(window, now), KEPT_ROOM)
 
     def advance(self, now: float) -> None:
         """Wake those for whom a window opens or ends."""
@@ -210,7 +257,7 @@ class ReservationBook:
             self.statuses.write(self._stored, wanted, now)
         if changed:
             self._seen = seen
-            self._queue.wake(ClusterEvent(ActionType.OTHER, resource=RESERVATION), now)
+            self._queue.wake(ClusterEvent(ActionType.OTHER, resource=KEPT_NODES), now)
 
     def next_timer(self) -> float | None:
         """When the next window opens or ends, or a status is due, in the engine's clock."""
@@ -251,23 +298,19 @@ class ReservationBook:
     def _set_entries(self, entries: Mapping[str, Entry]) -> None:
         self._entries = entries
         self._evicting = [entry for entry in entries.values() if entry.spec.evict]
+        self.room.use(entries.values())
 
-    def is_user(self, entry: Entry, pod: PodInfo, gangs: Iterable[str]) -> bool:
-        """Whether a pod, with the names of its gangs, may use the nodes of a Reservation."""
+    def is_user(self, entry: Entry, pod: PodInfo) -> bool:
+        """Whether a pod may use the nodes of a Reservation."""
         users = entry.spec.users
         if users.queues and self._queues.queue_name(pod) in users.queues:
             return True
-        if users.gangs and any(gang in users.gangs for gang in gangs):
+        if users.gangs and (gang := self._gangs.gang_of(pod.uid)) and gang.name in users.gangs:
             return True
         if users.namespace_selector is None:
             return False
         labels = self._context.cluster.objects.namespace_labels(pod.namespace)
         return entry.namespaces.matches(labels)
-
-    def _is_user(self, entry: Entry, member: QueuedPod) -> bool:
-        group = None if member.entity is None else member.entity.group
-        gangs = () if group is None else group.gangs
-        return self.is_user(entry, member.pod, (gang.name for gang in gangs))
 
     def _only_in(self, wanted: str, member: QueuedPod, now: float) -> RowMask:
         """The nodes of the Reservation that a pod asks for, in its window."""
@@ -277,7 +320,7 @@ class ReservationBook:
             invalid = wanted in self.problems
             why = "is invalid" if invalid else "does not exist"
             return _mask(nowhere, f"Reservation {shown(wanted)}, which the pod asks for, {why}")
-        if not self._is_user(entry, member):
+        if not self.is_user(entry, member.pod):
             return _mask(nowhere, f"the pod may not use Reservation {wanted}, which it asks for")
         window = entry.windows.at(now)
         if window is None:
@@ -289,21 +332,26 @@ class ReservationBook:
 
 
 def make_book(
-    context: EngineContext, queue: SchedulingQueue, ledger: QuotaLedger, effects: PendingEffects
+    context: EngineContext,
+    queue: SchedulingQueue,
+    ledger: QuotaLedger,
+    effects: PendingEffects,
+    gangs: Gangs,
+    planned_room: PlannedRoom,
 ) -> ReservationBook:
     """The book of an engine."""
     statuses = StatusWriter(effects, context)
     limits, cards = RunTimeLimits(ledger), ledger.card_column
-    return ReservationBook(context, queue, ledger, limits, cards, statuses)
+    return ReservationBook(context, queue, ledger, limits, cards, statuses, gangs, planned_room)
 
 
 def _asked_for(member: QueuedPod) -> str:
-    return member.pod.pod.metadata.annotations.get(RESERVATION_KEY, "")
+    return member.pod.pod.metadata.annotations.get(RESERVATION, "")
 
 
 def _age_of(each: Reservation) -> tuple[datetime, str]:
     return each.metadata.creation_timestamp or _NO_TIME, each.metadata.name
 
 
-def _mask(rows: BoolArray, reason: str) -> RowMask:
-    return RowMask(rows, PluginRejection(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE)))
+def _mask(rows: BoolArray, reason: str, rejecter: str = KEPT_NODES) -> RowMask:
+    return RowMask(rows, PluginRejection(rejecter, Rejection((reason,), Code.UNRESOLVABLE)))

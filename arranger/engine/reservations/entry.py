@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from arranger.api.parsing.errors import ParseError
@@ -22,6 +23,7 @@ class Entry:
         spec: what it says.
         windows: when it holds.
         rows: row → whether its node is reserved in a window.
+        part: column → how much of each node is reserved; empty where whole nodes are.
         missing: what it is to have, and its nodes do not offer; "" for nothing.
         namespaces: whose labels make pods its users.
     """
@@ -30,13 +32,14 @@ class Entry:
     spec: ReservationSpec
     windows: Windows
     rows: BoolArray
+    part: Mapping[int, int]
     missing: str
     namespaces: Selector
 
     def at_nodes(self, reserved: ReservedRows) -> Entry:
         """The same with its nodes as they are now."""
-        rows, missing = reserved.of(self.spec.nodes)
-        return replace(self, rows=rows, missing=missing)
+        rows, part, missing = reserved.of(self.spec.nodes)
+        return replace(self, rows=rows, part=part, missing=missing)
 
     def window_for(self, now: float, lasts: float | None) -> Window | None:
         """The window that keeps a pod of others away which would start now; None if none does.
@@ -53,9 +56,10 @@ class Entry:
 
     def reason(self, window: Window, now: float) -> str:
         """Why a node is not for others."""
+        by = f"node(s) reserved {'in part ' if self.part else ''}by Reservation {self.name}"
         if now >= window.start:
-            return f"node(s) reserved by Reservation {self.name} until {shown_time(window.end)}"
-        return f"node(s) reserved by Reservation {self.name} from {shown_time(window.start)}"
+            return f"{by} until {shown_time(window.end)}"
+        return f"{by} from {shown_time(window.start)}"
 
 
 def read_entry(name: str, spec: ReservationSpec, reserved: ReservedRows) -> Entry:
@@ -66,9 +70,9 @@ def read_entry(name: str, spec: ReservationSpec, reserved: ReservedRows) -> Entr
     """
     if problem := problem_of(spec):
         raise ParseError(problem)
-    rows, missing = reserved.of(spec.nodes)
+    rows, part, missing = reserved.of(spec.nodes)
     namespaces = Selector(spec.users.namespace_selector)
-    return Entry(name, spec, read_windows(spec), rows, missing, namespaces)
+    return Entry(name, spec, read_windows(spec), rows, part, missing, namespaces)
 
 
 def shown_time(at: float) -> str:

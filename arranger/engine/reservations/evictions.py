@@ -36,9 +36,10 @@ from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.eviction_listener import EvictionListener
 from arranger.engine.context.pending_effects import PendingEffects
 from arranger.engine.evictions import texts
-from arranger.engine.evictions.notices import Gangs
+from arranger.engine.evictions.notices import KnownEnds
 from arranger.engine.reservations.book import ReservationBook
 from arranger.engine.reservations.entry import Entry
+from arranger.engine.reservations.room_victims import RoomVictims
 
 #: Seconds until a pod is told or deleted again where that was refused.
 RETRY_AFTER: Final = 10.0
@@ -66,6 +67,7 @@ class ReservationEvictions:
 
     Args:
         schedulers: whose pods are ours; others' are left alone.
+        ends: says when pods end by their limits.
         leaving: uids of pods that are being evicted, until they are gone.
         maximum: the most time that a pod is given, in seconds; 0: nobody is given any.
     """
@@ -75,9 +77,10 @@ class ReservationEvictions:
     _book: ReservationBook
     _effects: PendingEffects
     _leaving: set[str]
-    _gangs: Gangs
     _listener: EvictionListener
     _maximum: float
+    _ends: KnownEnds
+    _victims: RoomVictims = field(init=False)
     #: Pods by uid, with the time at which they are looked at, in seconds since 1970.
     _moments: DeadlineSet = field(default_factory=DeadlineSet, init=False)
     #: Pods to be looked at now.
@@ -94,8 +97,17 @@ class ReservationEvictions:
     #: Row → the Reservations that evict from it, of those whose pods have been looked at.
     _evicting_on: dict[int, Sequence[Entry]] = field(default_factory=dict, init=False)
 
+    def __post_init__(self) -> None:
+        self._victims = RoomVictims(
+            self._context.cluster,
+            self._book.is_user,
+            lambda pod: self._concerns(pod.pod),
+            self._ends.end_of,
+        )
+
     def observe(self, pod: PodInfo) -> None:
         """A pod is on a node, or was edited there."""
+        self._book.room.observe(pod)
         said = pod.pod
         asks = CHECKPOINT_BEFORE_EVICTION in said.metadata.annotations
         if asks and texts.notice_of(said, event_reasons.NODE_RESERVED) is not None:
@@ -182,8 +194,10 @@ class ReservationEvictions:
         has_notice, moments, units = False, list[float](), _LOOKING
         for entry, window in self._windows_of(pod, now):
             units += _ASKING
-            if self._is_user(entry, pod):
+            if self._book.is_user(entry, pod):
                 moments += [window.start] if window.start > now else []
+            elif not self._must_leave(entry, window, pod, now):
+                moments.append(_next_look(window, now))
             elif window.start <= now:
                 self._evict(pod, entry, window)
                 return units + _SENDING
@@ -226,9 +240,22 @@ class ReservationEvictions:
             and not any(owner.kind == "DaemonSet" for owner in meta.owner_references)
         )
 
-    def _is_user(self, entry: Entry, pod: PodInfo) -> bool:
-        gang = self._gangs.gang_of(pod.uid)
-        return self._book.is_user(entry, pod, () if gang is None else (gang.name,))
+    def _must_leave(self, entry: Entry, window: Window, pod: PodInfo, now: float) -> bool:
+        """Whether a pod of others is in the way when a window opens, or is now in it.
+
+        Where a part of a node is reserved, those stay who take nothing of it. Who has to end by
+        the start may be a moment late.
+        """
+        if not entry.part:
+            return True
+        row = self._context.cluster.table.index[self._node_of(pod)]
+        late = now >= window.start + RETRY_AFTER
+        return pod.uid in self._victims.on_row(
+            entry, row, -math.inf if late else window.start, self._is_leaving
+        )
+
+    def _is_leaving(self, pod: PodInfo) -> bool:
+        return pod.uid in self._leaving or pod.pod.metadata.deletion_timestamp is not None
 
     def _time_for(self, pod: Pod) -> int:
         """How long before its eviction a pod is told, in whole seconds."""
@@ -259,3 +286,9 @@ class ReservationEvictions:
 
     def _node_of(self, pod: PodInfo) -> str:
         return self._context.cluster.node_of(pod.uid) or pod.pod.spec.node_name
+
+
+def _next_look(window: Window, now: float) -> float:
+    """When it is looked again whether a pod is in the way of a window that was not."""
+    late = window.start + RETRY_AFTER
+    return window.start if now < window.start else late if now < late else window.end

@@ -185,7 +185,8 @@ class Suggester:
             yield self._kept_away(judged.pod.pod, verdict)
         yield self._room(entity, near)
         if not never:
-            near_enough = [*verdict.resolvable(), *verdict.rejected_by("DynamicResources")]
+            others = verdict.rejected_by("DynamicResources"), verdict.kept_in_part()
+            near_enough = [*verdict.resolvable(), *chain.from_iterable(others)]
             yield self._ends([each.node for each in large] + near_enough[:_NEAREST])
         if not why_too_large(engine.cluster.table, judged.pod):
             yield self._nodes(large, verdict)

@@ -15,7 +15,9 @@ import msgspec
 from arranger.api.types.core import Pod
 from arranger.cluster.nodes.node_sizes import why_too_large
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import RESERVATION, QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.queue_state import QueueState
+from arranger.engine.context.rejecters import KEPT, KEPT_ROOM
 from arranger.engine.engine import Engine
 from arranger.engine.pod.satisfiability import Satisfiability
 from arranger.explain.judgement import Judgement
@@ -307,9 +309,11 @@ def _wakes(entity: QueuedEntity, member: QueuedPod) -> list[str]:
             for hint in plugin.queueing_hints:
                 actions |= hint.action_types
                 others |= bool(hint.action_types & ActionType.OTHER)
+    if KEPT_ROOM in entity.rejected_by:
+        actions |= ActionType.CAPACITY_FREED
     found = [text for action, text in _EVENTS if actions & action]
     found += ["an object that it needs changes"] if others else []
-    kept = RESERVATION in entity.rejected_by
+    kept = not KEPT.isdisjoint(entity.rejected_by)
     return [*found, *(["nodes are not kept for others any more"] if kept else [])]
 
 

@@ -18,8 +18,9 @@ from arranger.api.effects import DeletePod, Effect, Eviction
 from arranger.api.timestamps import after
 from arranger.api.types.core import Pod
 from arranger.daemon.config.schema import Config
-from arranger.engine.context.entity import QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.context.phases import Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.engine import Engine
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.run_time.enforcer import RAN_TOO_LONG

@@ -16,6 +16,8 @@ from arranger.kube.watch.protobuf_decoder import decoder_of
 from arranger.kube.watch.trimming import trim
 from arranger.shadow.inputs.objects import ClusterObjects, Kind, owner_kinds
 
+#: Told where there can be no answer.
+_TAKES: Final = "it takes the right to list pods and nodes of all namespaces"
 #: Requests at a time.
 _AT_ONCE: Final = 8
 
@@ -68,7 +70,7 @@ async def _read_collection(
         listed = await list_collection(transport, path, decoder_of(of, trim))
     except NotListedError as error:
         if of in (Pod, Node):
-            raise UnreadableError(str(error)) from None
+            raise UnreadableError(f"{error} ({_TAKES})") from None
         objects.unread.append(str(error))
         return True
     if listed is None:

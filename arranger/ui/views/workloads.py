@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from arranger.api.types.core import Pod
-from arranger.engine.context.entity import QueuedEntity, QueueState
+from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.context.queue_state import QueueState
 from arranger.gangs.gang import Gang
 from arranger.gangs.member_state import MemberState
 from arranger.gangs.messages import arrival_summary

@@ -54,6 +54,11 @@ REFUSED: Final[dict[str, Refusal]] = {
         {"nodes.count": ..., "nodes.resources": {"cpu": "much"}},
         (_VALUE, "spec.nodes.resources.cpu"),
     ),
+    "a part for maintenance": Refusal(
+        _RESERVED,
+        {"users": ..., "maintenance": True, "nodes.perNode": {"cpu": 1}},
+        (_VALUE, "spec.nodes.perNode"),
+    ),
     "two lengths": Refusal(
         _RESERVED, {"window.end": "2999-01-01T00:00:00Z"}, (_VALUE, "spec.window")
     ),

@@ -137,6 +137,17 @@ SAMPLES: Final[dict[str, Sample]] = {
         status={"phase": "Pending", "message": "its nodes offer 8 of 16 A100"},
         cells=["Pending", None, None, None, True, "its nodes offer 8 of 16 A100"],
     ),
+    "a reservation of parts of nodes": Sample(
+        "reservations.arranger.io",
+        spec={
+            "nodes": {"names": ["n"], "perNode": {"nvidia.com/gpu": 4, "memory": "1Gi"}},
+            "window": {"start": STAMP, "duration": "2h"},
+            "users": {"gangs": ["here/gang"]},
+        },
+        added={"maintenance": False, "evict": False, "drainBefore": "1h"},
+        status={"phase": "Pending", "nodes": 1},
+        cells=["Pending", 1, None, None, False, None],
+    ),
     "a gang with bundles": Sample(
         "gangs.arranger.io",
         spec={

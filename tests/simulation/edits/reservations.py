@@ -100,6 +100,11 @@ ROWS: Final[dict[Field, Edits]] = {
         "nodes.count": Edits(
             opens(_COUNTED, patch(_PATH, {"spec": {"nodes": {"count": 1}}})), STAYS
         ),
+        "nodes.perNode": _edit(
+            {"nodes": {"perNode": {"cpu": None, "memory": "1Gi"}}},
+            nodes={"names": ["n1"], "perNode": {"cpu": 1}},
+            users={"queues": ["nobody"]},
+        ),
         "nodes.cards": _fewer("cards", "A100"),
         "nodes.resources": _fewer("resources", "nvidia.com/gpu"),
         "nodes.selector.matchLabels": _selector(

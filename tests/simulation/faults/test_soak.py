@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from arranger.daemon.scheduler import LeadershipLostError, Scheduler
+from arranger.daemon.election import LeadershipLostError
+from arranger.daemon.scheduler import Scheduler
 from tests.builders import a_node, a_pod
 from tests.faults.injector import ALL, BINDINGS, LEASES, READS, WATCHES, WRITES, RequestMatcher
 from tests.faults.kinds import (

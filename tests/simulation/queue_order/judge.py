@@ -15,7 +15,8 @@ from typing import Any
 
 from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
 from arranger.api.effects import DeletePod
-from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.engine import Engine
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.pod.schedule_result import Scheduled, Unschedulable

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 import pytest
 
 from arranger.shadow import ClusterObjects, Shadow, WhatIf
 from arranger.shadow.forecasts.changes import ClusterChange, add_nodes, cordon, create, delete
-from arranger.shadow.forecasts.forecast import Driver, Forecast, forecast
+from arranger.shadow.forecasts.forecast import Forecast, forecast
 from arranger.shadow.inputs.objects import owner_kinds
 from tests.builders import Manifest
 from tests.simulation.shadow.truth import (
     CONFIG,
+    MOST_BY_TIMING,
+    TIMING,
     Distance,
     Played,
     a_forecast_world,
@@ -42,15 +44,13 @@ WORLDS = int(os.environ.get("ARRANGER_WORLDS", "20"))
 
 @pytest.mark.parametrize("first", first_seeds(WORLDS))
 def test_the_shadow_foretells_nodes_and_victims(first: int) -> None:
-    for seed in range(first, first + 20):
-        assert compare(seed) in (None, ""), f"world {seed}"
+    assert_foretold(first, compare)
 
 
 @pytest.mark.parametrize("first", first_seeds(WORLDS))
 def test_the_shadow_foretells_what_a_change_does(first: int) -> None:
     """The change is made to the cluster, too, and the scheduler tried on that."""
-    for seed in range(first, first + 20):
-        assert compare_with_change(seed) in (None, "", REMEMBERED), f"world {seed}"
+    assert_foretold(first, compare_with_change)
 
 
 def test_victims_are_foretold_for_one_that_lacks_room_and_a_volume() -> None:
@@ -87,9 +87,14 @@ def test_who_was_ending_already_is_gone_before_those_that_are_evicted_now() -> N
     assert compare_with_change(1_600_139) == ""
 
 
-#: Foretold otherwise because the shadow was there before the change, as a scheduler that runs is:
-#: of equal rank, who came first goes first. One that starts, as the judge's does, cannot know that.
-REMEMBERED = "a shadow that starts after the change foretells what came about"
+def assert_foretold(first: int, judge: Callable[[int], str | None]) -> None:
+    """Of twenty worlds all was foretold as it came about; of one at most by chance."""
+    by_timing = []
+    for seed in range(first, first + 20):
+        found = judge(seed)
+        assert found in (None, "", TIMING), f"world {seed}: {found}"
+        by_timing += [seed] if found == TIMING else []
+    assert len(by_timing) <= MOST_BY_TIMING, f"foretold by chance alone: {by_timing}"
 
 
 def compare(seed: int) -> str | None:
@@ -108,7 +113,7 @@ def compare_with_change(seed: int) -> str | None:
     """The same of a world to which something is done."""
     objects = a_forecast_world(seed)
     known, began = as_read(objects)
-    change, more, less = _a_change(seed, objects)
+    change, more, less, cordoned = _a_change(seed, objects)
     asked_at = began + timedelta(seconds=1)
     told = Shadow.of(known, CONFIG, calendar=partial(at, asked_at)).ask_now(WhatIf([change]))
     waits = {**told.waiting, **told.still_waiting}
@@ -117,7 +122,7 @@ def compare_with_change(seed: int) -> str | None:
     foretold = {**told.placed, **{key: new for key, (_, new) in told.moved.items()}}
 
     def differs(distance: Distance) -> str:
-        truth = play(objects, more, less, distance)
+        truth = play(objects, more, less, distance, cordoned)
         ran = {key for key in told.evicted if had_node(truth, key)}
         pairs = {
             "nodes": (foretold, {key: truth.nodes.get(key) for key in foretold}),
@@ -128,20 +133,7 @@ def compare_with_change(seed: int) -> str | None:
         }
         return _differences(pairs)
 
-    found = first_difference(differs)
-    if not found:
-        return ""
-    after = _as_it_begins(known, change, asked_at)
-    cold = first_difference(lambda each: _differs(after, play(objects, more, less, each)))
-    return found if cold else REMEMBERED
-
-
-def _as_it_begins(known: ClusterObjects, change: ClusterChange, now: datetime) -> Forecast:
-    """What a shadow foretells that starts when the change has been made."""
-    shadow = Shadow.of(known.copy(), CONFIG, calendar=partial(at, now))
-    driver = Driver(shadow.engine, shadow.objects, CONFIG, now)
-    driver.change([change])
-    return forecast(driver.objects, CONFIG, now=now)
+    return first_difference(differs)
 
 
 def _differs(told: Forecast, truth: Played) -> str:
@@ -166,27 +158,26 @@ def _differences(pairs: Mapping[str, tuple[object, object]]) -> str:
 
 def _a_change(
     seed: int, objects: Sequence[Manifest]
-) -> tuple[ClusterChange, list[Manifest], list[tuple[str, str]]]:
-    """A change, what it creates and what it deletes; a node that is cordoned is so in objects."""
+) -> tuple[ClusterChange, list[Manifest], list[tuple[str, str]], str]:
+    """A change, what it creates, what it deletes, and the node that it cordons."""
     nodes = [each for each in objects if each["kind"] == "Node"]
     node = nodes[seed % len(nodes)]
     name = node["metadata"]["name"]
     match seed % 6:
         case 0:
-            return add_nodes(1, name), [_alike(node, f"{name}-like-1")], []
+            return add_nodes(1, name), [_alike(node, f"{name}-like-1")], [], ""
         case 2:
             new = _another(seed, objects)
-            return create([deepcopy(new)], "with one more"), [new], []
+            return create([deepcopy(new)], "with one more"), [new], [], ""
         case 4:
             pods = [each for each in objects if each["kind"] == "Pod"]
             forgotten = [each for each in pods if not is_remembered(each, pods)]
             meta = random.Random(seed).choice(forgotten)["metadata"]
             gone = f"{meta.get('namespace', 'default')}/{meta['name']}"
-            return delete("pod", gone), [], [("Pod", gone)]
+            return delete("pod", gone), [], [("Pod", gone)], ""
         case 5:
-            return delete("node", name), [], [("Node", name)]
-    node.setdefault("spec", {})["unschedulable"] = True
-    return cordon(name), [], []
+            return delete("node", name), [], [("Node", name)], ""
+    return cordon(name), [], [], name
 
 
 def _another(seed: int, objects: Sequence[Manifest]) -> Manifest:

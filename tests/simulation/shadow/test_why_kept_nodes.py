@@ -34,6 +34,8 @@ def reserved(start: str, end: str, name: str = "r", **spec: Any) -> Manifest:
 HOLDS = reserved("2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z")
 COMES = reserved("2026-01-02T00:30:00Z", "2026-01-02T08:00:00Z")
 FOR_Q = reserved("2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z", users={"queues": ["q"]})
+PART = reserved("2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z", users={"queues": ["q"]})
+PART["spec"]["nodes"]["perNode"] = {"cpu": 2}
 NEW = a_pod("new").needs(cpu=2)
 WANTS = a_pod("new").needs(cpu=2).annotated({RESERVATION: "r"})
 UNTIL = "reserved by Reservation r until 2026-01-03T00:00:00Z"
@@ -65,6 +67,16 @@ KEPT: dict[str, tuple[Sequence[Given], str, str]] = {
         [node(), node("n2"), WANTS, HOLDS],
         "the pod may not use Reservation r",
         f"without the annotation {RESERVATION}",
+    ),
+    "a part of a node": (
+        [node(), NEW.needs(cpu=3), PART],
+        f"reserved in part by Reservation r until {UNTIL.split()[-1]}",
+        "when Reservation r ends, at 2026-01-03T00:00:00Z, or with the pod among its users",
+    ),
+    "a part of a node, and the rest is taken": (
+        [node(), busy("old", 2), NEW, PART],
+        f"reserved in part by Reservation r until {UNTIL.split()[-1]}",
+        "when pod default/old ends",
     ),
     "a full node beside one that is reserved": (
         [node(), node("n2"), busy("old", 4, on="n2"), NEW, HOLDS],

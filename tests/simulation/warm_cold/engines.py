@@ -29,7 +29,7 @@ from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.config.schema import Config, GangConfig, LeaderElectionConfig
 from arranger.embedded.virtual_time import EPOCH
 from arranger.engine.assembly.settings import EngineSettings
-from arranger.engine.context.entity import QueueState
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.engine import Engine
 from arranger.engine.handlers.initial_objects import WatchedObject
 from arranger.plugins import default_profile

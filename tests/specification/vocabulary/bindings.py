@@ -14,11 +14,14 @@ from tests.specification.vocabulary.claims import DeviceClaim, VolumeClaim
 from tests.specification.vocabulary.gangs import gang_of, group_of
 from tests.specification.vocabulary.manifests import (
     Amounts,
+    added,
     amounts,
+    asks,
     name_of,
     node_of,
     notes_of,
     offers,
+    uid_of,
 )
 from tests.specification.vocabulary.placements import NEVER, Placement
 from tests.specification.vocabulary.queues import NamedQueue
@@ -223,6 +226,33 @@ class Binding(Placement):
             each = self.known_reservation(name)
             if each is not None and each.has(self.node):
                 yield each
+
+    def reaches_into(self, kept: Reservation) -> bool:
+        """Whether the pod would still be there in the window of a Reservation.
+
+        Without a maximum run time it is kept away from ``drainBefore`` on.
+        """
+        start = kept.start - (kept.drain if self.run_time is None else self.run_time)
+        return start < self.decided and self.date < kept.end
+
+    def lacks_beside_parts(self) -> Amounts:
+        """What is kept of its node, by all Reservations into whose windows it may run, and is too
+        much for what others have left and it asks for."""
+        parts = [
+            kept.left_of_part(self.node, self.pod)
+            for kept in self.reservations_of_its_node()
+            if kept.part and self.reaches_into(kept) and not kept.is_for(self.pod)
+        ]
+        if not parts or self.node is None:
+            return {}
+        there = self.world.pods_on.get(self.node["metadata"]["name"], {}).values()
+        others = added(*(asks(each) for each in there if uid_of(each) != uid_of(self.pod)))
+        offered, wanted = offers(self.node), asks(self.pod)
+        return {
+            name: n
+            for name, n in added(*parts).items()
+            if wanted.get(name) and wanted[name] + others.get(name, 0) + n > offered.get(name, 0)
+        }
 
     def known_reservation(self, name: str) -> Reservation | None:
         """A Reservation, where its scheduler must have known it, and for whom it is, in time.

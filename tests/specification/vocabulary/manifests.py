@@ -97,6 +97,11 @@ def name_of(obj: Object) -> str:
     return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
 
 
+def uid_of(obj: Object) -> str:
+    """What tells it from another of its name."""
+    return str(obj["metadata"].get("uid", ""))
+
+
 def labels_of(obj: Object) -> Mapping[str, str]:
     """Its labels."""
     return obj["metadata"].get("labels") or {}

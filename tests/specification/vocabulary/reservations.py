@@ -11,7 +11,17 @@ from functools import cached_property
 
 from tests.specification.trace import World
 from tests.specification.vocabulary.gangs import gang_of
-from tests.specification.vocabulary.manifests import Object, labels_of, seconds_in, selects
+from tests.specification.vocabulary.manifests import (
+    Amounts,
+    Object,
+    added,
+    amounts,
+    asks,
+    labels_of,
+    seconds_in,
+    selects,
+    uid_of,
+)
 from tests.specification.vocabulary.queues import queue_of
 
 RESERVATIONS = "arranger.io/reservations"
@@ -68,6 +78,20 @@ class Reservation:
         if window.get("end"):
             return start, datetime.fromisoformat(window["end"]).astimezone(UTC).timestamp()
         return start, start + (seconds_in(window["duration"]) or 0.0)
+
+    @property
+    def part(self) -> Amounts:
+        """How much of each of its nodes is kept; nothing where whole nodes are."""
+        return amounts(self.manifest["spec"]["nodes"].get("perNode"))
+
+    def left_of_part(self, node: Object | None, but: Object) -> Amounts:
+        """What of the part its users do not have on a node, one pod left out."""
+        if node is None:
+            return {}
+        there = self.world.pods_on.get(node["metadata"]["name"], {}).values()
+        others = (each for each in there if uid_of(each) != uid_of(but))
+        theirs = added(*(asks(each) for each in others if self.is_for(each)))
+        return {name: max(n - theirs.get(name, 0), 0) for name, n in self.part.items()}
 
     def has(self, node: Object | None) -> bool:
         """Whether a node is one of its own."""

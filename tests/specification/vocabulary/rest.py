@@ -109,7 +109,7 @@ class Rest:
         found = (Reservation(self.world, each) for each in self.world.of(RESERVATIONS).values())
         for kept in found:
             for name, node in self.world.of(NODES).items():
-                if kept.window is None or not kept.has(node):
+                if kept.window is None or kept.part or not kept.has(node):
                     continue
                 for pod in self.world.pods_on.get(name, {}).values():
                     ours = pod["spec"].get("schedulerName") in self.premises.scheduler_names

@@ -23,8 +23,9 @@ from arranger.api.types.queue import Queue
 from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.assembly.settings import EngineSettings
-from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.phases import Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.engine import Engine
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.queue.backoff import SchedulingQueueConfig

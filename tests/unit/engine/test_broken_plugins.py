@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from arranger.api.effects import DeletePod
-from arranger.engine.context.entity import QueueState
+from arranger.engine.context.queue_state import QueueState
 from arranger.framework.interface import Plugin, QueueSortInput, SpecOnlyPlugin, Wait
 from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.plugins import DEFAULT_PLUGINS

@@ -9,7 +9,8 @@ import pytest
 
 from arranger.cluster.cluster import Cluster
 from arranger.engine.assembly.settings import EngineSettings
-from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.engine import Engine
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.queue.backoff import SchedulingQueueConfig

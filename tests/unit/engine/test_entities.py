@@ -6,8 +6,9 @@ from collections import Counter, deque
 
 import pytest
 
-from arranger.engine.context.entity import GANG, QueuedEntity, QueuedPod, gang_rejection
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.phases import TRANSITIONS, InvalidTransitionError, Phase
+from arranger.engine.context.rejecters import GANG, gang_rejection
 from arranger.framework.status import Code
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arranger.api.effects import Ambiguous, Refused
-from arranger.engine.context.entity import QueueState
+from arranger.engine.context.queue_state import QueueState
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import CONFLICT, EngineHarness, placements
 

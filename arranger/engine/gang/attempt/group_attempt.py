@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import GANG, QueuedPod
+from arranger.engine.context.entity import QueuedPod
+from arranger.engine.context.rejecters import GANG
 from arranger.engine.gang.placement.boards import Placements
 from arranger.engine.pod.schedule_result import Infeasible, RowMask, Unschedulable
 from arranger.gangs.gang import Gang

@@ -12,7 +12,8 @@ import numpy as np
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
-from arranger.engine.context.entity import GANG, QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.rejecters import GANG
 from arranger.engine.gang.steps import ROWS_PER_UNIT, Steps
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle

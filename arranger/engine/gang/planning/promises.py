@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-import numpy as np
-
+from arranger.backfill.planner import Claim
 from arranger.backfill.run_times import Basis
 from arranger.backfill.timeline import Timeline
 from arranger.cluster.columns import IntArray
@@ -33,8 +32,8 @@ _NAMED: Final = 3
 class OpenRows(Protocol):
     """Knows whether members of a group are kept off their nodes."""
 
-    def is_open(self, entity: QueuedEntity, rows: IntArray, at: float) -> bool:
-        """Whether no Reservation keeps any member off any of these rows at its start."""
+    def keeps_off(self, entity: QueuedEntity, claim: Claim, at: float, free: IntArray) -> bool:
+        """Whether Reservations keep a group off what is planned for it, and nobody else does."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,6 +46,8 @@ class Promises:
     _open: OpenRows
     #: Entity → the start that was promised, in seconds since 1970.
     promised: dict[str, float] = field(default_factory=dict, init=False)
+    #: Entity → uids of the pods that were to end before that.
+    _counted_on: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
 
     def broken_by(self, plans: Mapping[str, PlannedGang]) -> tuple[int, float]:
         """(promises that would not be kept by these plans, seconds by which others would be late).
@@ -78,10 +79,12 @@ class Promises:
         start = None if claim is None else claim.start
         if at is not None and (start is None or start > at + TOLERANCE):
             self._count(before or plan, at, entity)
-            del self.promised[entity.key]
+            self._forget(entity.key)
             at = None
         if claim is not None and claim.known and claim.start <= until:
             self.promised[entity.key] = at = min(claim.start, at or claim.start)
+            ending = self._timeline.pods_ending(claim.rows, at, self._context.unix_now)
+            self._counted_on[entity.key] = frozenset(pod.uid for _, pod in ending)
         if claim is None or claim.start > self._context.unix_now + _FAR:
             self._tell(entity, None)
             return
@@ -93,16 +96,18 @@ class Promises:
 
     def on_started(self, entity: QueuedEntity, plan: PlannedGang | None) -> None:
         """A group has got its place."""
-        at = self.promised.pop(entity.key, None)
+        at = self.promised.get(entity.key)
         if at is not None and self._context.unix_now > at + TOLERANCE:
             self._count(plan, at, entity)
+        self._forget(entity.key)
         self._tell(entity, None)
 
     def withdraw(self, plan: PlannedGang, entity: QueuedEntity | None) -> None:
         """Room is not kept for a group any more, which has not started."""
-        at = self.promised.pop(plan.key, None)
+        at = self.promised.get(plan.key)
         if at is not None and entity is not None and self._context.unix_now >= at:
             self._count(plan, at, entity)
+        self._forget(plan.key)
         if entity is not None:
             self._tell(entity, None)
 
@@ -114,6 +119,10 @@ class Promises:
                 gang.planned_start = start
                 self._gang_objects.mark((gang.name,))
 
+    def _forget(self, key: str) -> None:
+        self.promised.pop(key, None)
+        self._counted_on.pop(key, None)
+
     def _count(self, plan: PlannedGang | None, at: float, entity: QueuedEntity) -> None:
         self._context.stats.broken_promises[self._reason(plan, at, entity)] += 1
 
@@ -124,17 +133,19 @@ class Promises:
         rows = table.rows(plan.nodes)
         if len(rows) < len(plan.nodes) or any(table.unschedulable[row] for row in rows):
             return "NodeLost"
-        if not self._open.is_open(entity, np.array(rows, dtype=np.int64), at):
+        free = self._timeline.free_at(at, self._context.unix_now, plan.claim.rows)
+        if self._open.keeps_off(entity, plan.claim, at, free):
             return "Reservation"  # an administrator acts
         there = [pod for row in rows for pod in table.pods[row].values()]
         if any(pod.priority > plan.priority for pod in there):
             return "HigherPriority"
-        late = (self._timeline.run_times.of(pod, at) for pod in there)
-        return (
-            "PodOverran"
-            if any(time.end <= at and time.basis is Basis.KNOWN for time in late)
-            else "Other"
-        )
+        ends = [(pod.uid, self._timeline.run_times.of(pod, at)) for pod in there]
+        if any(time.end <= at and time.basis is Basis.KNOWN for _, time in ends):
+            return "PodOverran"
+        counted_on = self._counted_on.get(entity.key, frozenset())
+        if any(uid in counted_on and time.end > at + TOLERANCE for uid, time in ends):
+            return "LimitRaised"  # somebody lets it run longer
+        return "Other"
 
     def _waits_for(self, plan: PlannedGang | None) -> str:
         """The pods that end last on the nodes of a plan, by name in its own namespaces."""

@@ -16,7 +16,8 @@ from arranger.backfill.timeline import Timeline
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import IntArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import GANG, QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.rejecters import GANG
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.placement.topology import placement_order
@@ -108,7 +109,28 @@ class RoomSearch:
             shut = None if closed is None else closed.at(at)
             if shut is not None and shut[rows[rows < shut.size]].any():
                 return False
+            kept = None if closed is None or closed.kept is None else closed.kept(at)
+            if kept is not None and kept[:, rows[rows < kept.shape[1]]].any():
+                return False
         return True
+
+    def keeps_off(self, entity: QueuedEntity, claim: Claim, at: float, free: IntArray) -> bool:
+        """Whether Reservations keep a group off what is planned for it, and nobody else does.
+
+        ``free``: ``[column, n]`` of each of its rows at that time.
+        """
+        columns, fits = len(claim.amounts), claim.amounts <= free[: len(claim.amounts)]
+        for member in {self._reserved.kind_of(m): m for m in entity.members.values()}.values():
+            closed = self._reserved.closed_rows(member)
+            shut = None if closed is None else closed.at(at)
+            if shut is not None and shut[claim.rows].any():
+                return True
+            kept = None if closed is None or closed.kept is None else closed.kept(at)
+            if kept is not None:
+                left = free[:columns] - kept[:columns, claim.rows]
+                if ((left < claim.amounts) & (claim.amounts > 0) & fits).any():
+                    return True
+        return False
 
     def nodes_needed(self, entity: QueuedEntity, now: float) -> frozenset[str]:
         """The nodes that would hold what the group needs if they were empty.

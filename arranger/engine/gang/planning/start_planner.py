@@ -16,7 +16,9 @@ from typing import Final
 from arranger.backfill.planner import Claim, Planner
 from arranger.backfill.run_times import Basis
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import RESERVATION, QueuedEntity, QueueState
+from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.context.queue_state import QueueState
+from arranger.engine.context.rejecters import KEPT_NODES
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.planning.promises import TOLERANCE, Promises
 from arranger.engine.gang.planning.reservation_budget import ReservationBudget
@@ -195,7 +197,7 @@ class StartPlanner:
             self._budget.begin(now)
         after = self._room.plans
         if any(key not in after or not plan.is_alike(after[key]) for key, plan in before.items()):
-            self._queue.wake(ClusterEvent(ActionType.OTHER, resource=RESERVATION), now)
+            self._queue.wake(ClusterEvent(ActionType.OTHER, resource=KEPT_NODES), now)
 
     def _replan(self, failed: QueuedEntity | None, now: float) -> None:
         """Plan anew: as if nothing were planned, or around promises that would not be kept.

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from arranger.api.settings.gang_settings import Topology
-from arranger.engine.context.entity import GANG, QueuedEntity, QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.rejecters import GANG
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.gangs import messages
 from arranger.gangs.group import BundleCounts, GangGroup

@@ -7,7 +7,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from arranger.engine.context.entity import QueuedEntity, QueueState
+from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.queue.order.namespace_turns import NamespaceTurns
 from arranger.engine.queue.order.queue_order import FairShareOrder
 

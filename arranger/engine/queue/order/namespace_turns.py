@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from arranger.engine.context.entity import QueuedEntity, QueueState
+from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.context.queue_state import QueueState
 
 #: So many pods of one namespace are tried before it is the turn of those of others that have the
 #: same priority and wait.

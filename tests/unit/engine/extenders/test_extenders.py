@@ -20,7 +20,7 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.api.extenders import Extender
-from arranger.engine.context.entity import QueueState
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.extenders.coordinator import TIMEOUT_MARGIN
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod

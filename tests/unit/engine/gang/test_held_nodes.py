@@ -6,8 +6,8 @@ import pytest
 
 from arranger.api.effects import AnnotatePod, Bind, PatchPodStatus
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import QueueState
 from arranger.engine.context.phases import Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import Plugin

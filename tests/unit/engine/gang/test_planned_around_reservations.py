@@ -18,6 +18,7 @@ from tests.unit.engine.gang.test_planned_starts import (
     waiting,
 )
 from tests.unit.engine.harness import EngineHarness
+from tests.unit.engine.reservations.test_parts_of_nodes import partly
 from tests.unit.engine.reservations.test_reservations import reserved
 
 MINE = {"users": {"queues": ["mine"]}}
@@ -63,6 +64,18 @@ STARTS: dict[str, tuple[list[Reservation], int | None, str, int, float]] = {
     "one after the other, and time between": (
         [reserved("r", 500, 2000, "n0"), reserved("s", 2100, 3000, "n0")],
         100, "default", 600, 2000,
+    ),
+    "of a part too little is left": (
+        [partly("r", 500, 2000, {"cpu": 1}, "n0", users=MINE["users"])], 500, "default", 600, 2000,
+    ),
+    "a part, and it has ended before": (
+        [partly("r", 1000, 2000, {"cpu": 1}, "n0")], 400, "default", 600, 600,
+    ),
+    "a part, and it is the user": (
+        [partly("r", 500, 2000, {"cpu": 4}, "n0", users=MINE["users"])], 500, "mine", 600, 600,
+    ),
+    "a part of what it does not ask for": (
+        [partly("r", 500, 2000, {"memory": "1Gi"}, "n0")], 500, "default", 600, 600,
     ),
 }  # fmt: skip
 
@@ -163,3 +176,22 @@ def test_random_worlds_obey_a_plain_model(seed: int) -> None:
 def test_of_many_windows_the_end_of_the_last_is_waited_for() -> None:
     many = [reserved(f"r{n}", 500 + n, 2000 + n, "n0") for n in range(100)]
     assert starts(planned(many, 50)) == {"big": (2099.0, "KnownEnds")}
+
+
+def test_a_planned_start_and_a_part_that_is_reserved_are_kept_free_together() -> None:
+    """The pod would fit beside either of them, and not beside both."""
+    harness = EngineHarness(default_profile(), gangs=policy())
+    harness.observe(a_queue("default"), a_queue("mine"), a_node("n0").offers(cpu=8))
+    harness.observe(running("a", "n0", 4, 600))
+    part = partly("r", 700, 2000, {"cpu": 2}, "n0", drainBefore="1000s", **MINE)
+    harness.engine.handlers.on_object_updated(part, harness.now)
+    harness.observe(*(pod.in_queue("default") for pod in gang("big", 6, limit=5000)))
+    waiting(harness)
+    assert starts(harness) == {"big": (600, "KnownEnds")}
+    harness.observe(a_pod("lone").needs(cpu=2).in_queue("default"))
+    assert not bound(harness.run())
+    harness.now = 600.0
+    harness.observe_deleted(running("a", "n0", 4, 600))
+    assert len(bound(harness.run())) == 6
+    harness.observe(a_pod("theirs").needs(cpu=2).in_queue("mine"))
+    assert set(bound(harness.advance_to(701))) == {"theirs"}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from arranger.api.annotations import MAX_RUN_TIME
 from arranger.api.effects import DeletePod, Effect
+from arranger.api.types.reservation import Reservation
 from arranger.engine.gang.planning import start_planner
 from arranger.engine.gang.state.observed_gang import ShownStart, shown_start
 from arranger.engine.gang.state.policy import GangPolicy
@@ -271,10 +273,29 @@ def test_when_nothing_is_kept_any_more_pods_are_told_of_no_start() -> None:
     assert "00:10" not in told
 
 
+def _part_of_n0() -> dict[str, object]:
+    spec = {
+        "nodes": {"names": ["n0"], "perNode": {"cpu": 1}},
+        "window": {"start": at(0), "duration": "1h"},
+        "users": {"queues": ["theirs"]},
+    }
+    return {"metadata": {"name": "r"}, "spec": spec}
+
+
 #: What breaks a promise, and how that is counted.
 BREAKS: dict[str, tuple[Callable[[EngineHarness], None], str]] = {
     "its node is gone": (lambda h: h.observe_deleted(a_node("n0")), "NodeLost"),
     "a pod outruns its limit": (lambda h: None, "PodOverran"),
+    "a pod may run longer than it could": (
+        lambda h: h.observe(running("a", "n0", 2, 9000)),
+        "LimitRaised",
+    ),
+    "a part of its node is reserved": (
+        lambda h: h.engine.handlers.on_object_updated(
+            msgspec.convert(_part_of_n0(), Reservation), h.now
+        ),
+        "Reservation",
+    ),
     "a pod of a higher priority comes": (
         lambda h: (
             h.observe_deleted(running("a", "n0", 2, 600)),

@@ -16,7 +16,7 @@ from arranger.api.effects import (
     ReserveClaim,
 )
 from arranger.cluster.object_store import StoredObject
-from arranger.engine.context.entity import QueueState
+from arranger.engine.context.queue_state import QueueState
 from arranger.plugins.dynamicresources.dynamic_resources import DynamicResources
 from tests.builders import PodBuilder, StoredBuilder, a_node, a_pod
 from tests.devices import (

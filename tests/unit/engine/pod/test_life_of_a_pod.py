@@ -13,8 +13,8 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
-from arranger.engine.context.entity import QueueState
 from arranger.engine.context.phases import Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import CONFLICT, EngineHarness, event_notes, of_kind, placements

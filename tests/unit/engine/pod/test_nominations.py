@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from arranger.api.effects import Bind, DeletePod, Effect, PatchPodStatus, Refused
-from arranger.engine.context.entity import QueueState
+from arranger.engine.context.queue_state import QueueState
 from tests.builders import PodBuilder, a_node, a_pod, a_queue, expr
 from tests.unit.engine.harness import EngineHarness, of_kind
 

@@ -16,8 +16,8 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import QueueState
 from arranger.engine.context.phases import Phase
+from arranger.engine.context.queue_state import QueueState
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import Plugin, SpecOnlyPlugin, Wait
 from arranger.framework.status import CycleState, Status

@@ -17,7 +17,7 @@ from arranger.api.effects import (
     PublishEvent,
 )
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import QueueState
+from arranger.engine.context.queue_state import QueueState
 from arranger.framework.interface import SpecOnlyPlugin, Wait
 from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.framework.status import CycleState

@@ -8,7 +8,7 @@ from arranger.api.effects import PatchPodStatus
 from arranger.api.types.core import Node
 from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import QueueState
+from arranger.engine.context.queue_state import QueueState
 from arranger.framework.interface import Plugin
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import CycleState, Status

@@ -11,7 +11,7 @@ import pytest
 
 from arranger.api.effects import Effect
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.engine.context.entity import QueueState
+from arranger.engine.context.queue_state import QueueState
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_queue
 from tests.queueing import CARD, gpu_node, training

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from arranger.engine.context.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.queue.order.namespace_turns import PODS_A_TURN, NamespaceTurns
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod

@@ -7,7 +7,7 @@ import pytest
 from arranger.api.effects import PublishEvent
 from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context.entity import QueueState
+from arranger.engine.context.queue_state import QueueState
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import SpecOnlyPlugin
 from arranger.framework.status import CycleState, Status

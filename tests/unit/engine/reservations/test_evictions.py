@@ -21,6 +21,7 @@ from arranger.api.effects import (
 )
 from arranger.api.types.core import Namespace
 from arranger.api.types.reservation import Reservation
+from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.unit.engine.harness import (
     EngineHarness,
@@ -329,3 +330,20 @@ def test_random_stories_end_as_a_plain_function_says(seed: int) -> None:
 
 def _at(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
+
+
+def test_a_partner_of_a_gang_that_is_a_user_is_none_before_and_after_it_is_placed() -> None:
+    """Else it would be placed on the nodes, deleted there, made again, and so on."""
+    harness = EngineHarness(default_profile())
+    harness.observe(*(a_node(name).offers(cpu=1) for name in ("n", "o", "p")))
+    show(harness, evicting("r", -10, 500, "n", "o", users={"gangs": ["default/g"]}))
+    group = '["default/g", "default/h"]'
+    pods = [a_pod(f"{gang}-0").needs(cpu=1).in_gang(gang, 1, groups=group) for gang in "gh"]
+    harness.observe(*pods)
+    placed = dict(placements(harness.run()))
+    assert placed.keys() == {"g-0", "h-0"}
+    assert placed["h-0"] == "p"
+    running_now = {"phase": "Running", "startTime": when(0)}
+    bound = [each.on(placed[f"{gang}-0"]) for gang, each in zip("gh", pods, strict=True)]
+    harness.observe(*(each.with_status(**running_now) for each in bound))
+    assert not left(harness.advance_to(1))
