@@ -53,8 +53,6 @@ CLASSES: list[Manifest] = [
 ]
 #: More than any gang of these worlds waits before it gives its nodes back.
 QUIET = 1_000.0
-
-
 #: Times that writes take which are tried where the first does not have it as it was foretold.
 _OTHER_DISTANCES = 6
 #: The truth depends on the time that writes take, and was foretold of one of them. This may hide a
