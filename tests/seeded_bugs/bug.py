@@ -21,6 +21,8 @@ class SeededBug:
         before: the text as it is, which occurs once in the file.
         after: the text that is put in its place.
         tests: the folders and files of tests that are to notice it.
+        only: the features of the swarm's worlds in which it is looked for; those that each seed
+            has if there are none.
     """
 
     key: str
@@ -29,6 +31,7 @@ class SeededBug:
     before: str
     after: str
     tests: tuple[str, ...]
+    only: tuple[str, ...] = ()
 
     def put_into(self, root: Path) -> str:
         """Write the bug into a copy of the repository; returns the file as it was.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,13 @@ def test_a_bug_that_fits_no_more_is_not_put_in(repository: Path, source: str) ->
 
 # --- the swarm as a judge -------------------------------------------------------------------------
 
-GENERATE = "def generate(seed): return seed\n"
+GENERATE = """
+def only(*features):
+    return features
+
+def generate(seed, weights):
+    return seed + 2 if weights else seed
+"""
 PLAY = """
 from types import SimpleNamespace
 from sums import add
@@ -128,7 +135,8 @@ def the_swarm(root: Path, *bugs: SeededBug) -> Swarm:
 
 def test_only_worlds_that_get_to_a_bug_are_asked(swarm: Path) -> None:
     judge = the_swarm(swarm, WRONG_SUM, ELSEWHERE)
-    assert {seed: world.rules for seed, world in judge.usual.items() if world.rules} == {2: {"odd"}}
+    worlds = judge.usual[()]
+    assert {seed: world.rules for seed, world in worlds.items() if world.rules} == {2: {"odd"}}
     assert judge.entered == {"sum": [3, 4, 5], "elsewhere": []}
 
 
@@ -148,6 +156,12 @@ def test_only_worlds_that_get_to_a_bug_are_asked(swarm: Path) -> None:
 def test_the_swarm_tells_of(swarm: Path, bug: SeededBug, found: bool, by: str, tries: int) -> None:
     verdict = judge_one(bug, swarm, the_swarm(swarm, bug))
     assert (verdict.found, verdict.by, verdict.tries) == (found, by, tries)
+
+
+def test_a_bug_is_looked_for_in_worlds_with_the_features_that_it_needs(swarm: Path) -> None:
+    bug = replace(WRONG_SUM, only=("sums",))
+    verdict = judge_one(bug, swarm, the_swarm(swarm, bug, HARMLESS))
+    assert (verdict.found, verdict.by, verdict.tries) == (True, "seed 1: sum", 1)
 
 
 def test_a_swarm_that_does_not_play_finds_nothing(swarm: Path) -> None:

@@ -34,6 +34,7 @@ from tests.simulation.harnesses.volumes import VolumeHarness
 from tests.simulation.harnesses.workloads import definition_of
 from tests.swarm import clock
 from tests.swarm.coverage import Coverage
+from tests.swarm.duels import EARLY_VERSION, LATE_VERSION
 from tests.swarm.extenders import SwarmExtender, refuses
 from tests.swarm.judge import Violation, judge, wrong_steps
 from tests.swarm.processes import Processes
@@ -117,12 +118,15 @@ class Player:
         self.extender = SwarmExtender(random.Random(world.seed), self._bind_pod)
         self.processes = Processes(self.sim, config, port=self.extender)
         premises, queues = self.sim.trace.premises, config.queues
-        self.sim.trace.expect_faults()
+        premises.calm = not (world.faults or config.extenders)
+        if not premises.calm:
+            self.sim.trace.expect_faults()
         premises.preempt_within_queue = queues.preempt_within_queue
         premises.respect_priority = queues.respect_priority
         premises.exempt_card_pods = queues.card_unlimited_cpu_memory
         if config.extenders:  # it knows why who fits may have to wait, and keeps what it asked for
             premises.unjudged |= {"who_fits_is_placed", "who_is_nominated_waits_for_somebody"}
+            premises.unjudged.add("who_may_have_room_is_placed")
         if any(fault.does == "restore" for fault in world.faults):
             premises.notice = _HEARD_WITHIN
         if "skews" not in world.features:
@@ -182,7 +186,8 @@ class Player:
         store = self.sim.cluster.store
         for definition in _DEFINITIONS:
             self.sim.cluster.create(definition)
-        self.sim.cluster.create(native_pod_groups())
+        early = "early-groups" in self.world.features
+        self.sim.cluster.create(native_pod_groups(EARLY_VERSION if early else LATE_VERSION))
         for kind in _WORKLOADS:
             self.sim.cluster.create(definition_of(kind))
         store.subscribe(self._note)
