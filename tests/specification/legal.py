@@ -209,12 +209,13 @@ class Specification:
         event = step.after
         eviction = self.history.evictions.get((event.get("regarding") or {}).get("uid", ""))
         uid = (event.get("related") or {}).get("uid")
-        if event.get("reason") != "Preempted" or eviction is None or uid is None:
+        if event.get("reason") != "Preempted" or uid is None:
             return
         taker = self.history.find_waiting(self.world, uid)
-        if taker is not None:
-            eviction.taker = taker
+        if taker is not None and self.premises.calm:  # it may be written before the pod leaves
             self.raids.told(event["regarding"]["uid"], taker)
+        if taker is not None and eviction is not None:
+            eviction.taker = taker
             self._ask(step, rules.AtAnEvent(self.world, self.premises, eviction, taker))
 
     def _parts(self, gangs: list[Gang], until: float) -> rules.Gangs:

@@ -90,6 +90,10 @@ class Duel:
         """A pod is deleted by somebody."""
         self._add(after, "delete", _identity(pod), grace=grace)
 
+    def is_bound(self, pod: PodBuilder, after: float, node: str) -> None:
+        """A pod is bound by somebody else."""
+        self._add(after, "bind", _identity(pod), node=node)
+
     def is_said(self, pod: PodBuilder, after: float, status: Object) -> None:
         """Somebody writes into the status of a pod."""
         self._add(after, "patch", _identity(pod), part="status", change={"status": status})
@@ -190,6 +194,21 @@ def _a_higher_one_comes(duel: Duel) -> None:
     duel.comes(duel.pod("s", _LOW), after=_SOON + first + duel.rng.choice([1.0, 30.0]))
 
 
+def _others_take_the_room(duel: Duel) -> None:
+    """Another scheduler takes what a pod has made room on; it keeps nobody from what is left."""
+    node = duel.node(cpu=4)
+    parts = duel.rng.choice([[2], [1, 1]])
+    for n, cpu in enumerate(parts):
+        seconds = duel.rng.choice([3, 20, 40])
+        duel.comes(slow_to_terminate(seconds, duel.pod(f"v{n}", _LOW, cpu=cpu, node=node)))
+    duel.comes(duel.pod("t", _MIDDLE, cpu=4), after=_SOON)
+    foreign = duel.pod("x", _HIGH, cpu=2).for_scheduler("another")
+    after = _SOON + duel.rng.choice([1.0, 2.5, 8.0])
+    duel.comes(foreign, after=after)
+    duel.is_bound(foreign, after, node)
+    duel.comes(duel.pod("s", _LOW), after=after + duel.rng.choice([1.0, 40.0]))
+
+
 def _others_nominate(duel: Duel) -> None:
     """Somebody promises a pod the node of one that is leaving; a lesser one comes meanwhile."""
     node = duel.node(cpu=4)
@@ -249,6 +268,7 @@ KINDS: Final[Sequence[Callable[[Duel], None]]] = (
     _one_of_each_gang,
     _who_needs_nobody_else,
     _a_higher_one_comes,
+    _others_take_the_room,
     _others_nominate,
     _a_native_gang,
     _a_member_is_lost,

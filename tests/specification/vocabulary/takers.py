@@ -52,9 +52,10 @@ class Takers(Rest):
     def _of_gang(self, gang: Gang, pods: list[Object]) -> Iterator[list[Object]]:
         """What a gang lacks: all that it needs, or each by itself where it needs nobody."""
         needs = gang.needs(self.world)
+        if not needs and not any(map(_needs_nobody, self._groups_of(pods))):
+            return
         if (
-            not needs
-            or any(map(_is_gated, pods))
+            any(map(_is_gated, pods))
             or any(_TOPOLOGY in notes_of(each) for each in (*pods, *self._groups_of(pods)))
             or gang.partners(self.world)
             or len(gang.members) != len(pods)
@@ -72,6 +73,10 @@ class Takers(Rest):
     def _gangs(self) -> dict[str, Gang]:
         """All gangs, with the members that have ended."""
         return gangs_of(self.world, self.world.of(PODS).values())
+
+
+def _needs_nobody(group: Object) -> bool:
+    return "basic" in (group["spec"].get("schedulingPolicy") or {})
 
 
 def _is_gated(pod: Object) -> bool:
