@@ -15,6 +15,7 @@ BUGS = (
 """,
         "",
         ("tests/unit/api/test_quantity.py", "tests/fuzz"),
+        only=("harm",),
     ),
     SeededBug(
         "deep-object-ends-the-watch",
@@ -27,6 +28,7 @@ BUGS = (
         """        except msgspec.DecodeError as error:
 """,
         ("tests/unit/kube/watch/test_undecodable.py", "tests/fuzz"),
+        only=("harm",),
     ),
     SeededBug(
         "deep-json-in-annotations",
@@ -37,6 +39,7 @@ BUGS = (
 """,
         "",
         ("tests/unit/api/test_parsing.py", "tests/fuzz"),
+        only=("harm",),
     ),
     SeededBug(
         "integer-of-any-length",
@@ -45,6 +48,7 @@ BUGS = (
         "[+-]?[0-9]{1,20}",
         "[+-]?[0-9]+",
         ("tests/unit/api/test_parsing.py", "tests/fuzz"),
+        only=("harm",),
     ),
     SeededBug(
         "deep-template-is-encoded",
@@ -59,6 +63,7 @@ BUGS = (
         return cut_message(str(error))
     if size""",
         ("tests/unit/api/test_job_limits.py",),
+        only=("harm",),
     ),
     SeededBug(
         "null-containers-of-tyjobs",
@@ -67,6 +72,7 @@ BUGS = (
         """[*(spec.get("initContainers") or []), *spec["containers"]]""",
         """[*spec.get("initContainers", []), *spec["containers"]]""",
         ("tests/unit/controllers/tyjob/test_odd_specs.py", "tests/unit/controllers/tyjob"),
+        only=("harm",),
     ),
     SeededBug(
         "templates-of-any-shape",
@@ -75,6 +81,7 @@ BUGS = (
         """parts_of_pods[f"workerSets[{part.name}].template"] = template_problem(part.template)""",
         """parts_of_pods[f"workerSets[{part.name}].template"] = "\"""",
         ("tests/unit/controllers/tyjob/test_odd_specs.py", "tests/unit/controllers/tyjob"),
+        only=("harm",),
     ),
     SeededBug(
         "jobs-of-a-billion",
@@ -84,6 +91,7 @@ BUGS = (
 """,
         "",
         ("tests/unit/api/test_job_limits.py",),
+        only=("harm",),
     ),
     SeededBug(
         "fault-leaves-the-barrier",
@@ -96,6 +104,7 @@ BUGS = (
         except ValueError as error:
 """,
         ("tests/unit/daemon/test_set_aside.py",),
+        only=("harm",),
     ),
     # What made room that is not there.
     SeededBug(
@@ -107,6 +116,7 @@ BUGS = (
 """,
         "",
         ("tests/unit/cluster/test_large_amounts.py",),
+        only=("harm",),
     ),
     SeededBug(
         "requests-beyond-64-bits",
@@ -115,6 +125,7 @@ BUGS = (
         "return {name: min(n, MAX_AMOUNT) for name, n in total.items()}",
         "return total",
         ("tests/unit/api/test_resource_requests.py", "tests/unit/cluster/test_large_amounts.py"),
+        only=("harm",),
     ),
     SeededBug(
         "set-aside-takes-no-room",
@@ -123,6 +134,7 @@ BUGS = (
         "        if not node or pod.terminal:\n            return\n",
         "        return\n",
         ("tests/unit/daemon/test_set_aside.py",),
+        only=("harm",),
     ),
     # What took others' room, or kept them from it.
     SeededBug(
@@ -174,6 +186,7 @@ BUGS = (
         return self.resources.id(resource)
 """,
         ("tests/unit/cluster/test_named_by_tenants.py",),
+        only=("harm",),
     ),
     SeededBug(
         "selectors-run-for-ever",
@@ -182,6 +195,7 @@ BUGS = (
         "if self.cost > self.limit or self.work + work - left > MAX_WORK * self.limit:",
         "if self.cost > self.limit < 0:",
         ("tests/unit/plugins/dynamicresources/test_budgets.py",),
+        only=("harm",),
     ),
     SeededBug(
         "connections-without-end",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ from coverage import Coverage
 from tests.swarm.generate import generate, only
 from tests.swarm.play import be_quiet, play
 
+#: Bytes that a world may need: what takes all memory of a machine is a bug, too.
+MOST_MEMORY = 4 << 30
 #: CPU seconds after which a world is said not to end.
 ENOUGH = 60.0
 
@@ -36,6 +39,7 @@ def main() -> int:
     weights = only(*options.only) if options.only else None
     be_quiet()
     signal.signal(signal.SIGPROF, _give_up)
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     for seed in options.seeds:
         lines = Lines(options.files)
         signal.setitimer(signal.ITIMER_PROF, ENOUGH, ENOUGH)  # its end may not end, either

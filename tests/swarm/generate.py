@@ -12,11 +12,13 @@ from typing import Any, Final
 
 from arranger.embedded.kubelet import RUN_SECONDS
 from tests.builders import Manifest, a_node, a_pod
+from tests.hostile.attack import CULPRIT
 from tests.swarm.arrivals import Arrivals
 from tests.swarm.duels import in_early_version, some_duels
 from tests.swarm.extenders import an_extender
 from tests.swarm.happenings import Happenings
-from tests.swarm.tenants import SECOND, moved
+from tests.swarm.harm import some_harm
+from tests.swarm.tenants import SECOND, moved, namespaces
 from tests.swarm.troubles import random_faults
 from tests.swarm.windows import some_reservations, with_wishes
 from tests.swarm.world import Event, World
@@ -73,9 +75,10 @@ FEATURES: Final[Mapping[str, float]] = {
     # what is known to come about
     "duels": 0.3,
     "early-groups": 0.15,
+    "harm": 0.1,
 }
 #: What is drawn by itself, so that worlds without it are as they were before there was any.
-_BY_ITSELF: Final = ("duels", "early-groups")
+_BY_ITSELF: Final = ("duels", "early-groups", "harm")
 #: Feature → those that are off beside it. By a wrong clock nobody knows whether a window is open;
 #: where there are queues, or nodes are kept for others, nobody knows what must come of a duel.
 _ALONE: Final[Mapping[str, frozenset[str]]] = {
@@ -126,6 +129,10 @@ def generate(
         nodes, fought = some_duels(apart, seconds)
         around += nodes
         events = tuple(sorted((*events, *fought), key=lambda event: event.at))
+    if "harm" in features:
+        devices, harm = some_harm(apart, seconds)
+        around += [*namespaces(CULPRIT), *devices]
+        events = tuple(sorted((*events, *harm), key=lambda event: event.at))
     if "early-groups" in features:
         events = tuple(map(in_early_version, events))
     return World(
