@@ -36,8 +36,18 @@ BUGS = (
         "arranger/api/parsing/json_text.py",
         """        if depth > MAX_DEPTH:
             raise ParseError(f"{shown(text)} is nested more than {MAX_DEPTH} deep")
+        if elements >= max_elements:
+            raise ParseError(f"{shown(text)} has more than {max_elements} elements")
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
 """,
-        "",
+        """        if elements >= max_elements:
+            raise ParseError(f"{shown(text)} has more than {max_elements} elements")
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+""",
         ("tests/unit/api/test_parsing.py", "tests/fuzz"),
         only=("harm",),
     ),
@@ -190,10 +200,10 @@ BUGS = (
     ),
     SeededBug(
         "selectors-run-for-ever",
-        "a CEL selector may cost as much as it likes",
+        "a CEL selector may cost two hundred times as much as it may at most",
         "arranger/cel/machine.py",
-        "if self.cost > self.limit or self.work + work - left > MAX_WORK * self.limit:",
-        "if self.cost > self.limit < 0:",
+        "self.limit = limit\n",
+        "self.limit = limit << 8\n",
         ("tests/unit/plugins/dynamicresources/test_budgets.py",),
         only=("harm",),
     ),

@@ -14,14 +14,17 @@ from functools import cache
 from itertools import chain
 from typing import Any, Final, TypeVar
 
-from arranger.embedded.server import ApiResponse
+from arranger.api import annotations
+from arranger.embedded.server import ApiResponse, EmbeddedCluster
 from arranger.embedded.transport.hook import Passage, RequestHook
+from arranger.embedded.virtual_time import virtual_now
 from arranger.kube.client.transport import Request
 from tests.builders import Manifest
 from tests.hostile.attack import CULPRIT, Attack
-from tests.hostile.expansion import Expansions, expanded
+from tests.hostile.expansion import Expansions, deep_list, expanded
 from tests.hostile.tables import audit, tenancy
 from tests.swarm.world import Event, Object
+from tests.tyjobs import a_template
 
 T = TypeVar("T")
 
@@ -38,10 +41,15 @@ _TEXTS: Final = (
     "a card with an exponent",
     "a card that is a list",
 )
+#: Annotations that are read as JSON, by the first words of their constants, and how deep they are.
+_READ_AS_JSON: Final = ("GANG_GROUPS", "CARD_")
+_LEVELS: Final = 10_000
 #: What is too large for a world that is played in seconds: each pod of a job is one too many.
 _TOO_LARGE: Final = re.compile(
     r" 10,000 (?:workers|pods)|1,000 (?:sets|tasks)|million digits|,000,000 digits"
 )
+#: Kinds whose definition may have been another one, that let in what it refuses now.
+_DEFINED: Final = ("TYJob", "Job", "PodGroup")
 #: Nodes as the attacks call them, and as worlds do.
 _NODE: Final = re.compile(r"^(slice-)?node-(\d+)$")
 
@@ -55,7 +63,10 @@ def some_harm(rng: random.Random, seconds: float) -> tuple[list[Manifest], list[
         for obj in attack.objects:
             made = _moved({**obj, "metadata": _named(obj["metadata"], number)})
             made = _following(made, attack, number)
-            events.append(Event(at=round(at, 3), does="create", object=made))
+            does: Any = "create"
+            if made["kind"] in _DEFINED and rng.random() < 0.6:
+                does = "put"
+            events.append(Event(at=round(at, 3), does=does, object=made))
             gone = min(seconds, at + rng.choice([8.0, 30.0, seconds]))
             events.append(Event(at=round(gone, 3), does="delete", object=_identity(made)))
     return [_moved(each) for each in tenancy.devices()], events
@@ -64,12 +75,57 @@ def some_harm(rng: random.Random, seconds: float) -> tuple[list[Manifest], list[
 @cache
 def _kinds() -> Sequence[Sequence[Attack]]:
     """The attacks by what they are about; each kind is as likely as another."""
-    notes = (each for each in audit.annotations() if each.name.endswith(_TEXTS))
+    notes = chain(
+        (each for each in audit.annotations() if each.name.endswith(_TEXTS)), _deep_notes()
+    )
     costly = [*tenancy.costly()]
-    kinds: list[Iterator[Attack]] = [audit.amounts(), notes, audit.deep(), audit.templates()]
-    kinds += [audit.counts(), (each for each in costly if each.name.startswith("a claim selects"))]
+    deep = chain(audit.deep(), _as_deep_as_can_be())
+    kinds: list[Iterator[Attack]] = [audit.amounts(), notes, deep, audit.templates()]
+    selectors = (each for each in costly if each.name.startswith("a claim selects"))
+    kinds += [audit.counts(), chain(selectors, _selectors_without_end())]
     kinds.append(each for each in costly if "5,000 resources" in each.name)
     return [[each for each in kind if _is_of_a_tenant(each)] for kind in kinds]
+
+
+def _deep_notes() -> Iterator[Attack]:
+    """Annotations that are deep, and neither too long to be looked at nor to be let in."""
+    text = "[" * _LEVELS + "]" * _LEVELS
+    notes = {name: text for name in vars(annotations) if name.startswith(_READ_AS_JSON)}
+    for kind, make in (
+        ("pod", audit.pod),
+        ("PodGroup", audit.pod_group),
+        ("Volcano Job", audit.job),
+        ("TYJob", audit.tyjob),
+    ):
+        made = audit.annotated(make(f"deep-notes-{kind[0].lower()}"), **notes)
+        yield Attack(f"all annotations of a {kind} are {_LEVELS:,} brackets deep", [made])
+
+
+def _as_deep_as_can_be() -> Iterator[Attack]:
+    """Templates that may be read, and are too deep for whoever does more with them."""
+    for levels in range(900, 980, 8):
+        template: Object = {"spec": {**a_template()["spec"], "anything": deep_list(levels)}}
+        text = f"template is {levels} lists deep"
+        yield Attack(f"a TYJob's {text}", [audit.tyjob(f"deep-{levels}", worker=template)])
+        yield Attack(f"a Volcano Job's {text}", [audit.job(f"deep-{levels}", template=template)])
+
+
+def _selectors_without_end() -> Iterator[Attack]:
+    """Selectors that take a minute for each device, if they are let."""
+    for depth in (5, 6):
+        text = "true"
+        for level in range(depth):
+            text = f"{list(range(40))}.all(v{level}, {text})"
+        name, request = f"endless-{depth}", {"deviceClassName": "gpu"}
+        asked = {**request, "selectors": [{"cel": {"expression": text}}]}
+        used = [{"name": "c", "resourceClaimName": name}]
+        yield Attack(
+            f"a claim selects devices by {40**depth:,} turns",
+            [
+                audit.claim(name, requests=[{"name": "r", "exactly": asked}]),
+                audit.pod(f"uses-{name}", resourceClaims=used),
+            ],
+        )
 
 
 def _is_of_a_tenant(attack: Attack) -> bool:
@@ -104,6 +160,17 @@ def _moved(value: Any) -> Any:
 def _identity(obj: Object) -> Object:
     meta = {key: obj["metadata"][key] for key in ("name", "namespace")}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": meta}
+
+
+def put(cluster: EmbeddedCluster, obj: Object) -> None:
+    """An object is there as it is, as if another definition had let it in."""
+    resource = cluster.registry.by_kind(obj["apiVersion"], obj["kind"])
+    assert resource is not None, obj["kind"]
+    version = cluster.store.version
+    made = {"uid": f"00000000-0000-4000-8000-{version:012}", "generation": 1}
+    date = virtual_now().isoformat(timespec="seconds").replace("+00:00", "Z")
+    meta = {**obj["metadata"], **made, "creationTimestamp": date}
+    cluster.store.put(resource.storage_key, resource.to_storage({**obj, "metadata": meta}))
 
 
 class Expanding:

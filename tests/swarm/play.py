@@ -37,7 +37,7 @@ from tests.swarm.books import watch_books
 from tests.swarm.coverage import Coverage
 from tests.swarm.duels import EARLY_VERSION, LATE_VERSION
 from tests.swarm.extenders import SwarmExtender, refuses
-from tests.swarm.harm import Expanding
+from tests.swarm.harm import Expanding, put
 from tests.swarm.judge import Violation, judge, wrong_steps
 from tests.swarm.processes import Processes
 from tests.swarm.trouble import Trouble
@@ -282,6 +282,8 @@ class Player:
         match event.does:
             case "create":
                 self._create(event.object)
+            case "put":
+                put(self.sim.cluster, event.object)
             case "patch":
                 self._ask("PATCH", event, event.change)
             case "bind":
