@@ -31,6 +31,8 @@ class Played:
 
     def enters(self, bug: SeededBug, root: Path) -> bool:
         """Whether it gets to where a bug is, so that it may be other with it."""
+        if bug.is_run_at_import(root):
+            return True
         return not self.lines.get(bug.file, frozenset()).isdisjoint(bug.lines(root))
 
 

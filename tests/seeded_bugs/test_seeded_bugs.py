@@ -12,7 +12,7 @@ from tests.seeded_bugs.__main__ import judge_one
 from tests.seeded_bugs.bug import SeededBug, StaleBugError
 from tests.seeded_bugs.catalogue import ALL
 from tests.seeded_bugs.judges import NearbyTests, UnfitError
-from tests.seeded_bugs.swarm import Swarm
+from tests.seeded_bugs.swarm import Played, Swarm
 
 
 @pytest.mark.parametrize("bug", ALL, ids=lambda bug: bug.key)
@@ -156,6 +156,14 @@ def test_only_worlds_that_get_to_a_bug_are_asked(swarm: Path) -> None:
 def test_the_swarm_tells_of(swarm: Path, bug: SeededBug, found: bool, by: str, tries: int) -> None:
     verdict = judge_one(bug, swarm, the_swarm(swarm, bug))
     assert (verdict.found, verdict.by, verdict.tries) == (found, by, tries)
+
+
+def test_all_worlds_get_to_what_is_in_no_function(repository: Path) -> None:
+    (repository / "sums.py").write_text(f"ONE = 1\n{SOURCE}")
+    constant = replace(WRONG_SUM, before="ONE = 1", after="ONE = 2")
+    world = Played(1, frozenset(), {})
+    assert world.enters(constant, repository)
+    assert not world.enters(WRONG_SUM, repository)
 
 
 def test_a_bug_is_looked_for_in_worlds_with_the_features_that_it_needs(swarm: Path) -> None:

@@ -21,15 +21,16 @@ from arranger.embedded.virtual_time import virtual_now
 from arranger.kube.client.transport import Request
 from tests.builders import Manifest
 from tests.hostile.attack import CULPRIT, Attack
-from tests.hostile.expansion import Expansions, deep_list, expanded
+from tests.hostile.expansion import Expansions, expanded
 from tests.hostile.tables import audit, tenancy
 from tests.swarm.world import Event, Object
-from tests.tyjobs import a_template
 
 T = TypeVar("T")
 
 #: How many there are in a world.
 _SOME: Final = (3, 8)
+#: Besides, so many of those by which controllers died.
+_MORE: Final = 2
 #: Seconds between the first of them and the last, of those that things happen in.
 _WITHIN: Final = 0.8
 #: What an annotation says, of all that it could.
@@ -57,8 +58,9 @@ _NODE: Final = re.compile(r"^(slice-)?node-(\d+)$")
 def some_harm(rng: random.Random, seconds: float) -> tuple[list[Manifest], list[Event]]:
     """What is there at first, and what comes and goes again."""
     events: list[Event] = []
-    for number in range(rng.randint(*_SOME)):
-        attack = rng.choice(rng.choice(_kinds()))
+    some = rng.randint(*_SOME)
+    for number in range(some + _MORE):
+        attack = rng.choice(rng.choice(_kinds()) if number < some else _shapes())
         at = rng.uniform(1.0, seconds * _WITHIN)
         for obj in attack.objects:
             made = _moved({**obj, "metadata": _named(obj["metadata"], number)})
@@ -79,8 +81,7 @@ def _kinds() -> Sequence[Sequence[Attack]]:
         (each for each in audit.annotations() if each.name.endswith(_TEXTS)), _deep_notes()
     )
     costly = [*tenancy.costly()]
-    deep = chain(audit.deep(), _as_deep_as_can_be())
-    kinds: list[Iterator[Attack]] = [audit.amounts(), notes, deep, audit.templates()]
+    kinds: list[Iterator[Attack]] = [audit.amounts(), notes, audit.deep(), audit.templates()]
     selectors = (each for each in costly if each.name.startswith("a claim selects"))
     kinds += [audit.counts(), chain(selectors, _selectors_without_end())]
     kinds.append(each for each in costly if "5,000 resources" in each.name)
@@ -101,15 +102,6 @@ def _deep_notes() -> Iterator[Attack]:
         yield Attack(f"all annotations of a {kind} are {_LEVELS:,} brackets deep", [made])
 
 
-def _as_deep_as_can_be() -> Iterator[Attack]:
-    """Templates that may be read, and are too deep for whoever does more with them."""
-    for levels in range(900, 980, 8):
-        template: Object = {"spec": {**a_template()["spec"], "anything": deep_list(levels)}}
-        text = f"template is {levels} lists deep"
-        yield Attack(f"a TYJob's {text}", [audit.tyjob(f"deep-{levels}", worker=template)])
-        yield Attack(f"a Volcano Job's {text}", [audit.job(f"deep-{levels}", template=template)])
-
-
 def _selectors_without_end() -> Iterator[Attack]:
     """Selectors that take a minute for each device, if they are let."""
     for depth in (5, 6):
@@ -126,6 +118,13 @@ def _selectors_without_end() -> Iterator[Attack]:
                 audit.pod(f"uses-{name}", resourceClaims=used),
             ],
         )
+
+
+@cache
+def _shapes() -> Sequence[Attack]:
+    """Templates of TYJobs by which controllers died: too few to be met among all the others."""
+    odd = ("a port without a number", "initContainers that are null", "an empty variable")
+    return [each for each in audit.templates() if each.name.endswith(odd) and "TYJob" in each.name]
 
 
 def _is_of_a_tenant(attack: Attack) -> bool:
