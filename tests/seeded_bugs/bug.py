@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class StaleBugError(Exception):
@@ -21,6 +25,8 @@ class SeededBug:
         before: the text as it is, which occurs once in the file.
         after: the text that is put in its place.
         tests: the folders and files of tests that are to notice it.
+        only: the features of the swarm's worlds in which it is looked for; those that each seed
+            has if there are none.
     """
 
     key: str
@@ -29,6 +35,7 @@ class SeededBug:
     before: str
     after: str
     tests: tuple[str, ...]
+    only: tuple[str, ...] = ()
 
     def put_into(self, root: Path) -> str:
         """Write the bug into a copy of the repository; returns the file as it was.
@@ -55,6 +62,12 @@ class SeededBug:
                 "mistake as it would be made in the source of today."
             )
         return text.replace(self.before, self.after)
+
+    def is_run_at_import(self, root: Path) -> bool:
+        """Whether it is in no function, so that it is run before anything happens."""
+        tree, lines = ast.parse((root / self.file).read_text()), self.lines(root)
+        functions = (each for each in ast.walk(tree) if isinstance(each, _FUNCTIONS))
+        return not any(each.lineno <= lines[0] <= (each.end_lineno or 0) for each in functions)
 
     def lines(self, root: Path) -> range:
         """The lines that it changes, from the first to the last that differs."""

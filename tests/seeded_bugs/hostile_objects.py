@@ -15,6 +15,7 @@ BUGS = (
 """,
         "",
         ("tests/unit/api/test_quantity.py", "tests/fuzz"),
+        only=("harm",),
     ),
     SeededBug(
         "deep-object-ends-the-watch",
@@ -27,6 +28,7 @@ BUGS = (
         """        except msgspec.DecodeError as error:
 """,
         ("tests/unit/kube/watch/test_undecodable.py", "tests/fuzz"),
+        only=("harm",),
     ),
     SeededBug(
         "deep-json-in-annotations",
@@ -34,9 +36,20 @@ BUGS = (
         "arranger/api/parsing/json_text.py",
         """        if depth > MAX_DEPTH:
             raise ParseError(f"{shown(text)} is nested more than {MAX_DEPTH} deep")
+        if elements >= max_elements:
+            raise ParseError(f"{shown(text)} has more than {max_elements} elements")
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
 """,
-        "",
+        """        if elements >= max_elements:
+            raise ParseError(f"{shown(text)} has more than {max_elements} elements")
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+""",
         ("tests/unit/api/test_parsing.py", "tests/fuzz"),
+        only=("harm",),
     ),
     SeededBug(
         "integer-of-any-length",
@@ -45,6 +58,7 @@ BUGS = (
         "[+-]?[0-9]{1,20}",
         "[+-]?[0-9]+",
         ("tests/unit/api/test_parsing.py", "tests/fuzz"),
+        only=("harm",),
     ),
     SeededBug(
         "deep-template-is-encoded",
@@ -59,6 +73,7 @@ BUGS = (
         return cut_message(str(error))
     if size""",
         ("tests/unit/api/test_job_limits.py",),
+        only=("harm",),
     ),
     SeededBug(
         "null-containers-of-tyjobs",
@@ -67,6 +82,7 @@ BUGS = (
         """[*(spec.get("initContainers") or []), *spec["containers"]]""",
         """[*spec.get("initContainers", []), *spec["containers"]]""",
         ("tests/unit/controllers/tyjob/test_odd_specs.py", "tests/unit/controllers/tyjob"),
+        only=("harm",),
     ),
     SeededBug(
         "templates-of-any-shape",
@@ -75,6 +91,7 @@ BUGS = (
         """parts_of_pods[f"workerSets[{part.name}].template"] = template_problem(part.template)""",
         """parts_of_pods[f"workerSets[{part.name}].template"] = "\"""",
         ("tests/unit/controllers/tyjob/test_odd_specs.py", "tests/unit/controllers/tyjob"),
+        only=("harm",),
     ),
     SeededBug(
         "jobs-of-a-billion",
@@ -84,6 +101,7 @@ BUGS = (
 """,
         "",
         ("tests/unit/api/test_job_limits.py",),
+        only=("harm",),
     ),
     SeededBug(
         "fault-leaves-the-barrier",
@@ -96,6 +114,7 @@ BUGS = (
         except ValueError as error:
 """,
         ("tests/unit/daemon/test_set_aside.py",),
+        only=("harm",),
     ),
     # What made room that is not there.
     SeededBug(
@@ -107,6 +126,7 @@ BUGS = (
 """,
         "",
         ("tests/unit/cluster/test_large_amounts.py",),
+        only=("harm",),
     ),
     SeededBug(
         "requests-beyond-64-bits",
@@ -115,6 +135,7 @@ BUGS = (
         "return {name: min(n, MAX_AMOUNT) for name, n in total.items()}",
         "return total",
         ("tests/unit/api/test_resource_requests.py", "tests/unit/cluster/test_large_amounts.py"),
+        only=("harm",),
     ),
     SeededBug(
         "set-aside-takes-no-room",
@@ -123,6 +144,7 @@ BUGS = (
         "        if node and not pod.terminal:\n",
         "        if False:\n",
         ("tests/unit/daemon/test_set_aside.py",),
+        only=("harm",),
     ),
     SeededBug(
         "closed-node-opens-by-itself",
@@ -182,14 +204,16 @@ BUGS = (
         return self.resources.id(resource)
 """,
         ("tests/unit/cluster/test_named_by_tenants.py",),
+        only=("harm",),
     ),
     SeededBug(
         "selectors-run-for-ever",
-        "a CEL selector may cost as much as it likes",
+        "a CEL selector may cost two hundred times as much as it may at most",
         "arranger/cel/machine.py",
-        "if self.cost > self.limit or self.work + work - left > MAX_WORK * self.limit:",
-        "if self.cost > self.limit < 0:",
+        "self.limit = limit\n",
+        "self.limit = limit << 8\n",
         ("tests/unit/plugins/dynamicresources/test_budgets.py",),
+        only=("harm",),
     ),
     SeededBug(
         "connections-without-end",

@@ -77,6 +77,7 @@ BUGS = (
         "if subject.binding is effect:  # else another Binding was sent in its place",
         "if subject.binding is not None:",
         ("tests/unit/engine/extenders/test_extenders.py",),
+        only=("extenders",),
     ),
     SeededBug(
         "seen-bound-and-rolled-back",

@@ -12,6 +12,7 @@ BUGS = (
         "other_paths=OTHER_VERSIONS.get(kind, ()),",
         "other_paths=(),",
         ("tests/unit/daemon/test_informers.py",),
+        only=("duels", "early-groups"),
     ),
     SeededBug(
         "spared-beside-their-company",
@@ -21,6 +22,7 @@ BUGS = (
         "if more is not None and (yield from self._can_do_without(more)):",
         "if more is not None and (yield from self._can_do_without({**spared, pod.uid: pod})):",
         ("tests/unit/preemption/test_victim_search.py", "tests/simulation/peers"),
+        only=("duels",),
     ),
     SeededBug(
         "smallest-role-decides",
@@ -29,6 +31,7 @@ BUGS = (
         "any(self._with_node(b) - evicted.get(b, 0) < minimum for b, minimum in minimums)",
         "any(self._with_node(b) - lost < minimum for b, minimum in minimums)",
         ("tests/unit/gangs", "tests/simulation/peers"),
+        only=("duels",),
     ),
     SeededBug(
         "first-victims-found",
@@ -38,6 +41,7 @@ BUGS = (
         "if not any(self._is_older(pod.uid, uid) for uid in spared):",
         "if not self._best.victims and not any(self._is_older(pod.uid, uid) for uid in spared):",
         ("tests/unit/preemption/test_victim_search.py", "tests/simulation/peers"),
+        only=("duels",),
     ),
     SeededBug(
         "vain-nomination-stays",
@@ -50,6 +54,7 @@ BUGS = (
         """                enough = self._release.fits_nominee(member, node)
 """,
         ("tests/unit/engine/pod/test_nominations.py", "tests/unit/engine/pod"),
+        only=("duels",),
     ),
     SeededBug(
         "svc-flag-is-ignored",
@@ -58,6 +63,7 @@ BUGS = (
         'if _flags(job)["inject-hosts-env"]:',
         'if "inject-hosts-env" in _flags(job):',
         ("tests/unit/controllers/vcjob/test_manifests.py",),
+        only=("duels",),
     ),
     SeededBug(
         "never-unknown",
@@ -68,6 +74,7 @@ BUGS = (
 """,
         "",
         ("tests/unit/controllers/gang/test_status.py",),
+        only=("duels",),
     ),
     SeededBug(
         "nomination-by-others",
@@ -80,6 +87,7 @@ BUGS = (
         """        self._nominator.update(member)
 """,
         ("tests/unit/engine/pod/test_nominations.py", "tests/unit/engine/pod"),
+        only=("duels",),
     ),
     SeededBug(
         "basic-groups-are-meek",
@@ -88,5 +96,6 @@ BUGS = (
         "if not new or one_domain or not all(gang.has_minimum for gang in new):",
         "if not new or one_domain or not any(gang.has_begun for gang in new):",
         ("tests/unit/engine/gang/test_no_minimum.py", "tests/simulation/peers"),
+        only=("duels",),
     ),
 )

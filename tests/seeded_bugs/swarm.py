@@ -31,6 +31,8 @@ class Played:
 
     def enters(self, bug: SeededBug, root: Path) -> bool:
         """Whether it gets to where a bug is, so that it may be other with it."""
+        if bug.is_run_at_import(root):
+            return True
         return not self.lines.get(bug.file, frozenset()).isdisjoint(bug.lines(root))
 
 
@@ -41,13 +43,14 @@ class Swarm:
     Args:
         root: a copy of the repository.
         seconds: how long it may take for one bug.
-        usual: the worlds, as they are without any bug; see :meth:`without_bugs`.
+        usual: features → seed → the world of it, as it is without any bug; see
+            :meth:`without_bugs`.
         entered: bug → the seeds whose worlds get to it.
     """
 
     root: Path
     seconds: float
-    usual: Mapping[int, Played]
+    usual: Mapping[tuple[str, ...], Mapping[int, Played]]
     entered: Mapping[str, Sequence[int]]
 
     @staticmethod
@@ -59,11 +62,13 @@ class Swarm:
         Raises:
             UnfitError: they cannot be played.
         """
-        files = sorted({bug.file for bug in bugs})
-        with _playing(root, list(seeds), files) as worlds:
-            usual = {world.seed: world for world in worlds}
+        usual: dict[tuple[str, ...], dict[int, Played]] = {}
+        for features in dict.fromkeys(bug.only for bug in bugs):
+            files = sorted({bug.file for bug in bugs if bug.only == features})
+            with _playing(root, list(seeds), features, files) as worlds:
+                usual[features] = {world.seed: world for world in worlds}
         entered = {
-            bug.key: [world.seed for world in usual.values() if world.enters(bug, root)]
+            bug.key: [world.seed for world in usual[bug.only].values() if world.enters(bug, root)]
             for bug in bugs
         }
         return Swarm(root, seconds, usual, entered)
@@ -75,19 +80,19 @@ class Swarm:
             UnfitError: no world can be played.
         """
         started, tries = time.monotonic(), 0
-        seeds = self.entered[bug.key]
+        seeds, usual = self.entered[bug.key], self.usual[bug.only]
         if not seeds:
-            return Verdict(False, f"none of {len(self.usual)} worlds gets there", 0, 0.0)
-        with _playing(self.root, seeds) as worlds:
+            return Verdict(False, f"none of {len(usual)} worlds gets there", 0, 0.0)
+        with _playing(self.root, seeds, bug.only) as worlds:
             for world in worlds:
                 tries += 1
                 seconds = time.monotonic() - started
-                if more := world.rules - self.usual[world.seed].rules:
+                if more := world.rules - usual[world.seed].rules:
                     by = f"seed {world.seed}: {', '.join(sorted(more))}"
                     return Verdict(True, by, tries, seconds)
                 if seconds > self.seconds:
                     break
-        by = f"{len(seeds)} of {len(self.usual)} worlds get there, {tries} are as without it"
+        by = f"{len(seeds)} of {len(usual)} worlds get there, {tries} are as without it"
         return Verdict(False, by, tries, time.monotonic() - started)
 
     def confirm(self, verdict: Verdict) -> None:
@@ -96,11 +101,12 @@ class Swarm:
 
 @contextmanager
 def _playing(
-    root: Path, seeds: Sequence[int], files: Sequence[str] = ()
+    root: Path, seeds: Sequence[int], features: Sequence[str], files: Sequence[str] = ()
 ) -> Iterator[Iterator[Played]]:
     """Worlds, as they are played; those that are not waited for are not played to their end."""
+    more = ["--only", *features, "--files", *files]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.seeded_bugs.worlds", *map(str, seeds), "--files", *files],
+        [sys.executable, "-m", "tests.seeded_bugs.worlds", *map(str, seeds), *more],
         cwd=root,
         env=environment(root),
         stdin=subprocess.DEVNULL,

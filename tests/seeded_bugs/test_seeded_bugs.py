@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.seeded_bugs.__main__ import judge_one
 from tests.seeded_bugs.bug import SeededBug, StaleBugError
 from tests.seeded_bugs.catalogue import ALL
 from tests.seeded_bugs.judges import NearbyTests, UnfitError
-from tests.seeded_bugs.swarm import Swarm
+from tests.seeded_bugs.swarm import Played, Swarm
 
 
 @pytest.mark.parametrize("bug", ALL, ids=lambda bug: bug.key)
@@ -91,7 +92,13 @@ def test_a_bug_that_fits_no_more_is_not_put_in(repository: Path, source: str) ->
 
 # --- the swarm as a judge -------------------------------------------------------------------------
 
-GENERATE = "def generate(seed): return seed\n"
+GENERATE = """
+def only(*features):
+    return features
+
+def generate(seed, weights):
+    return seed + 2 if weights else seed
+"""
 PLAY = """
 from types import SimpleNamespace
 from sums import add
@@ -128,7 +135,8 @@ def the_swarm(root: Path, *bugs: SeededBug) -> Swarm:
 
 def test_only_worlds_that_get_to_a_bug_are_asked(swarm: Path) -> None:
     judge = the_swarm(swarm, WRONG_SUM, ELSEWHERE)
-    assert {seed: world.rules for seed, world in judge.usual.items() if world.rules} == {2: {"odd"}}
+    worlds = judge.usual[()]
+    assert {seed: world.rules for seed, world in worlds.items() if world.rules} == {2: {"odd"}}
     assert judge.entered == {"sum": [3, 4, 5], "elsewhere": []}
 
 
@@ -148,6 +156,20 @@ def test_only_worlds_that_get_to_a_bug_are_asked(swarm: Path) -> None:
 def test_the_swarm_tells_of(swarm: Path, bug: SeededBug, found: bool, by: str, tries: int) -> None:
     verdict = judge_one(bug, swarm, the_swarm(swarm, bug))
     assert (verdict.found, verdict.by, verdict.tries) == (found, by, tries)
+
+
+def test_all_worlds_get_to_what_is_in_no_function(repository: Path) -> None:
+    (repository / "sums.py").write_text(f"ONE = 1\n{SOURCE}")
+    constant = replace(WRONG_SUM, before="ONE = 1", after="ONE = 2")
+    world = Played(1, frozenset(), {})
+    assert world.enters(constant, repository)
+    assert not world.enters(WRONG_SUM, repository)
+
+
+def test_a_bug_is_looked_for_in_worlds_with_the_features_that_it_needs(swarm: Path) -> None:
+    bug = replace(WRONG_SUM, only=("sums",))
+    verdict = judge_one(bug, swarm, the_swarm(swarm, bug, HARMLESS))
+    assert (verdict.found, verdict.by, verdict.tries) == (True, "seed 1: sum", 1)
 
 
 def test_a_swarm_that_does_not_play_finds_nothing(swarm: Path) -> None:

@@ -1,23 +1,27 @@
 """Plays worlds of the swarm by their seeds, and says of each, as JSON, what is broken in it.
 
-With ``--files`` also which lines of these files it has run. It is run in a copy of the repository.
+With ``--files`` also which lines of these files it has run, with ``--only`` the worlds have these
+features. It is run in a copy of the repository.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from coverage import Coverage
 
-from tests.swarm.generate import generate
+from tests.swarm.generate import generate, only
 from tests.swarm.play import be_quiet, play
 
+#: Bytes that a world may need: what takes all memory of a machine is a bug, too.
+MOST_MEMORY = 4 << 30
 #: CPU seconds after which a world is said not to end.
 ENOUGH = 60.0
 
@@ -30,13 +34,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seeds", nargs="+", type=int)
     parser.add_argument("--files", nargs="*", type=Path, default=())
+    parser.add_argument("--only", nargs="*", default=())
     options = parser.parse_args()
+    weights = only(*options.only) if options.only else None
     be_quiet()
     signal.signal(signal.SIGPROF, _give_up)
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     for seed in options.seeds:
         lines = Lines(options.files)
         signal.setitimer(signal.ITIMER_PROF, ENOUGH, ENOUGH)  # its end may not end, either
-        rules = broken_rules(seed)
+        rules = broken_rules(seed, weights)
         signal.setitimer(signal.ITIMER_PROF, 0)
         answer = {"seed": seed, "rules": sorted(rules), "lines": lines.end()}
         sys.stdout.write(json.dumps(answer) + "\n")
@@ -44,10 +51,10 @@ def main() -> int:
     return 0
 
 
-def broken_rules(seed: int) -> set[str]:
+def broken_rules(seed: int, weights: Mapping[str, float] | None) -> set[str]:
     """What is broken in one world; that it raises, or does not end, is broken too."""
     try:
-        return {each.rule for each in play(generate(seed)).violations}
+        return {each.rule for each in play(generate(seed, weights=weights)).violations}
     except EndlessError:
         return {"it does not end"}
     except Exception as error:  # whatever a bug leads to

@@ -24,6 +24,7 @@ from tests.specification.vocabulary.departures import Eviction
 from tests.specification.vocabulary.gangs import Gang
 from tests.specification.vocabulary.history import EVENTS, History
 from tests.specification.vocabulary.manifests import Object, name_of, node_of
+from tests.specification.vocabulary.might_have import RaidBook
 from tests.specification.vocabulary.occasions import UNREADABLE, Rule, rules_of
 from tests.specification.vocabulary.placements import Placement
 from tests.specification.vocabulary.queues import Standing
@@ -69,12 +70,14 @@ class Specification:
     violations: list[Violation] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     history: History = field(init=False)
+    raids: RaidBook = field(init=False)
     _doubts: list[_Doubt] = field(default_factory=list)
     #: Whether something has happened by which doubts may be cleared.
     _news: bool = False
 
     def __post_init__(self) -> None:
         self.history = History(self.premises)
+        self.raids = RaidBook(self.premises)
 
     @property
     def upheavals(self) -> deque[tuple[float, float]]:
@@ -190,6 +193,8 @@ class Specification:
             takers = frozenset(self._takers(departure.standing))
             eviction = Eviction(step.at, step.after, takers)
             self.history.evictions[step.after["metadata"]["uid"]] = eviction
+            if self.premises.calm and not departure.is_of_a_part and not departure.asked:
+                self.raids.leaves(self.world, victim, step.at)
 
     def _takers(self, victim: Standing) -> Iterator[str]:
         for uid, pod in self.world.waiting.items():
@@ -204,10 +209,12 @@ class Specification:
         event = step.after
         eviction = self.history.evictions.get((event.get("regarding") or {}).get("uid", ""))
         uid = (event.get("related") or {}).get("uid")
-        if event.get("reason") != "Preempted" or eviction is None or uid is None:
+        if event.get("reason") != "Preempted" or uid is None:
             return
         taker = self.history.find_waiting(self.world, uid)
-        if taker is not None:
+        if taker is not None and self.premises.calm:  # it may be written before the pod leaves
+            self.raids.told(event["regarding"]["uid"], taker)
+        if taker is not None and eviction is not None:
             eviction.taker = taker
             self._ask(step, rules.AtAnEvent(self.world, self.premises, eviction, taker))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
+from types import ModuleType
 
 from tests.paths import REPO
-from tests.specification import rules
+from tests.specification import additions, rules
 from tests.specification.vocabulary.occasions import rules_of
 
 PAGE = REPO / "docs/testing.md"
@@ -15,9 +16,14 @@ _TABLE = re.compile(re.escape(_HEAD) + r"(?:\|.*\n)+")
 
 
 def occasions() -> list[type]:
-    """The classes of the file of rules, in its order."""
-    found = (each for each in vars(rules).values() if inspect.isclass(each))
-    return [each for each in found if each.__module__ == rules.__name__]
+    """The classes of the files of rules, in their order."""
+    return [*occasions_of(rules), *occasions_of(additions)]
+
+
+def occasions_of(file: ModuleType) -> list[type]:
+    """The classes of one of them."""
+    found = (each for each in vars(file).values() if inspect.isclass(each))
+    return [each for each in found if each.__module__ == file.__name__]
 
 
 def sentences(of: object) -> str:

@@ -25,6 +25,7 @@ class Premises:
         torn_gangs: gangs that others take apart, as ``namespace/name``.
         unjudged: rules that are not asked, by name: what they say is not so here, and the world
             says why.
+        calm: whether nothing goes wrong, so that it can be told who else might have left.
         max_checkpoint: the most seconds that a victim is given to save its state.
         preempt_within_queue, respect_priority, exempt_card_pods, service_by_owner: as in the
             scheduler's configuration of queues.
@@ -40,6 +41,7 @@ class Premises:
     changing_nodes: set[str] = field(default_factory=set)
     torn_gangs: set[str] = field(default_factory=set)
     unjudged: set[str] = field(default_factory=set)
+    calm: bool = False
     max_checkpoint: float = 600.0
     preempt_within_queue: bool = True
     respect_priority: bool = True

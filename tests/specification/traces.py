@@ -16,6 +16,8 @@ RESOURCES = {
     "Namespace": "/namespaces",
     "Queue": "scheduling.volcano.sh/queues",
     "PodGroup": "scheduling.sigs.k8s.io/podgroups",
+    "NativePodGroup": "scheduling.k8s.io/podgroups",
+    "Job": "batch.volcano.sh/jobs",
     "PyTorchJob": "kubeflow.org/pytorchjobs",
     "Gang": "arranger.io/gangs",
     "Reservation": "arranger.io/reservations",

@@ -56,6 +56,8 @@ def _told(event: Event) -> str:
     match event.does:
         case "create":
             return f"{what} is created"
+        case "put":
+            return f"{what} is there, past all that the server checks"
         case "patch":
             part = f"the {event.part} of " if event.part else ""
             return f"{part}{what} is changed: {_in_one_line(event.change)}"

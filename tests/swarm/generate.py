@@ -7,15 +7,18 @@ others from what they would do. So each seed has features of its own.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from arranger.embedded.kubelet import RUN_SECONDS
 from tests.builders import Manifest, a_node, a_pod
+from tests.hostile.attack import CULPRIT
 from tests.swarm.arrivals import Arrivals
+from tests.swarm.duels import in_early_version, some_duels
 from tests.swarm.extenders import an_extender
 from tests.swarm.happenings import Happenings
-from tests.swarm.tenants import SECOND, moved
+from tests.swarm.harm import some_harm
+from tests.swarm.tenants import SECOND, moved, namespaces
 from tests.swarm.troubles import random_faults
 from tests.swarm.windows import some_reservations, with_wishes
 from tests.swarm.world import Event, World
@@ -69,6 +72,18 @@ FEATURES: Final[Mapping[str, float]] = {
     "hostile": 0.15,
     "extenders": 0.2,
     "permits": 0.1,
+    # what is known to come about
+    "duels": 0.3,
+    "early-groups": 0.15,
+    "harm": 0.1,
+}
+#: What is drawn by itself, so that worlds without it are as they were before there was any.
+_BY_ITSELF: Final = ("duels", "early-groups", "harm")
+#: Feature → those that are off beside it. By a wrong clock nobody knows whether a window is open;
+#: where there are queues, or nodes are kept for others, nobody knows what must come of a duel.
+_ALONE: Final[Mapping[str, frozenset[str]]] = {
+    "reservations": frozenset({"skews"}),
+    "duels": frozenset({"queues", "queues-change", "reservations"}),
 }
 #: Where the plugin is that makes pods wait.
 PERMITS: Final = "tests/swarm/permits.py"
@@ -87,11 +102,9 @@ def generate(
         weights: feature → how often it is on, where that is not as in :data:`FEATURES`.
     """
     rng = random.Random(f"world {seed}")
-    shares = {**FEATURES, **(weights or {})}
-    features = tuple(name for name, share in shares.items() if rng.random() < share)
+    apart = random.Random(f"by itself {seed}")
+    features = tuple(_features({**FEATURES, **(weights or {})}, rng, apart))
     every = rng.choice([3.0, 6.0, 12.0])
-    if "reservations" in features:  # by a wrong clock nobody knows whether a window is open
-        features = tuple(name for name in features if name != "skews")
     arrivals = Arrivals(seed, features)
     around = arrivals.surround()
     if "reservations" in features:
@@ -111,15 +124,44 @@ def generate(
         else:
             happenings.happen(at)
         at += rng.expovariate(1 / every)
+    events = happenings.events(until=seconds)
+    if "duels" in features:
+        nodes, fought = some_duels(apart, seconds)
+        around += nodes
+        events = tuple(sorted((*events, *fought), key=lambda event: event.at))
+    if "harm" in features:
+        devices, harm = some_harm(apart, seconds)
+        around += [*namespaces(CULPRIT), *devices]
+        events = tuple(sorted((*events, *harm), key=lambda event: event.at))
+    if "early-groups" in features:
+        events = tuple(map(in_early_version, events))
     return World(
         seed=seed,
         seconds=seconds,
         features=features,
         config=_config(rng, features),
         objects=tuple(around),
-        events=happenings.events(until=seconds),
+        events=events,
         faults=random_faults(rng, features, seconds),
     )
+
+
+def only(*features: str) -> Mapping[str, float]:
+    """The weights of worlds that have these features, and no others."""
+    return {name: float(name in features) for name in FEATURES}
+
+
+def _features(
+    shares: Mapping[str, float], rng: random.Random, apart: random.Random
+) -> Iterator[str]:
+    """Those that are on."""
+    drawn = [
+        name
+        for name, share in shares.items()
+        if (apart if name in _BY_ITSELF else rng).random() < share
+    ]
+    off = frozenset[str]().union(*(_ALONE.get(name, frozenset()) for name in drawn))
+    return (name for name in drawn if name not in off)
 
 
 def stated_world(seed: int, *, seconds: float = 86400.0) -> World:

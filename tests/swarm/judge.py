@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arranger.embedded.virtual_time import virtual_now
 from tests.simulation.harnesses.status_judge import CONTROLLERS, SCHEDULER, status_faults
+from tests.specification import additions
 
 if TYPE_CHECKING:
     from tests.swarm.play import Player
@@ -43,6 +44,7 @@ async def judge(player: Player) -> None:
     else:
         loop = asyncio.get_running_loop()
         wrong = [_of_rest(text) for text in specification.at_rest(loop.time())]
+        found += (Violation(rule, text) for rule, text in additions.at_rest(specification))
         if any(each.rule == _TRIED_AGAIN for each in wrong) and "refusals" in player.world.features:
             await asyncio.sleep(_FLUSH)
             later = [_of_rest(text) for text in specification.at_rest(loop.time())]

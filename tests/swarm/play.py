@@ -18,11 +18,11 @@ import msgspec
 import structlog
 
 from arranger.daemon.config.schema import Config
-from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.errors import ApiError
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.storage.store import Change
+from arranger.embedded.transport.hook import RequestHook
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import EPOCH, virtual_now
 from arranger.embedded.workloads.controllers import HollowControllers
@@ -33,8 +33,11 @@ from tests.simulation.harnesses.simulation import SimulationHarness
 from tests.simulation.harnesses.volumes import VolumeHarness
 from tests.simulation.harnesses.workloads import definition_of
 from tests.swarm import clock
+from tests.swarm.books import watch_books
 from tests.swarm.coverage import Coverage
+from tests.swarm.duels import EARLY_VERSION, LATE_VERSION
 from tests.swarm.extenders import SwarmExtender, refuses
+from tests.swarm.harm import Expanding, put
 from tests.swarm.judge import Violation, judge, wrong_steps
 from tests.swarm.processes import Processes
 from tests.swarm.trouble import Trouble
@@ -54,8 +57,6 @@ _CHATTER = frozenset(
 _SAID = _CHATTER - {"coordination.k8s.io/leases", "events.k8s.io/events"}
 #: Seconds after which everybody has heard that the server was restored, at the latest.
 _HEARD_WITHIN = 200.0
-#: Seconds between two looks at the books.
-BOOKS_EVERY = 0.5
 #: Seconds without a change that are rest, and after which a world has to have found it.
 REST, REST_WITHIN = 90.0, 1800.0
 
@@ -111,18 +112,22 @@ class Player:
     def __init__(self, world: World, coverage: Coverage) -> None:
         self.world = world
         self.outcome = Outcome()
-        self.sim = SimulationHarness(world.seed)
+        around = Expanding if "harm" in world.features else _as_it_is
+        self.sim = SimulationHarness(world.seed, around)
         self._coverage = coverage
         self._config = config = Config.model_validate(world.config)
         self.extender = SwarmExtender(random.Random(world.seed), self._bind_pod)
-        self.processes = Processes(self.sim, config, port=self.extender)
+        self.processes = Processes(self.sim, config, port=self.extender, around=around)
         premises, queues = self.sim.trace.premises, config.queues
-        self.sim.trace.expect_faults()
+        premises.calm = not (world.faults or config.extenders)
+        if not premises.calm:
+            self.sim.trace.expect_faults()
         premises.preempt_within_queue = queues.preempt_within_queue
         premises.respect_priority = queues.respect_priority
         premises.exempt_card_pods = queues.card_unlimited_cpu_memory
         if config.extenders:  # it knows why who fits may have to wait, and keeps what it asked for
             premises.unjudged |= {"who_fits_is_placed", "who_is_nominated_waits_for_somebody"}
+            premises.unjudged.add("who_may_have_room_is_placed")
         if any(fault.does == "restore" for fault in world.faults):
             premises.notice = _HEARD_WITHIN
         if "skews" not in world.features:
@@ -145,7 +150,7 @@ class Player:
             stack.push_async_callback(self._stop_others)
             await self._start_others(self._others)
             self.processes.start()
-            books = clock.start("", self._check_books()) if judged else None
+            books = clock.start("", watch_books(self)) if judged else None
             try:
                 await self._let_happen(trouble)
                 self.extender.fails = False
@@ -182,7 +187,8 @@ class Player:
         store = self.sim.cluster.store
         for definition in _DEFINITIONS:
             self.sim.cluster.create(definition)
-        self.sim.cluster.create(native_pod_groups())
+        early = "early-groups" in self.world.features
+        self.sim.cluster.create(native_pod_groups(EARLY_VERSION if early else LATE_VERSION))
         for kind in _WORKLOADS:
             self.sim.cluster.create(definition_of(kind))
         store.subscribe(self._note)
@@ -234,20 +240,6 @@ class Player:
             gone = Event(at=0.0, does="delete", object=pod)
             asyncio.get_running_loop().call_later(60.0, self._ask, "DELETE", gone, {})
 
-    async def _check_books(self) -> None:
-        """The books of the leader are right at any time."""
-        seen: dict[Scheduler, set[str]] = {}
-        while True:
-            await asyncio.sleep(BOOKS_EVERY)
-            if (leader := self.processes.leader()) is not None:
-                try:
-                    leader.engine.check_consistent()
-                    _check_nominations(leader, seen.setdefault(leader, set()))
-                except AssertionError as error:
-                    text = f"at {_now():g} s: {error}"
-                    self.outcome.violations.append(Violation("books", text))
-                    return
-
     # --- what happens ------------------------------------------------------------------------
 
     async def _let_happen(self, trouble: Trouble) -> None:
@@ -290,6 +282,8 @@ class Player:
         match event.does:
             case "create":
                 self._create(event.object)
+            case "put":
+                put(self.sim.cluster, event.object)
             case "patch":
                 self._ask("PATCH", event, event.change)
             case "bind":
@@ -346,15 +340,8 @@ class Player:
         self.sim.cluster.handle(Request(method, path, body=body, content_type=media))
 
 
-def _check_nominations(scheduler: Scheduler, seen: set[str]) -> None:
-    """Nobody is nominated for a node that it has ``seen`` and that is gone; adds those there are.
-
-    One that it has not seen may come yet.
-    """
-    nodes, nominated = scheduler.engine.cluster.table.index, scheduler.engine._nominator._nodes
-    for uid, node in nominated.items():
-        assert node in nodes or node not in seen, f"{uid} is nominated for {node}, which is gone"
-    seen |= {*nominated.values()} & {*nodes}
+def _as_it_is(hook: RequestHook) -> RequestHook:
+    return hook
 
 
 def _has_ended(pod: Object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -17,6 +17,7 @@ from arranger.daemon.election import LeadershipLostError
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.errors import ApiError
 from arranger.embedded.storage.store import Change
+from arranger.embedded.transport.hook import RequestHook
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from arranger.kube.client.transport import Request
@@ -50,7 +51,9 @@ class Processes:
         config: Config,
         *,
         port: ExtenderTransport | None = None,
+        around: Callable[[RequestHook], RequestHook] = lambda hook: hook,
     ) -> None:
+        self._around = around
         self.skews: dict[str, float] = {}
         self.controller_faults = FaultInjector(rng=random.Random(1))
         self.failures: list[str] = []
@@ -190,7 +193,9 @@ class Processes:
             task.result()
 
     async def _control(self, process: str, user: str) -> None:
-        transport = InProcessTransport(self._sim.cluster, hook=self.controller_faults, user=user)
+        transport = InProcessTransport(
+            self._sim.cluster, hook=self._around(self.controller_faults), user=user
+        )
         self._transports = [transport]
         options = ControllerOptions(
             debounce=0.1, rng=random.Random(1), now=virtual_now, run_aside=at_once

@@ -18,10 +18,10 @@ SEEDS = (0, 9)
 #: One with many features, and faults of several kinds.
 EVENTFUL = 6
 _SHOW = f"""
-from tests.swarm.generate import generate
+from tests.swarm.generate import generate, only
 from tests.swarm.play import be_quiet, play
 be_quiet()
-for weights in (None, {{"restores": 1.0}}):
+for weights in (None, {{"restores": 1.0}}, only("duels", "harm")):
     print(*play(generate({EVENTFUL}, weights=weights)).trace, sep="\\n")
 """
 

@@ -34,7 +34,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     Attributes:
         at: seconds from the start.
-        does: what.
+        does: what; ``put`` is to create it past all that the server checks.
         object: all of it where it is created, otherwise what identifies it; of a bind, the pod.
         node: for a bind: where somebody else places the pod.
         change: for a patch: what is merged into it.
@@ -43,7 +43,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """
 
     at: float
-    does: Literal["create", "patch", "delete", "bind"]
+    does: Literal["create", "put", "patch", "delete", "bind"]
     object: Object
     node: str = ""
     change: Object = {}

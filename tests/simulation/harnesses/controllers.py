@@ -67,7 +67,7 @@ class _Namespaces:
         return [o for o in found if o["metadata"].get("namespace") in (None, *self.names)]
 
 
-def native_pod_groups() -> dict[str, Any]:
+def native_pod_groups(version: str = "v1beta1") -> dict[str, Any]:
     """What serves the native PodGroup here; the API server does without a definition."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
@@ -83,7 +83,7 @@ def native_pod_groups() -> dict[str, Any]:
             "names": {"kind": "PodGroup", "plural": "podgroups"},
             "versions": [
                 {
-                    "name": "v1beta1",
+                    "name": version,
                     "served": True,
                     "storage": True,
                     "subresources": {"status": {}},

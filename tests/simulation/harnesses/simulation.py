@@ -24,6 +24,7 @@ from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.server import ApiResponse, EmbeddedCluster
 from arranger.embedded.storage.store import Change
+from arranger.embedded.transport.hook import RequestHook
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import EPOCH, virtual_now
 from arranger.kube.client.transport import Request
@@ -66,7 +67,10 @@ class SimulationHarness:
         writes_per_pod: how many status patches, and how many event writes, a pod may cost an hour.
     """
 
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(
+        self, seed: int = 1, around: Callable[[RequestHook], RequestHook] = lambda hook: hook
+    ) -> None:
+        self._around = around
         self._rng = random.Random(seed)
         self.cluster = EmbeddedCluster(rng=self._rng, now=_now)
         self.faults = FaultInjector(rng=random.Random(seed))
@@ -150,7 +154,7 @@ class SimulationHarness:
         clock: Callable[[], float] = lambda: _now().timestamp(),
     ) -> AsyncIterator[Scheduler]:
         """A scheduler at work; stopped in good order at the end, unless it is dead by then."""
-        transport = InProcessTransport(self.cluster, hook=self.faults, user=name)
+        transport = InProcessTransport(self.cluster, hook=self._around(self.faults), user=name)
         scheduler = Scheduler(
             transport,
             config,

@@ -134,8 +134,9 @@ def _names(text: str) -> frozenset[str]:
     """The gangs in the value of an annotation; none where it is no list of them, or too long."""
     try:
         names = json.loads(text)
-        return frozenset(names) if len(names) <= _MOST_NAMES else frozenset()
-    except (ValueError, TypeError):
+        is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        return frozenset(names) if is_list and len(names) <= _MOST_NAMES else frozenset()
+    except (ValueError, RecursionError):
         return frozenset()
 
 

@@ -277,7 +277,9 @@ def _of_volcano_conditions(
 def _of_native(view: GangView, pod_group: Object, now: datetime) -> Iterator[str]:
     """True once it was scheduled, for good; else why not, when a pod is told so."""
     conditions = (pod_group.get("status") or {}).get("conditions")
-    kind, since = "PodGroupInitiallyScheduled", pod_group["metadata"]["creationTimestamp"]
+    early = pod_group["apiVersion"].endswith(("v1alpha1", "v1alpha2"))
+    kind = "PodGroupScheduled" if early else "PodGroupInitiallyScheduled"
+    since = pod_group["metadata"]["creationTimestamp"]
     said = next((c for c in conditions or () if c.get("type") == kind), {})
     must: dict[str, tuple[str, str, set[str]]] = {}
     if said.get("status") == "True" or (view.pods and view.enough("bound")):
