@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, TypeVar
 
 import msgspec
 
 from arranger.api.annotations import CARD_QUOTA, QUEUE_NAME
-from arranger.api.types.core import Container, LabelSelector, Node, Pod, PodSpec
+from arranger.api.quantity import QuantityError
+from arranger.api.resource_requests import parse_resource_list
+from arranger.api.types.core import (
+    Container,
+    LabelSelector,
+    Node,
+    Pod,
+    PodSpec,
+    ResourceList,
+    ResourceRequirements,
+)
 from arranger.api.types.disruption_budgets import PodDisruptionBudget, PodDisruptionBudgetSpec
 from arranger.api.types.queue import Queue, QueueSpec, QueueStatus
 from arranger.api.types.resource_claims import ResourceClaim
@@ -43,7 +54,10 @@ def on_node(pod: Pod, node: str) -> Pod:
 
 
 def holding_pod(pod: Pod, node: str, queue: str) -> Pod:
-    """A pod that takes what another takes of a node and of a queue, and says nothing else."""
+    """A pod that takes what another takes of a node and of a queue, and says nothing else.
+
+    What is no amount is left out: no kubelet can read it either, and so run the pod.
+    """
     meta, spec = pod.metadata, pod.spec
     kept = type(meta)(
         name=meta.name,
@@ -58,13 +72,13 @@ def holding_pod(pod: Pod, node: str, queue: str) -> Pod:
         kept,
         PodSpec(
             containers=[
-                Container(name=c.name, resources=c.resources, ports=c.ports)
+                Container(name=c.name, resources=_readable(c.resources), ports=c.ports)
                 for c in spec.containers
             ],
             init_containers=[
                 Container(
                     name=c.name,
-                    resources=c.resources,
+                    resources=_readable(c.resources),
                     ports=c.ports,
                     restart_policy=c.restart_policy,
                 )
@@ -73,12 +87,25 @@ def holding_pod(pod: Pod, node: str, queue: str) -> Pod:
             node_name=node,
             scheduler_name=spec.scheduler_name,
             priority=spec.priority,
-            overhead=spec.overhead,
-            resources=spec.resources,
+            overhead=_amounts(spec.overhead),
+            resources=None if spec.resources is None else _readable(spec.resources),
             volumes=spec.volumes,
         ),
         pod.status,
     )
+
+
+def _readable(stated: ResourceRequirements) -> ResourceRequirements:
+    return ResourceRequirements(requests=_amounts(stated.requests), limits=_amounts(stated.limits))
+
+
+def _amounts(stated: ResourceList) -> ResourceList:
+    found: ResourceList = {}
+    for name, amount in stated.items():
+        with suppress(QuantityError):
+            parse_resource_list({name: amount})
+            found[name] = amount
+    return found
 
 
 def content_of(obj: Any) -> Hashable:

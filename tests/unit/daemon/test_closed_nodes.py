@@ -183,6 +183,17 @@ def test_the_node_of_a_pod_is_read_of_either_form_unless_it_has_ended() -> None:
     assert an_undecodable_pod("bad", "n").node == "n"
 
 
+def test_what_is_no_amount_is_none_and_closes_no_node(world: World) -> None:
+    world.mended = True
+    world.wait()
+    world.hear(a_pod("wrong").needs(cpu="x", memory="1Gi").host_port(80).on("n"))
+    assert world.takes_pods()
+    on_node = world.harness.engine.cluster.pods_on("n")
+    [info] = [each for each in on_node if each.key.endswith("wrong")]
+    assert info.requests["memory"] == 1 << 30
+    assert info.ports
+
+
 def test_so_it_is_with_each_node(world: World) -> None:
     nodes = [f"m{n}" for n in range(5)]
     world.hear(*(a_node(name).offers(cpu=4) for name in nodes))
