@@ -24,6 +24,13 @@ _BRACKET: Final = re.compile(
 )
 
 
+def is_too_deep(raw: bytes) -> bool:
+    """Whether JSON has more levels than are kept, or more brackets than are looked at."""
+    if raw.count(b"{") + raw.count(b"[") <= _MAX_DEPTH:
+        return False
+    return cut_deep_parts(raw, MAX_BRACKETS) != raw
+
+
 def cut_deep_parts(raw: bytes, most: int | None = None) -> bytes:
     """The JSON with everything below so many levels replaced by a text.
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from arranger.api.parsing.errors import ParseError, cut_message
-from arranger.api.parsing.nesting import TOO_DEEP
+from arranger.api.parsing.nesting import TOO_DEEP, is_too_deep
 from arranger.api.parsing.objects import convert_object
 from arranger.api.quantity import RawQuantity
 from arranger.api.types.core import Struct
@@ -85,20 +85,36 @@ class PodTemplate(Struct):
 
 def template_problem(template: dict[str, Any]) -> str:
     """What of a template cannot be read, "" for nothing."""
-    try:
-        size = len(msgspec.json.encode(template))
-    except RecursionError:
-        return TOO_DEEP
-    except (OverflowError, ValueError, TypeError) as error:
-        return cut_message(str(error))
-    if size > MAX_TEMPLATE_BYTES:
-        return f"{size} bytes are more than {MAX_TEMPLATE_BYTES}"
-    return _problem(template, PodTemplate)
+    size, problem = _size(template)
+    if not problem and size > MAX_TEMPLATE_BYTES:
+        problem = f"{size} bytes are more than {MAX_TEMPLATE_BYTES}"
+    return problem or _problem(template, PodTemplate)
 
 
 def volumes_problem(volumes: list[dict[str, Any]]) -> str:
     """What of some volumes cannot be read, "" for nothing."""
-    return _problem(volumes, list[Named])
+    return depth_problem(volumes) or _problem(volumes, list[Named])
+
+
+def depth_problem(value: Any) -> str:
+    """Why a part of a job cannot be written into other objects, "" for nothing."""
+    return _size(value)[1]
+
+
+def _size(value: Any) -> tuple[int, str]:
+    """(bytes as JSON, why it cannot be written: "" for nothing).
+
+    Levels are counted: how many can be written hangs on how many calls whoever writes is inside.
+    """
+    try:
+        encoded = msgspec.json.encode(value)
+    except RecursionError:
+        return 0, TOO_DEEP
+    except (OverflowError, ValueError, TypeError) as error:
+        return 0, cut_message(str(error))
+    # What has too many bytes is not looked through.
+    deep = len(encoded) <= MAX_TEMPLATE_BYTES and is_too_deep(encoded)
+    return len(encoded), TOO_DEEP if deep else ""
 
 
 def _problem(value: Any, kind: Any) -> str:

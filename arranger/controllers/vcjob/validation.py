@@ -12,7 +12,7 @@ from typing import Final
 
 from arranger.api.parsing.duration import parse_duration
 from arranger.api.parsing.errors import ParseError
-from arranger.api.types.pod_templates import template_problem
+from arranger.api.types.pod_templates import depth_problem, template_problem
 from arranger.api.types.volcano_job import (
     JobAction,
     JobSpec,
@@ -67,6 +67,9 @@ def _problems(job: VolcanoJob) -> Iterator[str]:
     paths = Counter(volume.mount_path for volume in spec.volumes)
     for path in (path for path, times in paths.items() if times > 1):
         yield f"spec.volumes: there is more than one for the mountPath {path}"
+    for volume in spec.volumes:
+        if problem := depth_problem(volume.volume_claim):
+            yield f"spec.volumes[{volume.mount_path}].volumeClaim: {problem}"
     for task in spec.tasks:
         yield from _task(spec, task)
     yield from _dependency_cycle(spec)

@@ -14,10 +14,12 @@ from arranger.api.quantity import QuantityError
 from arranger.api.resource_requests import parse_resource_list
 from arranger.api.types.core import (
     Container,
+    ContainerStatus,
     LabelSelector,
     Node,
     Pod,
     PodSpec,
+    PodStatus,
     ResourceList,
     ResourceRequirements,
 )
@@ -91,7 +93,25 @@ def holding_pod(pod: Pod, node: str, queue: str) -> Pod:
             resources=None if spec.resources is None else _readable(spec.resources),
             volumes=spec.volumes,
         ),
-        pod.status,
+        _readable_status(pod.status),
+    )
+
+
+def _readable_status(status: PodStatus) -> PodStatus:
+    return msgspec.structs.replace(
+        status,
+        container_statuses=[_reported(each) for each in status.container_statuses],
+        init_container_statuses=[_reported(each) for each in status.init_container_statuses],
+        allocated_resources=_amounts(status.allocated_resources),
+        resources=None if status.resources is None else _readable(status.resources),
+    )
+
+
+def _reported(status: ContainerStatus) -> ContainerStatus:
+    return msgspec.structs.replace(
+        status,
+        allocated_resources=_amounts(status.allocated_resources),
+        resources=None if status.resources is None else _readable(status.resources),
     )
 
 

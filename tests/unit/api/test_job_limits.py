@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from arranger.api.parsing.errors import ParseError
-from arranger.api.types.pod_templates import template_problem
+from arranger.api.parsing.nesting import TOO_DEEP
+from arranger.api.types.pod_templates import template_problem, volumes_problem
 from arranger.api.types.tyjob import parse_tyjob, validate_tyjob
+from arranger.api.types.volcano_job import VolcanoJob
 from arranger.controllers.vcjob.cache import JobCache
+from arranger.controllers.vcjob.validation import first_problem
 from tests.builders import an_unstructured
 from tests.tyjobs import a_template, a_tyjob
 from tests.unit.controllers.vcjob.snapshots import a_task, job_body
@@ -93,3 +97,14 @@ TEMPLATES: dict[str, Object] = {
 def test_a_template_that_is_too_large_is_told_so(problem: str) -> None:
     assert template_problem(TEMPLATES[problem]).startswith(problem)
     assert bool(problem) == bool(template_problem(TEMPLATES[problem]))
+
+
+@pytest.mark.parametrize("levels", [100, 900, 972, 5000])
+def test_parts_of_jobs_that_are_too_deep_are_told_so_before_they_are_written(levels: int) -> None:
+    """Near a thousand levels it hangs on the caller's own depth whether they can be."""
+    deep = _nested(levels)
+    assert template_problem({"metadata": {"notes": deep}, **_template()}) == TOO_DEEP
+    assert volumes_problem([{"name": "v", "csi": deep}]) == TOO_DEEP
+    volumes = [{"mountPath": "/v", "volumeClaim": {"selector": deep}}]
+    job = msgspec.convert(job_body(tasks=[a_task()], volumes=volumes), VolcanoJob)
+    assert first_problem(job) == f"spec.volumes[/v].volumeClaim: {TOO_DEEP}"

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from arranger.api.types.core import Pod
+from arranger.api.types.core import ContainerStatus, Pod, ResourceRequirements
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.daemon.informers import Informers
@@ -192,6 +193,23 @@ def test_what_is_no_amount_is_none_and_closes_no_node(world: World) -> None:
     [info] = [each for each in on_node if each.key.endswith("wrong")]
     assert info.requests["memory"] == 1 << 30
     assert info.ports
+
+
+@pytest.mark.parametrize("where", ["resources", "allocated_resources"])
+def test_nor_does_what_a_status_reports_that_is_no_amount(world: World, where: str) -> None:
+    world.mended = True
+    world.wait()
+    pod = a_pod("wrong").needs(cpu=1).on("n").build()
+    amounts = {"resources": ResourceRequirements(requests={"cpu": "1"}), "allocated_resources": {}}
+    wrong: dict[str, Any] = {"cpu": "x"}
+    amounts[where] = ResourceRequirements(requests=wrong) if where == "resources" else wrong
+    reported = ContainerStatus(name=pod.spec.containers[0].name, **amounts)  # type: ignore[arg-type]
+    status = structs.replace(pod.status, container_statuses=[reported])
+    world.informer(Pod).applied(structs.replace(pod, status=status))
+    assert world.takes_pods()
+    on_node = world.harness.engine.cluster.pods_on("n")
+    [info] = [each for each in on_node if each.key.endswith("wrong")]
+    assert info.requests["cpu"] == 1000
 
 
 def test_so_it_is_with_each_node(world: World) -> None:
