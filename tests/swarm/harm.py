@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 #: How many there are in a world.
 _SOME: Final = (3, 8)
-#: Besides, so many of those by which controllers died.
+#: Besides, so many of those by which controllers died, and of those with annotations of no sense.
 _MORE: Final = 2
 #: Seconds between the first of them and the last, of those that things happen in.
 _WITHIN: Final = 0.8
@@ -58,9 +58,13 @@ _NODE: Final = re.compile(r"^(slice-)?node-(\d+)$")
 def some_harm(rng: random.Random, seconds: float) -> tuple[list[Manifest], list[Event]]:
     """What is there at first, and what comes and goes again."""
     events: list[Event] = []
+    others = random.Random()
+    others.setstate(rng.getstate())
     some = rng.randint(*_SOME)
-    for number in range(some + _MORE):
-        attack = rng.choice(rng.choice(_kinds()) if number < some else _shapes())
+    attacks = [rng.choice(rng.choice(_kinds())) for _ in range(some)]
+    attacks += [rng.choice(_shapes()) for _ in range(_MORE)]
+    attacks += others.sample(_notes(), _MORE)
+    for number, attack in enumerate(attacks):
         at = rng.uniform(1.0, seconds * _WITHIN)
         for obj in attack.objects:
             made = _moved({**obj, "metadata": _named(obj["metadata"], number)})
@@ -125,6 +129,15 @@ def _shapes() -> Sequence[Attack]:
     """Templates of TYJobs by which controllers died: too few to be met among all the others."""
     odd = ("a port without a number", "initContainers that are null", "an empty variable")
     return [each for each in audit.templates() if each.name.endswith(odd) and "TYJob" in each.name]
+
+
+@cache
+def _notes() -> Sequence[Attack]:
+    """Objects of which every annotation is deep, or a number of thousands of digits."""
+    ends = ("brackets deep", "digits")
+    notes = chain(audit.annotations(), _deep_notes())
+    every = (each for each in notes if each.name.startswith("all annotations"))
+    return [each for each in every if each.name.endswith(ends) and _is_of_a_tenant(each)]
 
 
 def _is_of_a_tenant(attack: Attack) -> bool:
