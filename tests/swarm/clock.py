@@ -14,13 +14,15 @@ from contextvars import Context, ContextVar, copy_context
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar
 
+from arranger.embedded.virtual_time import ThreadlessLoop
+
 T = TypeVar("T")
 
 #: The process that the running code belongs to; "" for what is no process of ours.
 PROCESS: ContextVar[str] = ContextVar("PROCESS", default="")
 
 
-class VirtualLoop(asyncio.SelectorEventLoop):
+class VirtualLoop(ThreadlessLoop):
     """See the module.
 
     Args of asyncio's loop that have to do with the outside, debugging and slow callbacks mean

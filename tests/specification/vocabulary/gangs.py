@@ -123,10 +123,12 @@ def _groups_of(obj: Object) -> tuple[str, ...]:
 
 
 def _count(said: object) -> int | None:
+    """A number of pods; none that is beyond 64 bits is one."""
     try:
-        return max(0, int(str(said)))
+        number = max(0, int(str(said)))
     except ValueError:
         return None
+    return number if number < 1 << 63 else None
 
 
 @lru_cache(maxsize=1024)

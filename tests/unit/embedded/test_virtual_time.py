@@ -1,0 +1,48 @@
+"""Work that is done in threads takes no virtual time, whichever loop keeps that time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from arranger.embedded.virtual_time import run_virtual
+from tests.swarm.clock import run
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+LOOPS = {"of simulations": run_virtual, "of the swarm": run}
+
+
+def _work(number: int) -> int:
+    if number < 0:
+        raise ValueError("less than nothing")
+    return sum(range(number))
+
+
+async def _beside_a_timer(number: int) -> tuple[int, float]:
+    """The result, and when it is there, while somebody wakes every second."""
+
+    async def wake() -> None:
+        while True:
+            await asyncio.sleep(1)
+
+    waking = asyncio.create_task(wake())
+    try:
+        result = await asyncio.to_thread(_work, number)
+        return result, asyncio.get_running_loop().time()
+    finally:
+        waking.cancel()
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_no_time_passes_while_a_thread_works(name: str) -> None:
+    assert LOOPS[name](_beside_a_timer(300_000)) == (sum(range(300_000)), 0.0)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_a_thread_raises_is_raised(name: str) -> None:
+    with pytest.raises(ValueError, match="less than nothing"):
+        LOOPS[name](_beside_a_timer(-1))
