@@ -7,22 +7,23 @@ threads, so that equal programs run equally.
 from __future__ import annotations
 
 import asyncio
+from asyncio import Future
 from asyncio.events import Handle, TimerHandle
 from collections import deque
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from contextvars import Context, ContextVar, copy_context
 from heapq import heapify, heappop, heappush
-from typing import Any, TypeVar
-
-from arranger.embedded.virtual_time import ThreadlessLoop
+from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 #: The process that the running code belongs to; "" for what is no process of ours.
 PROCESS: ContextVar[str] = ContextVar("PROCESS", default="")
 
 
-class VirtualLoop(ThreadlessLoop):
+class VirtualLoop(asyncio.SelectorEventLoop):
     """See the module.
 
     Args of asyncio's loop that have to do with the outside, debugging and slow callbacks mean
@@ -88,6 +89,17 @@ class VirtualLoop(ThreadlessLoop):
         ready.extend(due)
         if not ready.paused:
             self._ready = deque(ready)
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> Future[T]:
+        """The result of some work, done at once: a thread knows no virtual time."""
+        future: Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
     # --- what asyncio calls ------------------------------------------------------------------
 
