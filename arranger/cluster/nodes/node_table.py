@@ -192,9 +192,8 @@ class NodeTable:
     def restore_order(self, row: int, before: dict[str, PodInfo]) -> None:
         """Put those pods of a row that were there into the order they had, before the others."""
         pods = self.pods[row]
-        self.pods[row] = (
-            before if pods == before else {uid: pods[uid] for uid in before if uid in pods} | pods
-        )
+        known = before if pods == before else {u: pods[u] for u in before if u in pods} | pods
+        self.pods[row] = known
 
     def note_usage_changes(self, rows: Iterable[int]) -> None:
         """Pods have come or gone on these rows, and are counted already."""
