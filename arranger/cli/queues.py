@@ -23,7 +23,7 @@ from arranger.controllers.queue.status import limit_of, state_of, usage
 from arranger.kube.client.transport import Request, Transport
 from arranger.kube.watch.decoder import Decoder, T
 from arranger.kube.watch.listing import list_collection
-from arranger.quota.queue_spec import MAX_LEVELS, QueueQuota
+from arranger.quota.queue_spec import MAX_LEVELS, QueueQuota, as_served, parts_of_queues
 
 #: Sorts after every time stamp.
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
@@ -193,25 +193,20 @@ def queue_views(
 
 
 def _tree_order(cache: QueueCache, chosen: set[str]) -> Iterator[str]:
-    states = {name: cache.states.get(name) or QueueQuota(name) for name in chosen}
-    ordered = sorted(chosen, key=lambda name: (-states[name].priority, name))
-    done: set[str] = set()
-    parts: dict[str, list[str]] = {}
-    for name in ordered:
-        above = states[name].parent
-        parts.setdefault(above if above in chosen else "", []).append(name)
+    ordered = as_served(cache.states.get(name) or QueueQuota(name) for name in chosen)
+    parts, done = parts_of_queues(ordered), set[str]()
 
     def children(parent: str, level: int = 0) -> Iterator[str]:
-        for name in parts.get(parent, ()):
-            if name not in done:
-                done.add(name)
-                yield name
+        for queue in parts.get(parent, ()):
+            if queue.name not in done:
+                done.add(queue.name)
+                yield queue.name
                 if level < MAX_LEVELS:
-                    yield from children(name, level + 1)
+                    yield from children(queue.name, level + 1)
 
     yield from children("")
     # Queues whose parents form a circle come last, and those that are too deep.
-    yield from (name for name in ordered if name not in done)
+    yield from (queue.name for queue in ordered if queue.name not in done)
 
 
 def _queue_view(cache: QueueCache, name: str, entries: list[PodEntry]) -> QueueView:

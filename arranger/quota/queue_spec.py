@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -169,6 +169,22 @@ def path_self_to_root(queues: Mapping[str, QueueQuota], name: str) -> Iterator[Q
         if len(seen) > MAX_LEVELS:
             return
         name = state.parent or ROOT_QUEUE
+
+
+def as_served(queues: Iterable[QueueQuota]) -> list[QueueQuota]:
+    """Queues in the order in which they are served."""
+    return sorted(queues, key=lambda queue: (-queue.priority, queue.name))
+
+
+def parts_of_queues(queues: Sequence[QueueQuota]) -> dict[str, list[QueueQuota]]:
+    """Queue → those that are part of it, in their order; "" → those that are part of none here.
+
+    Queues in a circle are part of each other.
+    """
+    names, parts = {queue.name for queue in queues}, dict[str, list[QueueQuota]]()
+    for queue in queues:
+        parts.setdefault(queue.parent if queue.parent in names else "", []).append(queue)
+    return parts
 
 
 def why_no_pods(name: str, path: Sequence[QueueQuota], children: int) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from arranger.quota.queue_spec import MAX_LEVELS, QueueQuota
+from arranger.quota.queue_spec import MAX_LEVELS, QueueQuota, as_served, parts_of_queues
 from arranger.ui.views.amounts import Share, shown
 from arranger.ui.views.observed import Observed
 
@@ -51,11 +51,8 @@ def queue_tree(observed: Observed) -> list[QueueNode]:
     ledger = observed.engine.ledger
     ledger.refresh(observed.engine.cluster)
     waiting = waiting_by_queue(observed)
-    ordered = sorted(ledger.queues.values(), key=lambda queue: (-queue.priority, queue.name))
-    done: set[str] = set()
-    parts: dict[str, list[QueueQuota]] = {}
-    for queue in ordered:
-        parts.setdefault(queue.parent, []).append(queue)
+    ordered = as_served(ledger.queues.values())
+    parts, done = parts_of_queues(ordered), set[str]()
 
     def made(queue: QueueQuota, depth: int) -> QueueNode:
         done.add(queue.name)
@@ -72,7 +69,7 @@ def queue_tree(observed: Observed) -> list[QueueNode]:
             below,
         )
 
-    top = [made(queue, 0) for queue in ordered if queue.parent not in ledger.queues]
+    top = [made(queue, 0) for queue in parts.get("", ())]
     # Queues whose parents form a circle come last, and those that are too deep.
     return top + [made(queue, 0) for queue in ordered if queue.name not in done]
 
