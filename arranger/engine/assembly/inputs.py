@@ -87,7 +87,7 @@ def make_inputs(
     closed = ClosedNodes()
     objects = KnownObjects(kinds, state.cluster, registry, ledger, gang_objects, closed)
     held_room = HeldRoom(
-        notes, objects, context, pod_handlers, ledger, nominator, closed, settings.uncounted
+        notes, objects, context, pod_handlers, ledger, nominator, closed, queue, settings.uncounted
     )
     barrier = Barrier(
         notes,

@@ -32,7 +32,7 @@ from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.held_room import HeldRoom
 from arranger.engine.faults.object_trials import ObjectTrials
 from arranger.engine.faults.rollback import Rollback
-from arranger.engine.faults.states import LeftOutError, content_of, on_node, succeeds
+from arranger.engine.faults.states import LeftOutError, content_of, key_of_pod, on_node, succeeds
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
 from arranger.gangs.registry import GangRegistry
@@ -132,7 +132,7 @@ class Barrier:
                 return
         if isinstance(obj, Pod):
             self._set_aside_pod(obj, before if isinstance(before, Pod) else None, error, now)
-            self._trials.on_fault([_key(obj)], error, now)
+            self._trials.on_fault([key_of_pod(obj.metadata)], error, now)
             return
         retry = partial(self._retry, kind, obj, before)
         self._trials.on_update_fault(kind, obj, before, error, now, retry)
@@ -200,7 +200,7 @@ class Barrier:
                 return
             self.quarantine.release(kind.kind, meta.namespace, meta.name)
             if kind.kind == "Pod":
-                self._held.end(obj.metadata)
+                self._held.end(meta)
 
     def advance(self, now: float) -> None:
         """Try again what is due."""
@@ -208,7 +208,7 @@ class Barrier:
         for found in self.quarantine.take_due(now):
             if found.retry is not None:
                 found.retry(now)
-        for kind, node in self._held.take_open(partial(self._rollback.wake, now)):
+        for kind, node in self._held.take_open(now):
             self.hand_on(kind, node, now)
 
     def next_due(self) -> float | None:
@@ -232,11 +232,11 @@ class Barrier:
                     pod, node = member.pod.pod, member.node
                     self.release(self.pod_kind, pod)
                     placed = bool(node) or self._rollback.is_nominated(member)
-                    self._trials.on_passed(_key(pod), node, now, placed=placed)
+                    self._trials.on_passed(key_of_pod(pod.metadata), node, now, placed=placed)
 
     def _on_plugin_failures(self, now: float) -> None:
         for pod, error in self._context.take_failures():
-            self._trials.on_fault([_key(pod)], error, now)
+            self._trials.on_fault([key_of_pod(pod.metadata)], error, now)
             for uid in self._accused(error):
                 member = self._context.pods.get(uid)
                 entity = None if member is None else member.entity
@@ -341,7 +341,7 @@ class Barrier:
         accused = [pod for uid in sorted(uids) if (pod := self._pod(uid)) is not None]
         for pod in accused:
             self._set_aside_pod(pod, None, error, now)
-        self._trials.on_fault([_key(pod) for pod in accused], error, now)
+        self._trials.on_fault([key_of_pod(pod.metadata) for pod in accused], error, now)
 
     def _set_aside_pod(self, pod: Pod, before: Pod | None, error: Exception, now: float) -> None:
         node, queue = self._held.node_of(pod), self._held.queue_of(pod)
@@ -393,7 +393,3 @@ class Barrier:
         else:
             if pod.metadata.uid not in self._context.pods:
                 self.release(self.pod_kind, pod)
-
-
-def _key(pod: Pod) -> QuarantineKey:
-    return "Pod", pod.metadata.namespace, pod.metadata.name

@@ -8,7 +8,6 @@ that takes none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,13 +22,13 @@ from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.phases import Phase
 from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.known_objects import KnownObjects
-from arranger.engine.faults.states import holding_pod, succeeds
+from arranger.engine.faults.states import holding_pod, key_of_pod, succeeds
 from arranger.engine.handlers.closed_nodes import ClosedNodes
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind
 from arranger.engine.queue.cluster_events import quota_change
 from arranger.engine.queue.nominator import Nominator
-from arranger.framework.cluster_event import ClusterEvent
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.quota.ledger import QuotaLedger
 
 
@@ -48,6 +47,7 @@ class HeldRoom:
     _ledger: QuotaLedger
     _nominator: Nominator
     _closed: ClosedNodes
+    _queue: SchedulingQueue
     _uncounted: set[QuarantineKey]
     #: Whether a queue takes pods again, which those that wait have not been told.
     _opened: bool = field(default=False, init=False)
@@ -75,7 +75,7 @@ class HeldRoom:
 
     def why_uncountable(self, pod: Pod) -> Exception | None:
         """What a pod makes our code raise that could not be counted before, found out apart."""
-        if not self._uncounted or _key(pod) not in self._uncounted or pod.terminal:
+        if not self._uncounted or key_of_pod(pod.metadata) not in self._uncounted or pod.terminal:
             return None
         try:
             apart = Cluster()
@@ -101,7 +101,7 @@ class HeldRoom:
                 self.end(pod.metadata)
                 return
             succeeds(self._pods.on_deleted, pod.key, now)
-        self._uncounted.add(_key(pod))
+        self._uncounted.add(key_of_pod(pod.metadata))
         self._ledger.set_uncharged(pod.metadata.uid, queue)
         self._close(pod.metadata.uid, node, error, now)
 
@@ -117,19 +117,17 @@ class HeldRoom:
         if self._closed or self._uncounted:
             uid = meta.uid
             self._closed.end(uid)
-            self._uncounted.discard(("Pod", meta.namespace, meta.name))
+            self._uncounted.discard(key_of_pod(meta))
             self._opened |= self._ledger.set_uncharged(uid, "")
 
-    def take_open(
-        self, wake: Callable[[ClusterEvent], None]
-    ) -> list[tuple[WatchedKind[Node], Node]]:
+    def take_open(self, now: float) -> list[tuple[WatchedKind[Node], Node]]:
         """The nodes that are to be heard of again, as all of their pods are counted.
 
-        ``wake`` has pods tried again to which something may make a difference.
+        Those that wait for a queue are tried again that takes pods again.
         """
         if self._opened:
             self._opened = False
-            wake(quota_change("Pod"))
+            self._queue.wake(quota_change("Pod"), now)
         return [(self._known.kinds[Node], node) for node in self._closed.take_open()]
 
     def closes(self, kind: str, name: str) -> bool:
@@ -158,7 +156,3 @@ class HeldRoom:
                 and self.queue_of(before) == queue_of(state)
             )
         return False
-
-
-def _key(pod: Pod) -> QuarantineKey:
-    return "Pod", pod.metadata.namespace, pod.metadata.name

@@ -16,7 +16,6 @@ from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
-from arranger.framework.cluster_event import ClusterEvent
 
 
 @dataclass(slots=True, eq=False)
@@ -78,10 +77,6 @@ class Rollback:
             and uid not in self._nominator
         ):
             self._cycle.unreserve(member)
-
-    def wake(self, now: float, event: ClusterEvent) -> None:
-        """Try those again to whom an event may make a difference."""
-        self._queue.wake(event, now)
 
     def hurry(self, key: QuarantineKey) -> None:
         """Try a pod now that waits for its back-off to end."""

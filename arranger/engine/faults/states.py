@@ -11,6 +11,7 @@ import msgspec
 
 from arranger.api.annotations import CARD_QUOTA, QUEUE_NAME
 from arranger.api.quantity import QuantityError
+from arranger.api.quarantine import QuarantineKey
 from arranger.api.resource_requests import parse_resource_list
 from arranger.api.types.core import (
     Container,
@@ -48,6 +49,11 @@ def succeeds(hear: Callable[[T, float], None], obj: T, now: float) -> bool:
     except Exception:
         return False
     return True
+
+
+def key_of_pod(meta: Any) -> QuarantineKey:
+    """The key of the pod with this metadata."""
+    return "Pod", meta.namespace, meta.name
 
 
 def on_node(pod: Pod, node: str) -> Pod:

@@ -229,10 +229,6 @@ class Decoder(Generic[T]):
         )
         self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
 
-    def gives_way(self, body: bytes) -> bool:
-        """Whether others can go on while a large frame or page is decoded in another thread."""
-        return True
-
     def decode_event(self, line: bytes) -> WatchEvent[T] | RawWatchEvent | UndecodableObject:
         """A line: typed in a single pass, or the envelope alone for ERROR and BOOKMARK."""
         wrong = ""

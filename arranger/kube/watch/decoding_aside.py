@@ -23,7 +23,7 @@ async def decode_event(
     decoder: Decoder[T], frame: bytes
 ) -> WatchEvent[T] | RawWatchEvent | UndecodableObject:
     """One frame of a watch, during which others go on if it is large."""
-    if len(frame) > MAX_AT_ONCE and decoder.gives_way(frame):
+    if len(frame) > MAX_AT_ONCE:
         return await asyncio.to_thread(decoder.decode_event, frame)
     return decoder.decode_event(frame)
 
@@ -36,6 +36,6 @@ async def decode_page(
     Raises:
         ParseError: it is none.
     """
-    if len(body) > MAX_AT_ONCE and decoder.gives_way(body):
+    if len(body) > MAX_AT_ONCE:
         return await asyncio.to_thread(decoder.decode_page, body)
     return decoder.decode_page(body)

@@ -51,11 +51,6 @@ class VictimLooks:
             self.only_sums.add(member.equivalence_key)
         return len(self._asked) <= MAX_ASKED
 
-    @property
-    def at_nobody(self) -> bool:
-        """Whether no filter looks at other pods."""
-        return not self._asked
-
     def find_out(self, pods: Iterable[PodInfo], work: AttemptWork) -> Generator[None, None, None]:
         """Ask about these, in steps; yields wherever it may be left."""
         if not self._asked:
