@@ -51,6 +51,8 @@ _TOO_LONG: Final = (
 #: Seconds between two messages about changes, and without any until a sign of life.
 _MESSAGES: Final = 2.0
 _SILENCE: Final = 15.0
+#: Stands for a version that is not the present one.
+_SINCE_BEFORE: Final = -1
 #: Browsers that are told of changes at a time.
 _FOLLOWERS: Final = 64
 
@@ -188,6 +190,7 @@ class Cockpit:
 
     async def _list(self, request: web.Request) -> web.Response:
         name = request.path.strip("/")
+        shows = self._shows(request)
         observed = await self._foreseen(request[SCOPE])
         if name:
             template, values = LISTS[name](observed, _query(request))
@@ -195,18 +198,22 @@ class Cockpit:
             template, values = LISTS["overview"](observed, {})
             values |= {"health": await self.source.health(), "rate": self._history.rate()}
         current = name if name != "overview" else ""
-        follows = {"follows": self.source.follows, "here": _here(request)}
-        values = {"current": current or "./", **follows, **values}
+        values = {"current": current or "./", **shows, **values}
         return self._page(template, values, scope=request[SCOPE])
 
     async def _detail(self, request: web.Request) -> web.Response:
         kind, query = request.path.strip("/"), _query(request)
+        shows = self._shows(request)
         found = DETAILS[kind](await self._foreseen(request[SCOPE]), query)
         if found is None:
             raise _NotFoundError(f"There is no {kind} {query.get('name', '')}.")
         template, values = found
-        follows = {"follows": self.source.follows, "here": _here(request)}
-        return self._page(template, {**follows, **values}, scope=request[SCOPE])
+        return self._page(template, {**shows, **values}, scope=request[SCOPE])
+
+    def _shows(self, request: web.Request) -> dict[str, Any]:
+        """What a page that follows the cluster is, and the version that it shows at least."""
+        version = self.source.version
+        return {"follows": self.source.follows, "here": _here(request), "version": version}
 
     async def _why(self, request: web.Request) -> web.Response:
         what = request.query.get("what", "")[:_TEXT]
@@ -269,15 +276,17 @@ class Cockpit:
         self._followers += 1
         try:
             await response.prepare(request)
-            await self._tell_changes(response)
+            await self._tell_changes(response, request.query.get("since", ""))
         except ConnectionError:
             pass  # nobody looks any more
         finally:
             self._followers -= 1
         return response
 
-    async def _tell_changes(self, response: web.StreamResponse) -> None:
-        version = self.source.version
+    async def _tell_changes(self, response: web.StreamResponse, since: str) -> None:
+        """Tell of changes since a version; of those from now on where none is said."""
+        now = self.source.version
+        version = now if since in ("", str(now)) else _SINCE_BEFORE
         await response.write(b"retry: 3000\n\n")
         while True:
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -72,14 +73,27 @@ async def test_every_answer_forbids_what_pages_do_not_need(path: str) -> None:
         assert {name: answer.headers.get(name) for name in HEADERS} == dict(HEADERS)
 
 
-async def test_the_stream_of_changes_has_the_headers_too_and_tells_of_a_change() -> None:
-    async with asking(PARK) as (ask, source), ask.get("/live") as answer:
+@pytest.mark.parametrize("path", ["/live", "/live?since=", "/live?since=0"])
+async def test_the_stream_of_changes_has_the_headers_too_and_tells_of_a_change(path: str) -> None:
+    async with asking(PARK) as (ask, source), ask.get(path) as answer:
         assert answer.headers["Content-Type"] == "text/event-stream"
         assert {name: answer.headers.get(name) for name in HEADERS} == dict(HEADERS)
         assert await answer.content.readline() == b"retry: 3000\n"
         source.become(PARK)
         lines = [await answer.content.readline() for _ in range(3)]
     assert lines == [b"\n", b"event: changed\n", b"data: 1\n"]
+
+
+@pytest.mark.parametrize("path", ["/pods?state=Waiting", "/node?name=node-0001"])
+async def test_what_changes_between_a_page_and_its_stream_is_told(path: str) -> None:
+    async with asking(PARK) as (ask, source):
+        async with ask.get(path) as answer:
+            version = re.search(r'data-version="(\d+)"', await answer.text())
+        assert version is not None
+        source.become(PARK)
+        async with ask.get("/live", params={"since": version[1]}) as answer:
+            lines = [await answer.content.readline() for _ in range(4)]
+    assert lines[2:] == [b"event: changed\n", b"data: 1\n"]
 
 
 async def test_only_so_many_follow_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

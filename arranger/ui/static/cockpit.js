@@ -32,7 +32,8 @@
     draw();
   };
   if (!live.hidden) {
-    const events = new EventSource("live");
+    // What changes between this page and the stream is told too.
+    const events = new EventSource(`live?since=${body.dataset.version || ""}`);
     events.addEventListener("changed", refresh);
     events.addEventListener("open", () => live.classList.remove("broken"));
     events.addEventListener("error", () => live.classList.add("broken"));
