@@ -72,6 +72,23 @@ $(QUANTITYJUDGE_BIN): | $(QUANTITYJUDGE_SOURCES)
 		-o $@.part ./cmd/quantityjudge
 	@mv $@.part $@
 
+# An API server that stores and checks nothing, for `bench_one_leader`.
+STUBSERVER_SOURCES := $(CONTROLPLANE_DIR)/go.mod $(CONTROLPLANE_DIR)/go.sum \
+	$(sort $(wildcard $(CONTROLPLANE_DIR)/cmd/stubserver/*.go))
+STUBSERVER_HASH := $(shell cat $(STUBSERVER_SOURCES) | sha256sum | cut -c1-16)
+STUBSERVER_BIN := $(ARRANGER_CACHE)/stubserver-$(STUBSERVER_HASH)/arranger-stubserver
+
+.PHONY: stubserver
+stubserver: $(STUBSERVER_BIN) ## Build the API server that costs nearly nothing, for benchmarks (needs Go)
+
+$(STUBSERVER_BIN): | $(STUBSERVER_SOURCES)
+	@command -v go >/dev/null || { echo "make stubserver: needs Go, which is not installed"; exit 2; }
+	@echo "building the server for benchmarks"
+	@mkdir -p $(@D)
+	cd $(CONTROLPLANE_DIR) && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" \
+		-o $@.part ./cmd/stubserver
+	@mv $@.part $@
+
 # Programs of others, as they are published, that tests run beside ours. Each is a module of its own,
 # so that its dependencies touch no other's. $(1): its folder in programs; $(2): what go builds there;
 # $(3) and $(4): a module and the folder of its manifests, which are kept beside it.
