@@ -142,12 +142,14 @@ corpus: $(STAMP) oracle celjudge ## Ask kube-scheduler's plugins again about the
 	$(BIN)/python -m tests.differential.cel.recorded
 
 .PHONY: bench
-bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real control plane (20 minutes)
+bench: $(STAMP) controlplane stubserver ## Measure against kube-scheduler on the real control plane (20 minutes)
 	$(BIN)/python -m tests.benchmarks.bench_throughput --nodes 1000 --gangs 250 10 5000
 	$(BIN)/python -m tests.benchmarks.bench_throughput --nodes 5000 --gangs 250 10 5000
 	$(BIN)/python -m tests.benchmarks.bench_live own
 	$(BIN)/python -m tests.benchmarks.bench_live arrivals
+	$(BIN)/python -m tests.benchmarks.bench_live claims
 	$(BIN)/python -m tests.benchmarks.bench_live start
+	$(BIN)/python -m tests.benchmarks.bench_one_leader
 	$(BIN)/python -m tests.benchmarks.bench_affinity
 	$(BIN)/python -m tests.benchmarks.bench_preemption --real
 	$(BIN)/python -m tests.benchmarks.bench_gangs
@@ -162,9 +164,10 @@ bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real contr
 	$(BIN)/python -m tests.benchmarks.bench_slices
 
 .PHONY: bench-long
-bench-long: $(STAMP) ## Measure the core at the largest sizes: a million nodes, 39,000 victims, curves (an hour, 16 GiB)
+bench-long: $(STAMP) controlplane ## Measure the core at the largest sizes: a million nodes, 39,000 victims, curves (an hour, 16 GiB)
 	$(BIN)/python -m tests.benchmarks.bench_classes --curve --svg docs
 	$(BIN)/python -m tests.benchmarks.bench_start --pods 150000
 	$(BIN)/python -m tests.benchmarks.bench_live start --pods 150000
+	$(BIN)/python -m tests.benchmarks.bench_throughput --nodes 100000
 	$(BIN)/python -m tests.benchmarks.bench_large victims
 	$(BIN)/python -m tests.benchmarks.bench_large million

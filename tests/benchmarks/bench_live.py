@@ -1,10 +1,12 @@
 """Pods that differ, pods that trickle in, and starts, beside kube-scheduler on a real server.
 
-    python -m tests.benchmarks.bench_live own | arrivals | start [--nodes 5000] [--pods N]
+    python -m tests.benchmarks.bench_live own | arrivals | claims | start [--nodes N] [--pods N]
 
 * ``own``: pending pods of which no two are alike (see ``bench_classes``), and as many equal ones;
 * ``arrivals``: pods of 400 apps come one by one, 200 a second: from the request that makes a pod to
   the watch that shows it bound, and the scheduler's CPU a pod;
+* ``claims``: pods with a claim each to one of eight devices a node, made from a template by the
+  controller-manager, which runs on;
 * ``start``: from the start of the process to the Binding of the one pod that waits in a cluster
   with so many bound ones, of about 2 kB each, and the most memory it held.
 
@@ -21,6 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tests import builders
 from tests.benchmarks.bench_classes import SHAPES, ZONE, apps
 from tests.benchmarks.bench_start import a_bound_pod
 from tests.benchmarks.comparison import (
@@ -34,12 +37,15 @@ from tests.benchmarks.comparison import (
     measure,
     watch_bindings,
 )
-from tests.builders import PodBuilder
 from tests.controlplane.daemon import install_rbac
 from tests.controlplane.harness import ControlPlane, a_node, a_pod, cpu_seconds
+from tests.devices import a_claim, a_device_class, a_slice, claiming_from
 
 RATE: Final = 200
 APPS: Final = 400
+RESOURCE: Final = "/apis/resource.k8s.io/v1"
+#: Devices a node has in ``claims``.
+DEVICES: Final = 8
 #: Pods a node has in ``start``.
 PODS_A_NODE: Final = 30
 #: Seconds after which a pod that is not bound is given up.
@@ -54,9 +60,9 @@ def nodes(count: int) -> Iterator[Object]:
         yield node
 
 
-def as_posted(builders: Iterable[PodBuilder], scheduler: str) -> Iterator[Object]:
+def as_posted(pods: Iterable[builders.PodBuilder], scheduler: str) -> Iterator[Object]:
     """What a client sends to make these pods."""
-    for builder in builders:
+    for builder in pods:
         manifest = builder.manifest()
         del manifest["metadata"]["uid"], manifest["status"]
         manifest["spec"]["schedulerName"] = scheduler
@@ -112,6 +118,47 @@ async def start(node_count: int, pod_count: int) -> None:
         )
 
 
+async def claims(node_count: int, pod_count: int) -> None:
+    """Print how fast pods with claims are bound, once all claims have been made."""
+    print(f"{node_count} nodes of {DEVICES} devices, {pod_count} pods with a claim\n{HEADING}")
+    asked = a_claim().asks().manifest()["spec"]
+    template = {**_template("gpu"), "spec": {"spec": asked}}
+    slices = (a_slice(f"n{n}", *(f"d{m}" for m in range(DEVICES))) for n in range(node_count))
+    around = {
+        f"{RESOURCE}/deviceclasses": [_as_sent(a_device_class())],
+        f"{RESOURCE}/resourceslices": list(map(_as_sent, slices)),
+        f"{RESOURCE}/namespaces/default/resourceclaimtemplates": [template],
+    }
+    results: dict[str, Result] = {}
+    for name, (start, scheduler) in CONTENDERS.items():
+        waiting = (
+            claiming_from(builders.a_pod(f"p{n}").needs(cpu="100m"), "gpu")
+            for n in range(pod_count)
+        )
+        results[name] = await measure(
+            name,
+            start,
+            nodes=nodes(node_count),
+            pods={**around, PODS: as_posted(waiting, scheduler)},
+            seen="p",
+            count=pod_count,
+            claims=pod_count,
+        )
+        print(results[name].row(), flush=True)
+    print(compare(results), flush=True)
+
+
+def _template(name: str) -> Object:
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
+    return {**kind, "metadata": {"name": name}}
+
+
+def _as_sent(builder: builders.StoredBuilder) -> Object:
+    """The object as a client sends it."""
+    manifest = builder.manifest()
+    return {**manifest, "metadata": {"name": manifest["metadata"]["name"]}}
+
+
 async def arrivals(node_count: int, pod_count: int) -> None:
     """Print how long pods wait that come one by one."""
     print(f"{node_count} nodes, {pod_count} pods of {APPS} apps, {RATE} a second")
@@ -160,10 +207,12 @@ async def _arrive(
             return waited, cpu_seconds(pid) - before
 
 
-ROWS: Final[dict[str, tuple[Callable[[int, int], Coroutine[Any, Any, None]], int]]] = {
-    "own": (own, 5000),
-    "arrivals": (arrivals, 6000),
-    "start": (start, 60_000),
+#: Row → how it is measured, and its numbers of nodes and of pods.
+ROWS: Final[dict[str, tuple[Callable[[int, int], Coroutine[Any, Any, None]], int, int]]] = {
+    "own": (own, 5000, 5000),
+    "arrivals": (arrivals, 5000, 6000),
+    "claims": (claims, 500, 2500),
+    "start": (start, 5000, 60_000),
 }
 
 
@@ -171,11 +220,11 @@ def main() -> None:
     """Measure one row."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("row", choices=ROWS)
-    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--nodes", type=int, default=0)
     parser.add_argument("--pods", type=int, default=0)
     args = parser.parse_args()
-    measured, count = ROWS[args.row]
-    asyncio.run(measured(args.nodes, args.pods or count))
+    measured, nodes_of_row, pods_of_row = ROWS[args.row]
+    asyncio.run(measured(args.nodes or nodes_of_row, args.pods or pods_of_row))
 
 
 if __name__ == "__main__":

@@ -17,15 +17,19 @@ from typing import Any, Final, NamedTuple
 
 import aiohttp
 
+from tests.controlplane.admin import until
 from tests.controlplane.daemon import Daemon, install_rbac
 from tests.controlplane.harness import ControlPlane, cpu_seconds
 
 PODS: Final = "/api/v1/namespaces/default/pods"
+CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 HEADING: Final = (
     "contender        pods/s   start-up s   pods/s in all   CPU ms/pod   apiserver CPU ms/pod"
 )
 #: Seconds without a Binding after which the rest is given up.
 MAX_IDLE_SECONDS: Final = 60.0
+#: Seconds in which all claims have to be made.
+CLAIMS_PATIENCE: Final = 600.0
 #: Seconds from the end of one watch to the next.
 WATCH_INTERVAL: Final = 0.05
 
@@ -84,6 +88,7 @@ async def measure(
     pods: Mapping[str, Iterable[Object]],
     seen: str,
     count: int,
+    claims: int = 0,
 ) -> Result:
     """Fill a new cluster, start the contender, and watch it bind.
 
@@ -92,12 +97,19 @@ async def measure(
         seen: what the names of the pods that count begin with.
         count: how many of these there are. A contender that leaves some waiting (kube-scheduler may
             do so for five minutes) is judged by those it has bound.
+        claims: how many the controller-manager is to make from templates before the contender
+            starts; it runs only if there are any.
     """
-    async with ControlPlane() as plane:
+    async with ControlPlane(controllers=claims > 0) as plane:
         await install_rbac(plane)
         await plane.post_all("/api/v1/nodes", nodes)
         for path, objects in pods.items():
             await plane.post_all(path, objects)
+
+        async def made() -> bool:
+            return await number_of(plane, CLAIMS) >= claims
+
+        await until(made, within=CLAIMS_PATIENCE, what="all claims")
         async with watch_bindings(plane, seen) as bindings:
             server = plane.components["kube-apiserver"]
             before = server.cpu_seconds()
@@ -118,6 +130,12 @@ async def measure(
                 server.cpu_seconds() - before,
                 0.0 if pid is None else most_memory(pid),
             )
+
+
+async def number_of(plane: ControlPlane, collection: str) -> int:
+    """How many objects there are."""
+    page = await plane.get(f"{collection}?limit=1")
+    return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
 
 
 def most_memory(pid: int) -> float:
