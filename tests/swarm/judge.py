@@ -64,7 +64,7 @@ async def judge(player: Player) -> None:
         if scheduler.core_restarts:
             text = f"{name} has begun its core anew {scheduler.core_restarts} times"
             found.append(Violation("core", text))
-        if "hostile" not in player.world.features:
+        if {"hostile", "harm"}.isdisjoint(player.world.features):
             for each in scheduler._quarantine._objects.values():
                 found.append(Violation("quarantine", f"{name}: {each.about} for {each.error}"))
 
