@@ -127,6 +127,8 @@ def _of_minimum(gang: Object | None, group: Mapping[str, GangView]) -> Iterator[
         yield "it has its nodes, and resourceSatisfied is not set"
     # A Job that is finished deletes its PodGroup: a gang ended well then if any pod succeeded.
     ended = {n for n in lack if not group[n].defined and numbers[n]["succeeded"]}
+    # Who needs nobody has that once somebody of it has been tried.
+    lack -= {n for n in lack if group[n].needs_nobody}
     if said and not kept and lack - ended:
         yield "no member keeps a node, and resourceSatisfied is set"
 

@@ -121,6 +121,11 @@ class GangView:
         return whole and all(number(self.of_bundle(b)) >= n for b, n in self.minimums.items())
 
     @property
+    def needs_nobody(self) -> bool:
+        """Whether its minimums are zero."""
+        return self.defined and not self.minimum and not any(self.minimums.values())
+
+    @property
     def least(self) -> int:
         """How many it needs in all."""
         return max(1, self.minimum, sum(self.minimums.values()))
