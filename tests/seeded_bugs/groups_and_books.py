@@ -117,6 +117,15 @@ BUGS = (
         "            if name:\n",
         ("tests/unit/quota/test_admission.py",),
     ),
+    SeededBug(
+        "rights-are-asked-once",
+        "who may use a queue is not asked anew when the queue is edited",
+        "arranger/quota/queue_rights.py",
+        "        self._selectors.clear()\n        self._may_use.clear()\n",
+        "        self._selectors.clear()\n",
+        ("tests/unit/quota/test_queue_rights.py", "tests/unit/engine/test_tenants.py"),
+        only=("queues", "tenants", "rights"),
+    ),
     # Devices.
     SeededBug(
         "device-is-free-too-early",

@@ -18,6 +18,7 @@ from tests.swarm.duels import in_early_version, some_duels
 from tests.swarm.extenders import an_extender
 from tests.swarm.happenings import Happenings
 from tests.swarm.harm import some_harm
+from tests.swarm.rights import some_rights
 from tests.swarm.tenants import SECOND, moved, namespaces
 from tests.swarm.troubles import random_faults
 from tests.swarm.windows import some_reservations, with_wishes
@@ -76,9 +77,12 @@ FEATURES: Final[Mapping[str, float]] = {
     "duels": 0.3,
     "early-groups": 0.15,
     "harm": 0.1,
+    "rights": 0.3,
 }
 #: What is drawn by itself, so that worlds without it are as they were before there was any.
 _BY_ITSELF: Final = ("duels", "early-groups", "harm")
+#: What is drawn apart from these, for the same reason.
+_LATER: Final = ("rights",)
 #: Feature → those that are off beside it. By a wrong clock nobody knows whether a window is open;
 #: where there are queues, or nodes are kept for others, nobody knows what must come of a duel.
 _ALONE: Final[Mapping[str, frozenset[str]]] = {
@@ -103,7 +107,8 @@ def generate(
     """
     rng = random.Random(f"world {seed}")
     apart = random.Random(f"by itself {seed}")
-    features = tuple(_features({**FEATURES, **(weights or {})}, rng, apart))
+    later = random.Random(f"later {seed}")
+    features = tuple(_features({**FEATURES, **(weights or {})}, rng, apart, later))
     every = rng.choice([3.0, 6.0, 12.0])
     arrivals = Arrivals(seed, features)
     around = arrivals.surround()
@@ -133,6 +138,9 @@ def generate(
         devices, harm = some_harm(apart, seconds)
         around += [*namespaces(CULPRIT), *devices]
         events = tuple(sorted((*events, *harm), key=lambda event: event.at))
+    if "rights" in features:
+        around, changes = some_rights(later, around, seconds)
+        events = tuple(sorted((*events, *changes), key=lambda event: event.at))
     if "early-groups" in features:
         events = tuple(map(in_early_version, events))
     return World(
@@ -152,14 +160,11 @@ def only(*features: str) -> Mapping[str, float]:
 
 
 def _features(
-    shares: Mapping[str, float], rng: random.Random, apart: random.Random
+    shares: Mapping[str, float], rng: random.Random, apart: random.Random, later: random.Random
 ) -> Iterator[str]:
     """Those that are on."""
-    drawn = [
-        name
-        for name, share in shares.items()
-        if (apart if name in _BY_ITSELF else rng).random() < share
-    ]
+    by = {**dict.fromkeys(_BY_ITSELF, apart), **dict.fromkeys(_LATER, later)}
+    drawn = [name for name, share in shares.items() if by.get(name, rng).random() < share]
     off = frozenset[str]().union(*(_ALONE.get(name, frozenset()) for name in drawn))
     return (name for name in drawn if name not in off)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -62,6 +63,49 @@ WHO: dict[str, tuple[Rights, Rights, tuple[bool, bool]]] = {
 def test_who_may_use_a_queue(own: Rights, above: Rights, expected: tuple[bool, bool]) -> None:
     ledger = quota(a_queue("top", **above), a_queue("q", parent="top", **own)).ledger
     assert tuple(ledger.rights.may_use("q", name) for name in ("ml", "default")) == expected
+
+
+def _limited(**rights: Any) -> list[Any]:
+    """``q`` below ``top``, and ``other``, which is for ``ml`` all along."""
+    return [
+        a_queue("top"),
+        a_queue("q", parent="top", **rights),
+        a_queue("other", namespaceSelector=ML),
+    ]
+
+
+#: What becomes of ``q``, which was for ``ml`` or for all; who of ``ml`` and ``default`` may use it
+#: then.
+EDITS: dict[str, tuple[Rights, Any, tuple[bool, bool]]] = {
+    "others may use it": (
+        {"namespaceSelector": ML},
+        a_queue("q", namespaceSelector=NOT_ML),
+        (False, True),
+    ),
+    "all may use it": ({"namespaceSelector": ML}, a_queue("q"), (True, True)),
+    "not all may use it": ({}, a_queue("q", namespaceSelector=ML), (True, False)),
+    "the queue above it is not for all": ({}, a_queue("top", namespaceSelector=ML), (True, False)),
+    "it moves below another": (
+        {"namespaceSelector": NOT_ML},
+        a_queue("q", parent="other", namespaceSelector=NOT_ML),
+        (False, False),
+    ),
+    "it is deleted": ({"namespaceSelector": ML}, None, (True, True)),
+}
+
+
+@pytest.mark.parametrize(("rights", "edited", "expected"), EDITS.values(), ids=EDITS.keys())
+def test_an_edit_of_queues_counts_for_who_was_asked_about_before(
+    rights: Rights, edited: Any, expected: tuple[bool, bool]
+) -> None:
+    harness = quota(*_limited(**rights))
+    asked = partial(map, partial(harness.ledger.rights.may_use, "q"), ("ml", "default"))
+    assert tuple(asked()) != expected
+    if edited is None:
+        harness.ledger.remove_queue("q")
+    else:
+        harness.ledger.set_queue(edited)
+    assert tuple(asked()) == expected
 
 
 def test_a_namespace_that_has_not_been_seen_may_use_what_is_for_all_only() -> None:

@@ -22,6 +22,7 @@ from tests.simulation.harnesses.status_judge.views import (
     ours,
     phase_of_pod,
 )
+from tests.specification.vocabulary.manifests import selects
 
 QUEUE = "scheduling.volcano.sh/queue-name"
 GPU = "nvidia.com/gpu"
@@ -37,6 +38,10 @@ class _Cluster:
         self.queues = {q["metadata"]["name"]: q for q in cluster.objects("queues", VOLCANO)}
         self.groups = {key_of(g): g for g in cluster.objects("podgroups", VOLCANO)}
         self.pods = cluster.objects("pods")
+        self.namespaces = {
+            n["metadata"]["name"]: n["metadata"].get("labels") or {}
+            for n in cluster.objects("namespaces")
+        }
         self.cards = {
             n["metadata"]["name"]: card
             for n in cluster.objects("nodes")
@@ -44,11 +49,20 @@ class _Cluster:
         }
 
     def queue_of(self, pod: Object) -> str:
-        """The queue that it names, or its PodGroup's, or ``default``."""
+        """The queue that it names, or its PodGroup's, if it may use that; or ``default``."""
         meta = pod["metadata"]
         own = (meta.get("annotations") or {}).get(QUEUE) or (meta.get("labels") or {}).get(QUEUE)
         group = self.groups.get(_pod_group(pod), {"spec": {}})
-        return str(own or group["spec"].get("queue") or "default")
+        return self.usable(str(own or group["spec"].get("queue") or "default"), meta["namespace"])
+
+    def usable(self, name: str, namespace: str) -> str:
+        """The queue, or ``default`` if it, or one above it, is not for the namespace."""
+        own = [self.queues[name]] if name in self.queues else []
+        along = [*own, *self.above(name)] if own else []
+        said = [each["spec"].get("namespaceSelector") for each in along]
+        labels = self.namespaces.get(namespace, {})
+        fits = all(selects(each, labels) for each in said if each is not None)
+        return name if fits else "default"
 
     def below(self, name: str) -> set[str]:
         """A queue and those under it."""
@@ -90,7 +104,8 @@ class _Cluster:
         found = Counter(
             str((group.get("status") or {}).get("phase") or "Pending")
             for group in self.groups.values()
-            if (group["spec"].get("queue") or "default") == name
+            if self.usable(group["spec"].get("queue") or "default", group["metadata"]["namespace"])
+            == name
         )
         loose: dict[str, set[str]] = {}
         for pod in self.pods:
