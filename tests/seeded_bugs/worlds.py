@@ -17,8 +17,8 @@ from typing import NoReturn
 
 from coverage import Coverage
 
-from tests.swarm.generate import generate, only
 from tests.swarm.play import be_quiet, play
+from tests.swarm.worlds.generate import generate, only
 
 #: Bytes that a world may need: what takes all memory of a machine is a bug, too.
 MOST_MEMORY = 4 << 30

@@ -16,9 +16,9 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 from tests.swarm.coverage import Coverage
-from tests.swarm.generate import FEATURES, generate, stated_world
 from tests.swarm.play import Outcome, be_quiet, play
 from tests.swarm.world import World, dump, load
+from tests.swarm.worlds.generate import FEATURES, generate, stated_world
 
 NIGHT, CORES = 8 * 3600, 2
 YEAR = 365.25 * 86400

@@ -35,13 +35,13 @@ from tests.simulation.harnesses.workloads import definition_of
 from tests.swarm import clock
 from tests.swarm.books import watch_books
 from tests.swarm.coverage import Coverage
-from tests.swarm.duels import EARLY_VERSION, LATE_VERSION
 from tests.swarm.extenders import SwarmExtender, refuses
-from tests.swarm.harm import Expanding, put
 from tests.swarm.judge import Violation, judge, wrong_steps
 from tests.swarm.processes import Processes
 from tests.swarm.trouble import Trouble
 from tests.swarm.world import Event, Fault, Object, World
+from tests.swarm.worlds.duels import EARLY_VERSION, LATE_VERSION
+from tests.swarm.worlds.harm import Expanding, put
 
 _DEFINITIONS = tuple(bundled_crds())
 #: Kinds of owners whose definitions are installed, as in the worlds of warm and cold starts.

@@ -9,16 +9,16 @@ import sys
 import pytest
 
 from tests.paths import REPO
-from tests.swarm.generate import generate
 from tests.swarm.play import be_quiet, play
 from tests.swarm.world import dump, load
+from tests.swarm.worlds.generate import generate
 
 #: Small worlds in which much is entered.
 SEEDS = (0, 9)
 #: One with many features, and faults of several kinds.
 EVENTFUL = 6
 _SHOW = f"""
-from tests.swarm.generate import generate, only
+from tests.swarm.worlds.generate import generate, only
 from tests.swarm.play import be_quiet, play
 be_quiet()
 for weights in (None, {{"restores": 1.0}}, only("duels", "harm")):

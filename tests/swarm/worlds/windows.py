@@ -10,8 +10,8 @@ from typing import Any, Final
 from arranger.api.annotations import MAX_RUN_TIME, RESERVATION
 from arranger.embedded.virtual_time import EPOCH
 from tests.builders import Manifest
-from tests.swarm.tenants import SECOND
 from tests.swarm.world import Object
+from tests.swarm.worlds.tenants import SECOND
 
 _HEAD: Final = {"apiVersion": "arranger.io/v1alpha1", "kind": "Reservation"}
 

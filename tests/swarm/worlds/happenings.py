@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.builders import Manifest, a_node
 from tests.queueing import GPU
-from tests.swarm.tenants import an_attack
-from tests.swarm.windows import a_change
 from tests.swarm.world import Event, Object
+from tests.swarm.worlds.tenants import an_attack
+from tests.swarm.worlds.windows import a_change
 
 _SAID = (
     {"scheduling.volcano.sh/queue-name": "q0"},

@@ -12,7 +12,7 @@ from tests.hostile.attack import CULPRIT
 from tests.queueing import GPU
 from tests.simulation.harnesses.jobs import task
 from tests.simulation.warm_cold.worlds import PRIORITIES, WorldBuilder
-from tests.swarm.tenants import SECOND, namespaces
+from tests.swarm.worlds.tenants import SECOND, namespaces
 from tests.tyjobs import a_tyjob
 
 _CARD_KEYS: Final = ("volcano.sh/card.name", "volcano.sh/card.request")

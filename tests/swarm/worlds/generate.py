@@ -13,16 +13,16 @@ from typing import Any, Final
 from arranger.embedded.kubelet import RUN_SECONDS
 from tests.builders import Manifest, a_node, a_pod
 from tests.hostile.attack import CULPRIT
-from tests.swarm.arrivals import Arrivals
-from tests.swarm.duels import in_early_version, some_duels
 from tests.swarm.extenders import an_extender
-from tests.swarm.happenings import Happenings
-from tests.swarm.harm import some_harm
-from tests.swarm.rights import some_rights
-from tests.swarm.tenants import SECOND, moved, namespaces
-from tests.swarm.troubles import random_faults
-from tests.swarm.windows import some_reservations, with_wishes
 from tests.swarm.world import Event, World
+from tests.swarm.worlds.arrivals import Arrivals
+from tests.swarm.worlds.duels import in_early_version, some_duels
+from tests.swarm.worlds.happenings import Happenings
+from tests.swarm.worlds.harm import some_harm
+from tests.swarm.worlds.rights import some_rights
+from tests.swarm.worlds.tenants import SECOND, moved, namespaces
+from tests.swarm.worlds.troubles import random_faults
+from tests.swarm.worlds.windows import some_reservations, with_wishes
 
 #: Feature → how often it is on.
 FEATURES: Final[Mapping[str, float]] = {

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.builders import Manifest
-from tests.swarm.tenants import SECOND
 from tests.swarm.world import Event
+from tests.swarm.worlds.tenants import SECOND
 
 _NAME: Final = "kubernetes.io/metadata.name"
 _SPACES: Final = ("default", SECOND)

@@ -1,8 +1,8 @@
 """Harm of a world: objects that once brought down a process, or held it for long.
 
-Those of :mod:`tests.swarm.tenants` are small and of all kinds; these are of few kinds, and as large
-as they have to be. What Python's objects cannot hold stands in a world as a mark, which what the
-server sends is written out from.
+Those of :mod:`tests.swarm.worlds.tenants` are small and of all kinds; these are of few kinds, and
+as large as they have to be. What Python's objects cannot hold stands in a world as a mark, which
+what the server sends is written out from.
 """
 
 from __future__ import annotations
