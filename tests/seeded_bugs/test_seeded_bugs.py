@@ -119,7 +119,8 @@ ELSEWHERE = SeededBug("elsewhere", "nobody gets there", "sums.py", "a * b", "a +
 @pytest.fixture
 def swarm(repository: Path) -> Path:
     for folder, files in {
-        "swarm": {"worlds": {"generate.py": GENERATE}, "play.py": PLAY},
+        "swarm": {"play.py": PLAY},
+        "swarm/worlds": {"generate.py": GENERATE},
         "seeded_bugs": {"worlds.py": (REPO / "tests/seeded_bugs/worlds.py").read_text()},
     }.items():
         (repository / "tests" / folder).mkdir(parents=True)
