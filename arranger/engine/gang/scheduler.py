@@ -143,8 +143,8 @@ class GangScheduler:
 
     def bind_ready(self, now: float) -> None:
         """Start the bindings of groups that have become complete."""
-        while (member := self._manager.next_ready_to_bind()) is not None:
-            self._binding_cycle.begin(member, now)
+        while members := self._manager.take_ready_to_bind():
+            self._binding_cycle.begin_all(members, now)
 
     def on_gangs_changed(self, names: set[str], now: float) -> None:
         """The members of gangs, their settings or their partners have changed."""
