@@ -104,8 +104,7 @@ class Scheduler:
         problems: ProblemReporter = IGNORE_PROBLEMS,
         tracer: Tracer = NO_TRACER,
     ) -> None:
-        self._transport, self._tracer = transport, tracer
-        self._config = config
+        self._transport, self._tracer, self._config = transport, tracer, config
         self._problems = problems
         self._decision_log = DecisionLog(call_later)
         self._rng = rng or random.Random()
