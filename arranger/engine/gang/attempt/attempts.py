@@ -123,5 +123,5 @@ class GangAttempts:
 
 def _ended(result: GangScheduleResult) -> Steps[GangScheduleResult]:
     """Steps of which none is left."""
+    yield from ()
     return result
-    yield  # for Python to know that these are steps
