@@ -89,6 +89,10 @@ class GangScheduler:
         self._queue.add_unschedulable(entity, entity.rejected_by, now)
         return True
 
+    def is_planning(self, entity: QueuedEntity) -> bool:
+        """Whether the next step of its attempt is one of a plan whom to evict."""
+        return isinstance(entity.suspended, SuspendedPlan)
+
     def schedule(self, entity: QueuedEntity, now: float, *, in_steps: bool) -> bool:
         """Try to place the group, and do what follows from the result.
 
@@ -98,7 +102,7 @@ class GangScheduler:
         hold = self._holds.get(group.name)
         if hold is not None and manager.requeue_lost(hold, now):
             return True
-        if isinstance(entity.suspended, SuspendedPlan):
+        if self.is_planning(entity):
             return self._preempt(entity, now, in_steps=in_steps)
         held = self._holds.members_of(entity)
         if entity.suspended is None:
