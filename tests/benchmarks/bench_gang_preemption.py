@@ -170,16 +170,16 @@ def main() -> None:
     parser.add_argument("--only", default="", help="what the names of rows contain")
     args = parser.parse_args()
     worst = 0.0
-    measured = {name: lambda row=row: by_priority(args.nodes, *row) for name, row in ROWS.items()}
+    measured = dict[str, Callable[[], tuple[float, float, int]]]()
+    for name, row in ROWS.items():
+        measured[name] = partial(by_priority, args.nodes, *row)
     for name, look in LOOKS.items():
         for victims, like in (("low", ""), ("g", " like them")):
             measured[f"500 members {name}, 20,000 pods{like}"] = partial(
                 by_priority, args.nodes, 4, 500, "3", look, victims
             )
-    measured |= {
-        f"reclaim by {size:,} members": lambda size=size: by_reclaim(args.nodes, size)
-        for size in RECLAIM
-    }
+    for size in RECLAIM:
+        measured[f"reclaim by {size:,} members"] = partial(by_reclaim, args.nodes, size)
     for name, claims in CLAIMS.items():
         measured[name] = partial(by_claims, args.nodes, *claims)
     for name, measure in measured.items():
