@@ -171,8 +171,8 @@ class Cluster:
         self, pods: Iterable[PodInfo], looked_at: Callable[[PodInfo], bool]
     ) -> Iterator[FreedRoom]:
         """As :meth:`simulate_without`, for those who of most pods compare only sums of requests and
-        the use of queues: pods that are no more than that, and not ``looked_at``, stay on their
-        nodes, which is a tenth of the work.
+        the use of queues: pods that are no more than that stay with this cluster, which is a tenth
+        of the work, and those of them that are ``looked_at`` are hidden on their nodes.
         """
         room = FreedRoom(self.table, self._quota)
         others = room.free(pods, self._node_of, looked_at)

@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -104,8 +104,7 @@ class Scheduler:
         problems: ProblemReporter = IGNORE_PROBLEMS,
         tracer: Tracer = NO_TRACER,
     ) -> None:
-        self._transport, self._tracer = transport, tracer
-        self._config = config
+        self._transport, self._tracer, self._config = transport, tracer, config
         self._problems = problems
         self._decision_log = DecisionLog(call_later)
         self._rng = rng or random.Random()
@@ -284,6 +283,9 @@ class Scheduler:
                 if part.done() and not part.cancelled():
                     part.result()  # none of them ends by itself, except by raising
             await cancel_and_wait(deciding)
+            while effects := self.engine.finish(loop_time()):  # no gang is left half begun
+                self._carry_out(effects)
+                await asyncio.sleep(0)
             bound = await self._extender_client.drain()
             if not await self._dispatcher.drain() or not bound:
                 log.warning("scheduler.stopped_with_writes_open", backlog=self._dispatcher.backlog)
@@ -322,7 +324,10 @@ class Scheduler:
                 continue
             while self._may_schedule():
                 step_began = self._perf_counter()
-                self._run_engine()
+                run, now = self.engine.run, loop_time()
+                effects = run(now, limit=ENTITIES_PER_STEP, seconds=SECONDS_PER_STEP)
+                self.metrics.collect(self.engine)
+                self._carry_out(effects)
                 if not told:
                     told, counts = True, {"nodes": self.engine.cluster.table.count}
                     log.info("scheduler.synced", seconds=round(loop_time() - began, 1), **counts)
@@ -337,26 +342,21 @@ class Scheduler:
         """
         return self.may_write() and self._backlog.pressure < MAX_BACKLOG
 
-    def _run_engine(self) -> None:
-        effects = self.engine.run(loop_time(), limit=ENTITIES_PER_STEP, seconds=SECONDS_PER_STEP)
-        self.metrics.collect(self.engine)
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             on_outcome: OutcomeCallback = partial(self._report_outcome, effect)
             try:
                 on_outcome = self._outcome_callback(effect)
-                self._dispatch(effect, on_outcome)
+                match effect:
+                    case QueryExtenders() | QueryExtenderPreemption():
+                        self._extender_client.submit(effect, on_outcome)
+                    case Bind() if effect.extender is not None:
+                        self._extender_client.submit(effect, on_outcome)
+                    case _:
+                        self._dispatcher.submit(effect, on_outcome)
             except Exception as error:
                 log.error("scheduler.effect_failed", place=place_of(error), effect=type(effect))
                 on_outcome(Refused(0, "InternalError", "an internal error"))
-
-    def _dispatch(self, effect: Effect, on_outcome: OutcomeCallback) -> None:
-        match effect:
-            case QueryExtenders() | QueryExtenderPreemption():
-                self._extender_client.submit(effect, on_outcome)
-            case Bind() if effect.extender is not None:
-                self._extender_client.submit(effect, on_outcome)
-            case _:
-                self._dispatcher.submit(effect, on_outcome)
 
     def _outcome_callback(self, effect: Effect) -> Callable[[Outcome], None]:
         awaited = self.engine.awaits(effect) or isinstance(effect, DeletePod)

@@ -115,6 +115,15 @@ class Engine:
         self._context.outbox.extend(self.cluster.devices.claim_tracker.take_effects())
         return self._context.take_outbox()
 
+    def finish(self, now: float) -> list[Effect]:
+        """What has been decided and not been said, a step of it; nothing more is decided.
+
+        So that who stops, and calls this until it is empty, leaves no gang half begun.
+        """
+        self._context.clock.advance(now)
+        self.barrier.run(now, partial(self._binding_cycle.begin_more, now))
+        return self._context.take_outbox()
+
     def _on_extender_results(self, now: float) -> None:
         for call in self._extender_calls.advance(now):
             step = partial(self._scheduler.on_extender_result, call, now)

@@ -146,10 +146,11 @@ class EntityScheduler:
         started = self._perf_counter() if self._perf_counter is not None else 0.0
         if entity.group is not None:
             steps, entity.slices = entity.slices, 0
-            if not (
-                self._cycle.prepare(entity.one_of_each_class())
-                and self._gangs.schedule(entity, now, in_steps=in_steps)
-            ):
+            # A plan looks at its members where its victims are gone.
+            ready = self._gangs.is_planning(entity) or self._cycle.prepare(
+                entity.one_of_each_class()
+            )
+            if not (ready and self._gangs.schedule(entity, now, in_steps=in_steps)):
                 entity.slices = steps + 1
         else:
             self._schedule_pod(entity, now)

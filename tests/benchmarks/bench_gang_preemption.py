@@ -1,7 +1,8 @@
 """How long a plan whom to evict for a gang holds the loop: ``bench_gang_preemption [nodes]``.
 
 Nodes are full of pods of three priorities, or of training where inference may take from it, and a
-gang comes. Prints the CPU until its victims are told, the longest step, and how many they are.
+gang comes; or nodes of two devices each, and a gang whose members have a claim for one each. Prints
+the CPU until its victims are told, the longest step, and how many they are.
 ``--over 100`` ends with exit code 1 if a step takes longer.
 """
 
@@ -25,6 +26,7 @@ from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_queue
+from tests.devices import a_claim, a_device_class, a_slice, claiming_from
 from tests.queueing import CARD, gpu_node, inference, training
 
 #: Name → (pods on each node, members, what each requests).
@@ -35,6 +37,13 @@ ROWS = {
     "1,000 members of 20 victims each": (30, 1000, "3"),
 }
 RECLAIM = (100, 1000)
+#: Name → (members, what each requests, devices, pods on each node).
+CLAIMS = {
+    "1,000 claims": (1000, "1", 1000, 0),
+    "1,000 claims, devices for 998": (1000, "1", 998, 0),
+    "100 claims, 20,000 pods": (100, "3", 10_000, 4),
+    "100 claims, 20,000 pods, nothing helps": (100, "5", 10_000, 4),
+}
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 #: What members say of each other, of whom ``app`` is the label.
 LOOKS: dict[str, Callable[[PodBuilder], PodBuilder]] = {
@@ -65,7 +74,7 @@ class Player:
         gc.collect()
         tune_gc()
 
-    def play(self, gang: Iterator[PodBuilder]) -> tuple[float, float, int]:
+    def play(self, gang: Iterable[PodBuilder]) -> tuple[float, float, int]:
         """Milliseconds of CPU in all and of the longest step, and how many are evicted."""
         for pod in gang:
             self.engine.handlers.on_pod_updated(pod.build(), 1.0)
@@ -127,24 +136,55 @@ def by_reclaim(nodes: int, members: int) -> tuple[float, float, int]:
     return player.play(inference(f"i{n}", 2).in_gang("g", members) for n in range(members))
 
 
+def by_claims(
+    nodes: int, members: int, cpu: str, devices: int, each: int
+) -> tuple[float, float, int]:
+    """A gang whose members have a claim each; the first nodes have two devices each."""
+    player = Player(
+        (a_node(f"n{n}").offers(cpu=4, pods=110) for n in range(nodes)),
+        (
+            a_pod(f"low-{n}").needs(cpu=1).on(f"n{n % nodes}").with_priority(n % 3)
+            for n in range(nodes * each)
+        ),
+    )
+    handlers = player.engine.handlers
+    handlers.on_object_updated(a_device_class().build(), 0.5)
+    for n in range(min(nodes, devices // 2)):
+        handlers.on_object_updated(a_slice(f"n{n}", "d0", "d1").build(), 0.5)
+    gang = list[PodBuilder]()
+    for n in range(members):
+        pod = a_pod(f"g-{n}").needs(cpu=cpu).with_priority(10).in_gang("g", members)
+        pod, name = claiming_from(pod, "gpu"), f"g-{n}-gpu"
+        handlers.on_object_updated(a_claim(name).asks().made_for(pod).build(), 0.5)
+        told = {"name": "gpu", "resourceClaimName": name}
+        gang.append(pod._append("status", resourceClaimStatuses=told))
+    player.engine.run(0.5)
+    return player.play(gang)
+
+
 def main() -> None:
     """Measure each row once."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("nodes", type=int, nargs="?", default=5000)
     parser.add_argument("--over", type=float, default=0.0)
+    parser.add_argument("--only", default="", help="what the names of rows contain")
     args = parser.parse_args()
     worst = 0.0
-    measured = {name: lambda row=row: by_priority(args.nodes, *row) for name, row in ROWS.items()}
+    measured = dict[str, Callable[[], tuple[float, float, int]]]()
+    for name, row in ROWS.items():
+        measured[name] = partial(by_priority, args.nodes, *row)
     for name, look in LOOKS.items():
         for victims, like in (("low", ""), ("g", " like them")):
             measured[f"500 members {name}, 20,000 pods{like}"] = partial(
                 by_priority, args.nodes, 4, 500, "3", look, victims
             )
-    measured |= {
-        f"reclaim by {size:,} members": lambda size=size: by_reclaim(args.nodes, size)
-        for size in RECLAIM
-    }
+    for size in RECLAIM:
+        measured[f"reclaim by {size:,} members"] = partial(by_reclaim, args.nodes, size)
+    for name, claims in CLAIMS.items():
+        measured[name] = partial(by_claims, args.nodes, *claims)
     for name, measure in measured.items():
+        if args.only not in name:
+            continue
         spent, longest, evicted = measure()
         worst = max(worst, longest)
         click.echo(f"{name:44} {spent:8.0f} ms, longest {longest:6.0f} ms, {evicted} evicted")

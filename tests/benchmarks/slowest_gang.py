@@ -29,7 +29,7 @@ Recipe = dict[str, Any]
 
 #: Gene → what it may be; the first is what it is otherwise.
 GENES: Final[dict[str, tuple[Any, ...]]] = {
-    "members": (300, 12, 1000, 3000),
+    "members": (300, 12, 1000, 3000, 8000),
     "kinds": (1, 5, 60, 1000),
     "cpu": ("100m", "3", "30", "70"),
     "topology": ("", f"required={ZONE}", "required=rack", "preferred=rack", f"preferred={HOST}"),

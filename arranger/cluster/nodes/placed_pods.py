@@ -75,12 +75,15 @@ class PlacedPods:
 
     def add_all(self, namespace: str, pods: Sequence[tuple[Pod, int]]) -> None:
         """Pods of a namespace take their rows."""
-        if self._by_label.get(namespace):
-            for pod, row in pods:
-                self.add(pod, row)
-            return
         there = self.by_namespace.setdefault(namespace, {})
         there.update((pod.metadata.uid, row) for pod, row in pods)
+        for key, by_value in self._by_label.get(namespace, _NO_KEYS).items():
+            for pod, row in pods:
+                metadata = pod.metadata
+                if (value := metadata.labels.get(key)) is not None:
+                    if (found := by_value.get(value)) is None:
+                        found = by_value[value] = {}
+                    found[metadata.uid] = row
 
     def remove_all(self, namespace: str, pods: Sequence[Pod]) -> None:
         """Pods of a namespace, as they were when they came, leave their rows.
@@ -89,12 +92,20 @@ class PlacedPods:
             KeyError: one is not there.
         """
         there = self.by_namespace[namespace]
-        if self._by_label.get(namespace) or len(pods) == len(there):
-            for pod in pods:
-                self.remove(pod)
-            return
         for pod in pods:
             del there[pod.metadata.uid]
+        if not there:
+            del self.by_namespace[namespace]
+            self._by_label.pop(namespace, None)
+            return
+        for key, by_value in self._by_label.get(namespace, _NO_KEYS).items():
+            for pod in pods:
+                metadata = pod.metadata
+                if (value := metadata.labels.get(key)) is not None:
+                    found = by_value[value]
+                    del found[metadata.uid]
+                    if not found:
+                        del by_value[value]
 
     def candidates(
         self, namespace: str, labels: Sequence[tuple[str, str]], pod_on: PodLookup

@@ -1,12 +1,11 @@
 """Follows what happens to gangs: who waits with whom, and which nodes are held or released.
 
 Places and binds nothing itself: the members of groups that become complete are collected for the
-scheduler, see :meth:`GangManager.next_ready_to_bind`. See ``docs/design/gang-scheduling.md``.
+scheduler, see :meth:`GangManager.take_ready_to_bind`. See ``docs/design/gang-scheduling.md``.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -43,8 +42,8 @@ class GangManager:
     _gang_objects: GangObjects
     #: Gangs of pods whose eviction has begun or failed, for :meth:`process_changes`.
     _changed_gangs: set[str] = field(default_factory=set)
-    #: Members of complete groups, for :meth:`next_ready_to_bind`.
-    _ready_to_bind: deque[QueuedPod] = field(default_factory=deque)
+    #: Members of complete groups, for :meth:`take_ready_to_bind`.
+    _ready_to_bind: list[QueuedPod] = field(default_factory=list)
 
     # --- events ----------------------------------------------------------------------------
 
@@ -167,9 +166,10 @@ class GangManager:
 
     # --- binding and holding ---------------------------------------------------------------
 
-    def next_ready_to_bind(self) -> QueuedPod | None:
-        """A member of a complete group whose binding is to be started now; each once."""
-        return self._ready_to_bind.popleft() if self._ready_to_bind else None
+    def take_ready_to_bind(self) -> list[QueuedPod]:
+        """The members of complete groups whose bindings are to be started; each once."""
+        ready, self._ready_to_bind = self._ready_to_bind, []
+        return ready
 
     def is_held(self, member: QueuedPod) -> bool:
         """Whether a group holds this member's node."""

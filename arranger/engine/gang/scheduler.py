@@ -89,6 +89,10 @@ class GangScheduler:
         self._queue.add_unschedulable(entity, entity.rejected_by, now)
         return True
 
+    def is_planning(self, entity: QueuedEntity) -> bool:
+        """Whether the next step of its attempt is one of a plan whom to evict."""
+        return isinstance(entity.suspended, SuspendedPlan)
+
     def schedule(self, entity: QueuedEntity, now: float, *, in_steps: bool) -> bool:
         """Try to place the group, and do what follows from the result.
 
@@ -98,7 +102,7 @@ class GangScheduler:
         hold = self._holds.get(group.name)
         if hold is not None and manager.requeue_lost(hold, now):
             return True
-        if isinstance(entity.suspended, SuspendedPlan):
+        if self.is_planning(entity):
             return self._preempt(entity, now, in_steps=in_steps)
         held = self._holds.members_of(entity)
         if entity.suspended is None:
@@ -143,8 +147,8 @@ class GangScheduler:
 
     def bind_ready(self, now: float) -> None:
         """Start the bindings of groups that have become complete."""
-        while (member := self._manager.next_ready_to_bind()) is not None:
-            self._binding_cycle.begin(member, now)
+        while members := self._manager.take_ready_to_bind():
+            self._binding_cycle.begin_all(members, now)
 
     def on_gangs_changed(self, names: set[str], now: float) -> None:
         """The members of gangs, their settings or their partners have changed."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from itertools import islice
+from typing import Final, Protocol
 
 from arranger.api.effects import Ambiguous, Applied, Bind, Effect, Outcome, Refused
 from arranger.engine.context import pod_events
@@ -25,6 +27,8 @@ log = logging.getLogger(__name__)
 
 #: Refusals that say nothing about the pod, or that it is not ours to speak about any more.
 SILENT_REFUSALS = frozenset({"NotLeader", "Stopped", "NotFound", "Replaced", "AlreadyBound"})
+#: Bindings of gangs that begin in one step; to begin all 8,000 of one took 150 to 300 milliseconds.
+BINDINGS_PER_STEP: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +68,36 @@ class BindingCycle:
     _events_seen: int = field(default=0, init=False)
     #: Pods whose PreBind writes are applied and that a plugin makes wait, by uid.
     _pre_bind_waits: dict[str, _PreBindWait] = field(default_factory=dict, init=False)
+    #: Members of complete gangs for which nothing has been written yet, by uid, in their order.
+    _unbegun: dict[str, QueuedPod] = field(default_factory=dict, init=False)
+    #: How many of these have begun in this step.
+    _begun: int = field(default=0, init=False)
 
     def begin(self, member: QueuedPod, now: float) -> None:
         """Start writing: what PreBind wants first, then the Binding."""
         member.transition(Phase.BINDING)
+        self._write(member, now)
+
+    def begin_all(self, members: Iterable[QueuedPod], now: float) -> None:
+        """As :meth:`begin`, for members of gangs that are complete.
+
+        Where that are more than :data:`BINDINGS_PER_STEP` in this step, they begin in the next
+        ones, by :meth:`advance`. For all others they are being bound from now on.
+        """
+        for member in members:
+            member.transition(Phase.BINDING)
+            self._unbegun[member.uid] = member
+        if self._begun + len(self._unbegun) <= BINDINGS_PER_STEP:
+            self.begin_more(now)
+
+    def begin_more(self, now: float) -> None:
+        """Begin as many as may begin in one step of those that are to begin."""
+        for uid, member in list(islice(self._unbegun.items(), BINDINGS_PER_STEP)):
+            if self._unbegun.pop(uid, None) is not None:
+                self._begun += 1
+                self._write(member, now)
+
+    def _write(self, member: QueuedPod, now: float) -> None:
         self._context.tracer.begin_binding(member.pod.pod, member.node)
         try:
             refusal = self._run_pre_bind(member)
@@ -81,8 +111,11 @@ class BindingCycle:
             self._continue(member, now)
 
     def advance(self, now: float) -> None:
-        """Ask WaitPreBind again after events, and roll back pods that have waited too long."""
-        recheck = self.ready
+        """Begin more bindings, ask WaitPreBind again after events, and roll back pods that have
+        waited too long."""
+        self._begun = 0
+        self.begin_more(now)
+        recheck = self._events_seen != self._queue.event_count
         self._events_seen = self._queue.event_count
         for uid, wait in list(self._pre_bind_waits.items()):
             if self._pre_bind_waits.get(uid) is not wait:
@@ -94,11 +127,14 @@ class BindingCycle:
 
     @property
     def ready(self) -> bool:
-        """Whether plugins keep pods from binding, and are to be asked again after an event."""
-        return bool(self._pre_bind_waits) and self._events_seen != self._queue.event_count
+        """Whether bindings are to begin, or plugins to be asked again after an event."""
+        recheck = self._events_seen != self._queue.event_count
+        return bool(self._unbegun) or (bool(self._pre_bind_waits) and recheck)
 
     def next_timer(self) -> float | None:
-        """When :meth:`advance` will have something to break off."""
+        """When :meth:`advance` will have something to begin or to break off."""
+        if self._unbegun:
+            return self._context.clock.now
         return min((unready.deadline for unready in self._pre_bind_waits.values()), default=None)
 
     def on_outcome(self, effect: Effect, outcome: Outcome, subject: QueuedPod, now: float) -> None:
@@ -112,6 +148,7 @@ class BindingCycle:
     def cancel(self, member: QueuedPod) -> None:
         """The pod is gone or loses its node; outcomes of its writes do not matter any more."""
         self._context.tracer.end_binding(member.pod.pod, "canceled")
+        self._unbegun.pop(member.uid, None)
         self._pre_bind_waits.pop(member.uid, None)
         for effect in member.pending_writes:
             self._effects.cancel(effect)
@@ -150,15 +187,17 @@ class BindingCycle:
             self._requeuer.requeue_with_backoff(member, now)
 
     def check_consistent(self) -> None:
-        """Check the pods whose PreBind is not over.
+        """Check the pods whose binding has not begun, or whose PreBind is not over.
 
         Raises:
             AssertionError: one belongs to nobody.
         """
         ours = set(self._context.pods.values())
-        for wait in self._pre_bind_waits.values():
-            assert wait.member in ours, f"{wait.member}: not let go"
-            assert wait.member.phase is Phase.BINDING, f"{wait.member}: not let go"
+        waits = [wait.member for wait in self._pre_bind_waits.values()]
+        for member in (*waits, *self._unbegun.values()):
+            assert member in ours, f"{member}: not let go"
+            assert member.phase is Phase.BINDING, f"{member}: not let go"
+            assert member.binding is None, f"{member}: its Binding has been sent"
 
     # --- inside ----------------------------------------------------------------------------
 

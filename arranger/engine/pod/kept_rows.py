@@ -7,10 +7,11 @@ their nodes between two steps of an attempt.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from arranger.api.annotations import RESERVATION
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.pod.planned_room import PlannedRoom
@@ -26,6 +27,10 @@ class Domains(Protocol):
 
 class ReservedNodes(Protocol):
     """Knows which nodes are kept for others now."""
+
+    @property
+    def keeps_any(self) -> bool:
+        """Whether there are Reservations; without any, only pods that ask for one are refused."""
 
     def row_masks(self, member: QueuedPod, *, there: bool = False) -> Sequence[RowMask]:
         """What is left to a pod; ``there``: it is on its row already, and counted."""
@@ -59,6 +64,8 @@ class KeptRows:
     def allow(self, members: Iterable[QueuedPod]) -> bool:
         """Whether pods of one group may be on their nodes now; those of one kind are asked about
         once."""
+        if not (self._reserved.keeps_any or self._planned_room.plans):
+            members = [m for m in members if m.in_domain or RESERVATION in _annotations_of(m)]
         rows_of: dict[Hashable, list[int]] = {}
         one_of: dict[Hashable, QueuedPod] = {}
         for member in members:
@@ -70,3 +77,8 @@ class KeptRows:
             for kind, member in one_of.items()
             for mask in self.row_masks(member, there=True)
         )
+
+
+def _annotations_of(member: QueuedPod) -> Mapping[str, str]:
+    """The annotations of a pod."""
+    return member.pod.pod.metadata.annotations

@@ -133,6 +133,12 @@ class ReservationBook:
         return self._context.cluster.objects.reservation_version
 
     @property
+    def keeps_any(self) -> bool:
+        """Whether any Reservation counts."""
+        self._refresh()
+        return bool(self._entries)
+
+    @property
     def evicting(self) -> Sequence[Entry]:
         """The Reservations whose nodes others have to leave when their windows open."""
         self._refresh()

@@ -195,7 +195,9 @@ def test_what_was_assumed_stays(cluster: Cluster) -> None:
 
 small_pods = st.builds(
     lambda n, cpu, port, apart, node: (
-        _maybe(a_pod(f"p{n}").needs(cpu=cpu), port=port, apart=apart).info(),
+        _maybe(
+            a_pod(f"p{n}").labelled(app=f"a{n % 2}").needs(cpu=cpu), port=port, apart=apart
+        ).info(),
         f"n{node}",
     ),
     st.integers(0, 9),
@@ -232,6 +234,75 @@ def test_removing_the_newest_first_restores_everything(
         cluster.remove_pod(uid)
     cluster.check_consistent()
     assert _state(cluster) == before
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(small_pods, max_size=8),
+    st.sets(st.integers(0, 7)),
+    st.sets(st.integers(0, 7)),
+    st.integers(0, 7),
+    st.booleans(),
+)
+def test_pods_that_are_looked_at_are_as_gone_as_others_that_leave(
+    standing: list[Any], leaving: set[int], seen: set[int], back: int, indexed: bool
+) -> None:
+    cluster = a_cluster(*(a_node(f"n{n}") for n in (1, 2, 3)))
+    for pod, node in standing:  # n4 is not known
+        if pod.uid not in cluster:
+            cluster.assume_pod(pod, node)
+    if indexed:  # who has a label is looked up where there are more than a few pods
+        for n in range(40):
+            cluster.assume_pod(a_pod(f"more-{n}").info(), "n1")
+        cluster.table.placed.candidates("default", [("app", "a0")], cluster.table.pods)
+        assert cluster.table.placed._by_label
+    placed = list(cluster.placed_pods())
+    away = [each for n, each in enumerate(placed) if n in leaving]
+    looked_at = {pod.uid for n, (pod, _) in enumerate(placed) if n in seen}
+    before, returned = _state(cluster), away[:back]
+
+    def found_without(pods: list[Any]) -> Any:
+        with cluster.simulate_without(pods):
+            return _found(cluster, looked_at)
+
+    gone = found_without([pod for pod, _ in away])
+    with_some = found_without([pod for pod, _ in away[back:]])
+    with cluster.simulate_freed([pod for pod, _ in away], lambda p: p.uid in looked_at) as room:
+        assert _found(cluster, looked_at) == gone
+
+        def come_back() -> None:
+            for pod, node in returned:
+                if pod.uid in cluster:
+                    room.put_back(pod, node)
+                else:
+                    cluster.simulate_add_pod(pod, node)
+
+        come_back()
+        assert _found(cluster, looked_at) == with_some
+        for pod, _ in returned:
+            if not room.take_again(pod):
+                cluster.simulate_remove_pod(pod)
+        assert _found(cluster, looked_at) == gone
+        come_back()
+    assert _state(cluster) == before
+    cluster.check_consistent()
+
+
+def _found(cluster: Cluster, looked_at: set[str]) -> Any:
+    """The sums, and which of the pods that are looked at are found, by row and by namespace."""
+    table = cluster.table
+    on_rows = [sorted(set(pods) & looked_at) for pods in table.pods]
+    spaces = table.placed.by_namespace
+    labels = table.placed._by_label
+    by_label = {
+        (space, key, value, uid)
+        for space, keys in labels.items()
+        for key, values in keys.items()
+        for value, rows in values.items()
+        for uid in set(rows) & looked_at
+    }
+    by_space = {space: sorted(set(rows) & looked_at) for space, rows in spaces.items()}
+    return _sums(cluster), on_rows, {s: uids for s, uids in by_space.items() if uids}, by_label
 
 
 @settings(deadline=None, max_examples=50)

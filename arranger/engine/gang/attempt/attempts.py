@@ -28,6 +28,8 @@ STEP_UNITS: Final = 40_000
 RESUMING: Final = 5
 #: After so many beginnings steps are twice as long, for things may change as fast.
 _MANY_BEGINNINGS: Final = 6
+#: Members from which on what follows from their having got nodes is a step of its own.
+MANY_PLACED: Final = 2000
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +43,7 @@ class SuspendedAttempt:
         version: the node table's, when they had left.
         beginnings: how often it has begun.
         taken: how many steps it has taken, since it began first.
+        ended: whether nothing is left to be tried.
     """
 
     steps: Steps[GangScheduleResult]
@@ -50,6 +53,7 @@ class SuspendedAttempt:
     version: int
     beginnings: int
     taken: int
+    ended: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +84,22 @@ class GangAttempts:
             resumed = 0 if suspended is None else len(suspended.placed)
             units = STEP_UNITS - min(RESUMING * resumed, STEP_UNITS // 2)
             work.limit(units << min(longer, 10))
+        ended = False
         try:
             placed = next(steps)
         except StopIteration as end:
             result: GangScheduleResult = end.value
-            return result
+            ended = in_steps and len(result.placed) >= MANY_PLACED
+            if not ended or (suspended is not None and suspended.ended):
+                return result
+            steps, placed = _ended(result), result.placed
         finally:
             work.lift()
         left = self._suspension.take_off(placed)
         self._cycle.renominate(nominated)
         version, basis = self._cluster.table.version, self._basis.of(entity)
         entity.suspended = SuspendedAttempt(
-            steps, basis, left, nominated, version, beginnings, taken + 1
+            steps, basis, left, nominated, version, beginnings, taken + 1, ended
         )
         return None
 
@@ -111,3 +119,9 @@ class GangAttempts:
             return True
         self._cycle.renominate(suspended.nominated)
         return False
+
+
+def _ended(result: GangScheduleResult) -> Steps[GangScheduleResult]:
+    """Steps of which none is left."""
+    yield from ()
+    return result

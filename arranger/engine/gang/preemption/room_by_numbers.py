@@ -42,6 +42,8 @@ class RoomByNumbers:
     _held: Mapping[str, Counter[str]]
     _one_of: dict[Hashable, QueuedPod] = field(init=False)
     _alike: Counter[tuple[Hashable, str, str]] = field(init=False)
+    #: Class → the rows that could be open to it.
+    _open: dict[Hashable, BoolArray | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._one_of = {member.equivalence_key: member for member in self._members}
@@ -55,16 +57,27 @@ class RoomByNumbers:
 
     def may_fit(self, free: IntArray) -> bool:
         """Whether there is hope if so much is free (resource × row)."""
-        table, size = self._cluster.table, self._cluster.table.size
-        within = table.alive[:size] if self._row_mask is None else self._row_mask.rows
         room: dict[Hashable, int] = {}
         for key, member in self._one_of.items():
+            if (rows := self._rows_for(key, member)) is None:
+                return True
+            room[key] = self._room_for(member, free, rows)
+        return has_room_for_each(self._group, self._held, self._alike, room)
+
+    def _rows_for(self, key: Hashable, member: QueuedPod) -> BoolArray | None:
+        """The rows that would be open to a class if no pods were there; None if it is not known.
+
+        They are the same as long as no node changes, and then the plan is void. So one evaluation
+        is enough; each counts pods anew that members look at, if some were away meanwhile.
+        """
+        if key not in self._open:
+            table, size = self._cluster.table, self._cluster.table.size
+            within = table.alive[:size] if self._row_mask is None else self._row_mask.rows
             with self._cluster.work.unlimited():
                 evaluation = self._cycle.evaluate(member.profile, member.pod, member.signature)
-            if evaluation.pre_filter_status is not None:
-                return True
-            room[key] = self._room_for(member, free, within & evaluation.fits_when_empty)
-        return has_room_for_each(self._group, self._held, self._alike, room)
+            known = evaluation.pre_filter_status is None
+            self._open[key] = within & evaluation.fits_when_empty if known else None
+        return self._open[key]
 
     def _room_for(self, member: QueuedPod, free: IntArray, rows: BoolArray) -> int:
         columns, amounts = member.pod.request_vector(self._cluster.table.resource_column)

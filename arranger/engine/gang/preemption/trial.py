@@ -25,8 +25,9 @@ T = TypeVar("T")
 #: Work on a plan that yields wherever it may be left, with nothing of it in the books.
 PlanSteps = Generator[None, None, T]
 #: Units of :mod:`~arranger.cluster.attempt_work` to take a pod away and to put it back.
-MOVING: Final = 4
-#: The same where only what it requests is counted no more.
+MOVING: Final = 10
+#: The same where it is hidden, and where only what it requests is counted no more.
+HIDING: Final = 4
 FREEING: Final = 1
 
 
@@ -103,9 +104,11 @@ class Trial:
         work = self._cluster.work
         self._between.on_trial_begun()
         moved = len(self.gone) + len(self._nominator.terminating_victims)
-        work.count((MOVING if self.looks is None else FREEING) * moved)
+        units = (MOVING if self.looks is None else FREEING) * moved
         if self.looks is not None:
             yield from self.looks.find_out(self.gone.values(), work)
+            units += (HIDING - FREEING) * sum(map(self.looks.at, self.gone.values()))
+        work.count(units)
         if work.is_spent:
             yield
         self._take_away()
@@ -160,8 +163,8 @@ class Trial:
         leaving = (p for p in self._nominator.terminating_pods() if p.uid not in self.gone)
         away = [*leaving, *self.gone.values()]
         if self.looks is not None:
-            freed = cluster.simulate_freed(away, self.looks.at)
-            self._room = self._stack.enter_context(freed)
+            room = cluster.simulate_freed(away, self.looks.at)
+            self._room = self._stack.enter_context(room)
             self._nodes = self._room.left
         else:
             self._nodes = {uid: str(cluster.node_of(uid)) for uid in self.gone}

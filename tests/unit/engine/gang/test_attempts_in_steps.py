@@ -11,6 +11,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.gang.attempt import attempts
+from arranger.engine.pod import binding_cycle
 from arranger.framework.interface import SpecOnlyPlugin
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import CycleState, Status
@@ -97,10 +98,16 @@ def play(seed: int, *, in_steps: bool) -> World:
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "STEP_UNITS", 250)
+    monkeypatch.setattr(attempts, "MANY_PLACED", 3)
+
+
+@pytest.fixture
+def few_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binding_cycle, "BINDINGS_PER_STEP", 5)
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_same_is_decided_as_at_once(seed: int, small_steps: None) -> None:
+def test_the_same_is_decided_as_at_once(seed: int, small_steps: None, few_bindings: None) -> None:
     at_once, in_steps = play(seed, in_steps=False), play(seed, in_steps=True)
     assert in_steps.decided == at_once.decided
     assert in_steps.engine.summary() == at_once.engine.summary()
@@ -113,13 +120,27 @@ def test_many_of_these_attempts_take_several_steps(small_steps: None) -> None:
     assert sum(many > 2 * few for many, few in steps) > 4
 
 
+@pytest.mark.parametrize(("size", "steps"), [(3, 1), (4, 2)])
+def test_what_follows_for_very_many_members_is_a_step_of_its_own(
+    size: int, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "MANY_PLACED", 4)
+    world = World(1, in_steps=True)
+    for pod in _limit(world, "g", size):
+        world.show(pod)
+    while not world.decided:
+        world.step()
+    assert world.steps == steps
+    assert len(world.decided) == size
+
+
 def _limit(world: World, name: str, size: int) -> list[PodBuilder]:
     return [a_pod(f"{name}-{n}").needs(cpu=1).in_gang(name, size) for n in range(size)]
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_whatever_changes_between_two_steps_the_books_are_right_and_nobody_is_lost(
-    seed: int, small_steps: None
+    seed: int, small_steps: None, few_bindings: None
 ) -> None:
     world, shown = World(seed, in_steps=True), list[PodBuilder]()
     rng, engine = random.Random(seed), world.engine

@@ -1,6 +1,8 @@
-"""Victims that no member looks at are not taken away in all, and come to the same."""
+"""Victims that are sums are not taken away in all, and hidden where members look at them."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
@@ -31,15 +33,18 @@ def _spread(pod: PodBuilder) -> PodBuilder:
 
 
 class Moves:
-    """Counts the pods that are taken away in all, and those of which only the sums are."""
+    """Counts the pods that are taken away in all, those of which the sums are, and the hidden."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.in_all, self.sums = 0, 0
+        self.in_all, self.sums, self.hidden = 0, 0, 0
         freed, without = Cluster.simulate_freed, Cluster.simulate_without
 
-        def count_freed(cluster: Cluster, pods: list[PodInfo], looked_at: object) -> object:
+        def count_freed(
+            cluster: Cluster, pods: list[PodInfo], looked_at: Callable[[PodInfo], bool]
+        ) -> object:
             self.sums += len(pods)
-            return freed(cluster, pods, looked_at)  # type: ignore[arg-type]
+            self.hidden += sum(map(looked_at, pods))
+            return freed(cluster, pods, looked_at)
 
         def count_without(cluster: Cluster, pods: list[PodInfo]) -> object:
             pods = list(pods)
@@ -55,7 +60,7 @@ class Moves:
 @pytest.mark.parametrize(
     "matched", [False, True], ids=["victims of others", "victims like members"]
 )
-def test_only_victims_that_members_look_at_are_taken_away_in_all(
+def test_only_victims_that_members_look_at_are_hidden_and_none_taken_away_in_all(
     look: object, matched: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harness, nodes, size = EngineHarness(default_profile()), 24, 12
@@ -74,7 +79,28 @@ def test_only_victims_that_members_look_at_are_taken_away_in_all(
     harness.engine.run(1.0)
     harness.engine.check_consistent()
     assert moves.sums, "no plan was made"
-    assert bool(moves.in_all) is matched
+    assert bool(moves.hidden) is matched
+    assert not moves.in_all
+
+
+def test_victims_that_are_more_than_sums_are_taken_away_in_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness, nodes, size = EngineHarness(default_profile()), 12, 6
+    harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(nodes)))
+    harness.observe(
+        *(
+            _apart(a_pod(f"low-{n}").labelled(app="low").needs(cpu=4)).on(f"n{n}")
+            for n in range(nodes)
+        )
+    )
+    harness.engine.run(0.0)
+    moves = Moves(monkeypatch)
+    gang = (a_pod(f"g-{n}").labelled(app="g").needs(cpu=3).in_gang("g", size) for n in range(size))
+    harness.observe(*(pod.with_priority(9) for pod in gang))
+    harness.engine.run(1.0)
+    harness.engine.check_consistent()
+    assert moves.in_all
 
 
 def test_a_plugin_that_says_nothing_looks_at_all_pods() -> None:
