@@ -10,6 +10,7 @@ from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.assembly.state import EngineState
 from arranger.engine.faults.barrier import Barrier
 from arranger.engine.faults.fault_notes import FaultNotes
+from arranger.engine.faults.held_nodes import HeldNodes
 from arranger.engine.faults.held_room import HeldRoom
 from arranger.engine.faults.known_objects import KnownObjects
 from arranger.engine.faults.object_trials import ObjectTrials
@@ -91,7 +92,7 @@ def make_inputs(
     )
     barrier = Barrier(
         notes,
-        ObjectTrials(notes, objects, state.table, rollback.hurry),
+        ObjectTrials(notes, objects, HeldNodes(state.cluster), state.table, rollback.hurry),
         held_room,
         context,
         pod_handlers,

@@ -17,6 +17,7 @@ from arranger.api.quarantine import FIRST_RETRY, QuarantineKey, UnreadableError
 from arranger.api.types.resource_claims import ResourceClaim
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.engine.faults.fault_notes import FaultNotes
+from arranger.engine.faults.held_nodes import HeldNodes
 from arranger.engine.faults.known_objects import KnownObjects
 from arranger.engine.faults.states import stand_in, succeeds
 from arranger.engine.faults.suspicions import MAX_CONVICTED, Suspicions
@@ -41,6 +42,7 @@ class ObjectTrials:
 
     _notes: FaultNotes
     _known: KnownObjects
+    _nodes: HeldNodes
     _table: NodeTable
     _hurry: Callable[[QuarantineKey], None]
     _suspicions: Suspicions = field(init=False)
@@ -88,6 +90,8 @@ class ObjectTrials:
                 if succeeds(kind.updated, other, now):
                     break
                 succeeds(kind.deleted, obj, now)
+        else:
+            self._nodes.keep(obj)
         meta = obj.metadata  # type: ignore[attr-defined]
         self.on_fault([(kind.kind, meta.namespace, meta.name)], error, now)
 
@@ -105,6 +109,11 @@ class ObjectTrials:
         """An object does not count: something stands in for it, where anything does."""
         if (other := stand_in(obj)) is not None:
             succeeds(kind.updated, other, now)
+        self._nodes.keep(obj)
+
+    def end(self, obj: Any) -> None:
+        """An object counts again, or is gone: nothing stands in for it."""
+        self._nodes.end(obj)
 
     def advance(self, now: float) -> None:
         """Clear those that have been watched for long enough, and those that have changed."""
@@ -145,9 +154,14 @@ class ObjectTrials:
             self._suspicions.forget(key)
             return False
         kind, obj = found
+        if self._nodes.gives_up(obj):
+            return True
         noted = self._notes.quarantine.get(*key)
         if noted is not None and noted.retry is not None:  # this is only what stands in for it
-            return stand_in(obj) is None and succeeds(kind.deleted, obj, now)
+            if stand_in(obj) is not None or not succeeds(kind.deleted, obj, now):
+                return False
+            self._nodes.keep(obj)
+            return True
         self._watched.pop(key, None)
         self._notes.note(kind, obj, error, now, partial(self._count_again, kind, obj, now))
         succeeds(kind.deleted, obj, now)
@@ -158,9 +172,11 @@ class ObjectTrials:
         meta = obj.metadata
         key = kind.kind, meta.namespace, meta.name
         self._watched[key] = now + max(_MIN_WATCHED, FIRST_RETRY, 2 * (now - since))
+        self._nodes.end(obj)
         try:
             kind.updated(obj, now)
         except Exception as error:
+            self._nodes.keep(obj)
             self._set_aside(key, error, now)
 
     def _try_again(self, key: QuarantineKey, now: float) -> None:
