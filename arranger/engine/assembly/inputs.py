@@ -96,6 +96,7 @@ def make_inputs(
         registry,
         nominator,
         closed,
+        initial,
         queue,
         settings.uncounted,
     )

@@ -26,6 +26,7 @@ from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.known_objects import KnownObjects
 from arranger.engine.faults.states import holding_pod, key_of_pod, succeeds
 from arranger.engine.handlers.closed_nodes import ClosedNodes
+from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind
 from arranger.engine.queue.cluster_events import quota_change
@@ -51,6 +52,7 @@ class HeldRoom:
     _registry: GangRegistry
     _nominator: Nominator
     _closed: ClosedNodes
+    _initial: InitialObjects
     _queue: SchedulingQueue
     _uncounted: set[QuarantineKey]
     #: Whether a queue takes pods again, which those that wait have not been told.
@@ -77,6 +79,8 @@ class HeldRoom:
         that is set aside.
         """
         uid = pod.metadata.uid
+        if not self._initial.taken:
+            return _named_by(pod.metadata)
         with suppress(Exception):
             placed = self._context.cluster.pod(uid)
             gang = self._registry.gang_of(uid)
