@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from arranger.api.types.core import ObjectMeta
-from arranger.api.types.pod_groups import POD_GROUPS
+from arranger.api.types.pod_groups import POD_GROUPS, PodGroup
 from arranger.api.types.reservation import (
     SET_ASIDE,
     Reservation,
@@ -24,7 +24,6 @@ from arranger.api.types.reservation import (
 )
 from arranger.cluster.cluster import Cluster
 from arranger.quota.ledger import QuotaLedger
-from arranger.quota.pod_annotations import queue_named_by
 
 #: A gang that there cannot be.
 _NOBODY: Final = ReservationUsers(gangs=["/"])
@@ -46,8 +45,9 @@ class HeldByObjects:
         if isinstance(obj, Reservation):
             if not obj.stands_in:
                 self._cluster.objects.set(_for_nobody(obj))
-        elif isinstance(obj, POD_GROUPS) and (queue := queue_named_by(obj)):
-            self._ledger.set_uncharged(obj.metadata.uid, queue, obj.metadata.namespace)
+        elif isinstance(obj, PodGroup) and obj.spec.queue:
+            meta = obj.metadata
+            self._ledger.set_uncharged(meta.uid, obj.spec.queue, meta.namespace)
 
     def end(self, obj: Any) -> None:
         """It counts again, or is gone."""

@@ -212,6 +212,8 @@ FOUND = [
     ("what the queue of a PodGroup uses", "engine.handlers.initial_objects", "", "key_of"),
     ("what the queue of a PodGroup uses", "gangs.gang_object", "", "gang_path"),
     ("what the queue of a PodGroup uses", "gangs.gang", "Gang", "set_pod_group"),
+    ("what the queue of a PodGroup uses", "gangs.registry", "GangRegistry", "_progress_of"),
+    ("what the queue of a PodGroup uses", "quota.pod_annotations", "", "queue_named_by"),
 ]
 
 
