@@ -79,12 +79,12 @@ class HeldRoom:
         that is set aside.
         """
         uid = pod.metadata.uid
-        if not self._initial.taken:
-            return _named_by(pod.metadata)
+        if (named := _named_by(pod.metadata)) or not self._initial.taken:
+            return named
         with suppress(Exception):
             placed = self._context.cluster.pod(uid)
             gang = self._registry.gang_of(uid)
-            if _named_by(pod.metadata) or (gang is not None and gang.pod_group is not None):
+            if gang is not None and gang.pod_group is not None:
                 return self._ledger.queue_name(placed or PodInfo(pod))
             if gang is not None:
                 return self._queue_of_gang(gang.name)
