@@ -6,7 +6,7 @@ looking at every pod.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -62,8 +62,8 @@ class HostPorts:
         self._in_use: dict[int, dict[HostPort, int]] = {}
         #: Host port → the rows where it is in use.
         self._rows: dict[HostPort, set[int]] = {}
-        #: Protocol and port → the addresses with which it is in use anywhere.
-        self._addresses: dict[tuple[str, int], set[str]] = {}
+        #: Protocol and port → row → how many uses there are, with whatever address.
+        self._by_port: dict[tuple[str, int], dict[int, int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._in_use)
@@ -81,26 +81,36 @@ class HostPorts:
         """A pod with these comes (1) or goes (-1)."""
         in_use = self._in_use.setdefault(row, {})
         for port in ports:
+            self._add_to_port(port[1:], row, sign)
             left = in_use.get(port, 0) + sign
             if left == sign == 1:
                 self._rows.setdefault(port, set()).add(row)
-                self._addresses.setdefault(port[1:], set()).add(port[0])
             if left:
                 in_use[port] = left
             else:
                 del in_use[port]
                 _discard(self._rows, port, row)
-                if port not in self._rows:
-                    _discard(self._addresses, port[1:], port[0])
         if not in_use:
             del self._in_use[row]
 
-    def rows_with_conflicts(self, wanted: Iterable[HostPort]) -> Iterator[Set[int]]:
+    def rows_with_conflicts(self, wanted: Iterable[HostPort]) -> Iterator[Collection[int]]:
         """The rows where one of these is in use: on its own address, or on all."""
-        for address, protocol, port in wanted:
-            known: Set[str] = self._addresses.get((protocol, port), frozenset())
-            for other in known if address == ANY_ADDRESS else known & {address, ANY_ADDRESS}:
-                yield self._rows[other, protocol, port]
+        for port in wanted:
+            if port[0] == ANY_ADDRESS:
+                yield self._by_port.get(port[1:], ())
+            else:
+                yield self._rows.get(port, ())
+                yield self._rows.get((ANY_ADDRESS, *port[1:]), ())
+
+    def _add_to_port(self, port: tuple[str, int], row: int, sign: int) -> None:
+        rows = self._by_port.setdefault(port, {})
+        left = rows.get(row, 0) + sign
+        if left:
+            rows[row] = left
+        else:
+            del rows[row]
+            if not rows:
+                del self._by_port[port]
 
 
 class DiskUses:

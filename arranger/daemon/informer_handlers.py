@@ -59,7 +59,8 @@ class PodHandler:
     def on_updated(self, pod: Pod) -> None:
         """A pod was added or modified."""
         now = self.now()
-        if self.barrier.is_left_out(self.barrier.pod_kind, pod, now):
+        # At the start that waits for the PodGroups, which name the queues of pods.
+        if self.handlers.started and self.barrier.is_left_out(self.barrier.pod_kind, pod, now):
             return
         uid, cluster = pod.metadata.uid, self.cluster
         unbound = not pod.spec.node_name and uid in cluster

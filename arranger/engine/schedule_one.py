@@ -208,6 +208,8 @@ class EntityScheduler:
         for member in entity.members.values():
             log.error("pod %s: %s", member.pod.key, message)
             self._context.record_attempt(member, "error", message)
-            failed = pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, message)
+            failed = pod_events.scheduling_failed(
+                member, pod_events.SCHEDULER_ERROR, message, now=now
+            )
             self._context.outbox.extend(failed)
         self._queue.requeue_with_backoff(entity, now)

@@ -142,10 +142,11 @@ class GangRegistry:
         """A pod was deleted, or has ``moved`` to another gang."""
         if not moved:
             self._evicting.discard(uid)
-        gang = self._gang_by_uid.pop(uid, None)
+        gang = self._gang_by_uid.get(uid)
         if gang is None:
             return set()
         before = self._progress_of(gang, uid)
+        del self._gang_by_uid[uid]
         changed: set[str] = set()
         if gang.remove_member(uid, moved=moved):
             changed = self._groups.on_settings_changed(gang)

@@ -38,6 +38,7 @@ from arranger.quota.queue_spec import (
     read_queue,
     why_no_pods,
 )
+from arranger.quota.uncharged import UnchargedPods
 
 _Limits = Iterator[ChargedLimit]
 
@@ -58,6 +59,7 @@ class QuotaLedger:
         annotations: which count for pods.
         card_column: row → the node's card set.
         rights: which queues namespaces may use, and what is believed of their pods there.
+        uncharged: the queues of which it is not known what they use.
         version, charges_version: number of changes of queues, and times all was charged anew.
         has_dues: whether any queue deserves anything, or is guaranteed it.
     """
@@ -92,8 +94,7 @@ class QuotaLedger:
         self._stale = self._uncounted = self._edited = False
         self.version = self.charges_version = 0
         self.has_dues = False
-        #: Uid of a pod that cannot be charged → its queue, of which it is not known what it uses.
-        self._uncharged: dict[str, str] = {}
+        self.uncharged = UnchargedPods(self.rights.may_use)
 
     @property
     def active(self) -> bool:
@@ -139,16 +140,15 @@ class QuotaLedger:
         """PodGroups or nodes have changed, and with them perhaps what pods are charged."""
         self._stale |= self.active
 
-    def set_uncharged(self, uid: str, queue: str) -> bool:
-        """A pod on a node cannot be charged to its queue; "" for that it can, or is gone.
+    def set_uncharged(self, uid: str, queue: str, namespace: str) -> None:
+        """A pod on a node cannot be charged to its queue; "" for one that is not known."""
+        self._edited |= self.uncharged.set(uid, queue, namespace)
 
-        Returns whether that is news.
-        """
-        known = self._uncharged.pop(uid, "")
-        if queue:
-            self._uncharged[uid] = queue
-        self._edited |= known != queue
-        return known != queue
+    def end_uncharged(self, uid: str) -> bool:
+        """It can, or is gone; returns whether that is news."""
+        opened = self.uncharged.end(uid)
+        self._edited |= opened
+        return opened
 
     def refresh(self, cluster: Cluster) -> None:
         """Charge every pod anew if anything has changed that charges depend on."""
@@ -191,7 +191,7 @@ class QuotaLedger:
 
     def why_no_pods(self, name: str) -> str:
         """Why a queue takes no pods at all, however few; "" if it does."""
-        if name in self._uncharged.values():
+        if self.uncharged.closes(name):
             return f"Queue <{name}> takes no pods: one of its pods on nodes cannot be counted"
         return why_no_pods(name, list(self.path_self_to_root(name)), self._child_counts[name])
 

@@ -30,6 +30,12 @@ class _Owner(NamedTuple):
     copied: bool = False
 
 
+#: Owners that pods were traced to of which that is remembered.
+MAX_ASKED: Final = 65536
+#: Characters of what may be the uid of an object.
+_MAX_UID: Final = 128
+
+
 class PodOwners:
     """The owners of pods, of which little more than the annotations that count is kept.
 
@@ -40,6 +46,8 @@ class PodOwners:
         self._owners: dict[str, _Owner] = {}
         #: uids that pods have been traced to, whether or not they are known.
         self._asked: set[str] = set()
+        #: Whether there were too many of them, so that each owner may have been asked for.
+        self._any_asked = False
 
     def set(self, meta: ObjectMeta) -> bool:
         """An owner appeared or was edited; returns whether pods may be told otherwise."""
@@ -66,7 +74,7 @@ class PodOwners:
     def _replace(self, uid: str, owner: _Owner | None) -> bool:
         if self._owners.get(uid) == owner:
             return False
-        asked = uid in self._asked
+        asked = uid in self._asked or self._any_asked
         before = self._collect(uid) if asked else _NOTHING
         if owner is None:
             del self._owners[uid]
@@ -77,13 +85,22 @@ class PodOwners:
     def _collect(self, uid: str) -> Mapping[str, str]:
         found: Mapping[str, str] = _NOTHING
         for each in self._path(uid):
-            self._asked.add(each)
+            self._note_asked(each)
             known = self._owners.get(each)
             if known is None or (known.copied and known.owner in self._owners):
                 continue
             if known.annotations:
                 found = {**known.annotations, **found}
         return found
+
+    def _note_asked(self, uid: str) -> None:
+        """Pods may name any owners, which nobody has ever seen, and new ones without end."""
+        if self._any_asked or len(uid) > _MAX_UID:
+            return
+        self._asked.add(uid)
+        if len(self._asked) > MAX_ASKED:
+            self._asked.clear()
+            self._any_asked = True
 
     def _path(self, uid: str) -> list[str]:
         path: list[str] = []

@@ -5,9 +5,14 @@ Texts stay texts here; :mod:`arranger.api.settings.reservation_windows` reads th
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from arranger.api.types.core import LabelSelector, ObjectMeta, ResourceList, Struct
+
+#: How the names of those end that stand in for Reservations; no object can be called so.
+SET_ASIDE: Final = " (set aside)"
 
 
 class ReservedNodes(Struct):
@@ -77,3 +82,8 @@ class Reservation(Struct):
     metadata: ObjectMeta
     spec: ReservationSpec = msgspec.field(default_factory=ReservationSpec)
     status: ReservationStatus = msgspec.field(default_factory=ReservationStatus)
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether it is no object of the API server, and only stands in for one."""
+        return self.metadata.name.endswith(SET_ASIDE)

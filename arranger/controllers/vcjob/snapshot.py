@@ -187,14 +187,18 @@ class JobSnapshot:
         """Whether the tasks that it depends on are under way (upstream's ``dependsOn``)."""
         if task.depends_on is None or not task.depends_on.name:
             return True
-        tasks = (self.spec.task(name) for name in task.depends_on.name)
-        met = [other is not None and self._has_min_ready(other) for other in tasks]
+        ready = self._ready_tasks
+        met = (name in ready for name in task.depends_on.name)
         return any(met) if task.depends_on.iteration == "any" else all(met)
 
-    def _has_min_ready(self, task: Task) -> bool:
-        ended = self.controlled_resources.succeeded
-        ready = ended | {index for index, pod in self.current.items() if pod.ready}
-        return sum((task.name, i) in ready for i in range(task.replicas)) >= task.minimum
+    @cached_property
+    def _ready_tasks(self) -> frozenset[str]:
+        """The tasks of which enough pods are ready, or have ended well."""
+        indices = dict.fromkeys(self.controlled_resources.succeeded)
+        indices |= dict.fromkeys(index for index, pod in self.current.items() if pod.ready)
+        counts = Counter(index[0] for index in indices if self.has_index(index))
+        tasks = self.spec.tasks
+        return frozenset(task.name for task in tasks if counts[task.name] >= task.minimum)
 
     def _is_counted(self, index: TaskIndex) -> bool:
         return index in self.current or index in self.controlled_resources.succeeded

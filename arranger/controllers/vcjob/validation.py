@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final
 
+from arranger.api.listing import first_names
 from arranger.api.parsing.duration import parse_duration
 from arranger.api.parsing.errors import ParseError
 from arranger.api.types.pod_templates import depth_problem, template_problem
@@ -30,6 +31,8 @@ PLUGINS: Final = {
 }
 #: What a task's name must be, to be part of its pods'.
 _TASK_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+#: Tasks that are named together.
+_MAX_NAMED: Final = 5
 #: Characters of a label's value, or of a host name, at most.
 _MAX_NAME: Final = 63
 #: What a name must be to be a Service's, and a pod's host name.
@@ -71,7 +74,7 @@ def _problems(job: VolcanoJob) -> Iterator[str]:
         if problem := depth_problem(volume.volume_claim):
             yield f"spec.volumes[{volume.mount_path}].volumeClaim: {problem}"
     for task in spec.tasks:
-        yield from _task(spec, task)
+        yield from _task(task, names)
     yield from _dependency_cycle(spec)
 
 
@@ -86,7 +89,7 @@ def _names(job: VolcanoJob) -> Iterator[str]:
             yield f"spec.tasks: pods called like {name} have more than {_MAX_NAME} characters"
 
 
-def _task(spec: JobSpec, task: Task) -> Iterator[str]:
+def _task(task: Task, names: Container[str]) -> Iterator[str]:
     where = f"spec.tasks[{task.name}]"
     if not _TASK_NAME.fullmatch(task.name):
         yield f"{where}.name: it is no DNS label"
@@ -97,7 +100,7 @@ def _task(spec: JobSpec, task: Task) -> Iterator[str]:
     if problem := template_problem(task.template):
         yield f"{where}.template: {problem}"
     for other in task.depends_on.name if task.depends_on else ():
-        if spec.task(other) is None:
+        if other not in names:
             yield f"{where}.dependsOn: there is no task {other}"
     yield from _policies(f"{where}.policies", task.policies)
 
@@ -147,9 +150,20 @@ def _plugins(job: VolcanoJob) -> Iterator[str]:
 
 
 def _dependency_cycle(spec: JobSpec) -> Iterator[str]:
-    waiting = {t.name: set(t.depends_on.name) if t.depends_on else set() for t in spec.tasks}
-    while free := [name for name, others in waiting.items() if not others & waiting.keys()]:
-        for name in free:
-            del waiting[name]
-    if waiting:
-        yield f"spec.tasks: {', '.join(sorted(waiting))} wait for each other by dependsOn"
+    left = {t.name: set(t.depends_on.name) if t.depends_on else set() for t in spec.tasks}
+    waiting: dict[str, list[str]] = {}
+    for name, others in left.items():
+        others &= left.keys()
+        for other in others:
+            waiting.setdefault(other, []).append(name)
+    free = [name for name, others in left.items() if not others]
+    while free:
+        done = free.pop()
+        del left[done]
+        for name in waiting.get(done, ()):
+            left[name].discard(done)
+            if not left[name]:
+                free.append(name)
+    if left:
+        names = first_names(sorted(left), _MAX_NAMED)
+        yield f"spec.tasks: {names} wait for each other by dependsOn"

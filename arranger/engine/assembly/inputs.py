@@ -10,6 +10,7 @@ from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.assembly.state import EngineState
 from arranger.engine.faults.barrier import Barrier
 from arranger.engine.faults.fault_notes import FaultNotes
+from arranger.engine.faults.held_by_objects import HeldByObjects
 from arranger.engine.faults.held_room import HeldRoom
 from arranger.engine.faults.known_objects import KnownObjects
 from arranger.engine.faults.object_trials import ObjectTrials
@@ -87,11 +88,22 @@ def make_inputs(
     closed = ClosedNodes()
     objects = KnownObjects(kinds, state.cluster, registry, ledger, gang_objects, closed)
     held_room = HeldRoom(
-        notes, objects, context, pod_handlers, ledger, nominator, closed, queue, settings.uncounted
+        notes,
+        objects,
+        context,
+        pod_handlers,
+        ledger,
+        registry,
+        nominator,
+        closed,
+        initial,
+        queue,
+        settings.uncounted,
     )
+    by_objects = HeldByObjects(state.cluster, ledger)
     barrier = Barrier(
         notes,
-        ObjectTrials(notes, objects, state.table, rollback.hurry),
+        ObjectTrials(notes, objects, by_objects, state.table, rollback.hurry),
         held_room,
         context,
         pod_handlers,

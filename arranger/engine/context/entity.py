@@ -64,6 +64,7 @@ class QueuedPod:
             for none.
         pending_update: what the pod was edited to while a decision about it was being carried out.
         told: what its queue does not believe of it, as it was told last.
+        error_told: when an error was last written to its condition, and the seconds until the next.
         refused_nominations: where it makes nobody leave for some time.
     """
 
@@ -88,6 +89,7 @@ class QueuedPod:
     nodes_written: deque[str] = field(default_factory=partial(deque, maxlen=_MAX_WRITTEN))
     pending_update: PodInfo | None = None
     told: str = ""
+    error_told: tuple[float, float] | None = None
     refused_nominations: RefusedNominations = field(default_factory=RefusedNominations)
 
     def __post_init__(self) -> None:

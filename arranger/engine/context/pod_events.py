@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from arranger.api import event_reasons
 from arranger.api.effects import (
@@ -25,6 +26,9 @@ from arranger.gangs.gang import Gang
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
+#: Seconds between two errors that are written to a pod's condition, with others in between.
+_FIRST_PAUSE: Final = 15.0
+_LAST_PAUSE: Final = 600.0
 #: The reason of the conditions of victims.
 PREEMPTION = "PreemptionByScheduler"
 #: The condition of a victim that was given time; kube-controller-manager takes DisruptionTarget
@@ -54,12 +58,18 @@ def scheduled(member: QueuedPod) -> PublishEvent:
 
 
 def scheduling_failed(
-    member: QueuedPod, reason: str, message: str, nominated: str | None = None
+    member: QueuedPod,
+    reason: str,
+    message: str,
+    nominated: str | None = None,
+    *,
+    now: float | None = None,
 ) -> list[Effect]:
     """The pod could not be placed: an event, and the condition where it says something new.
 
     What the server has refused to write of the status is written again, too. ``reason`` is
-    :data:`UNSCHEDULABLE` or :data:`SCHEDULER_ERROR`.
+    :data:`UNSCHEDULABLE` or :data:`SCHEDULER_ERROR`; the latter is written less and less often
+    where others come in between, if the time is given.
     """
     pod = member.pod.pod
     effects: list[Effect] = []
@@ -70,7 +80,10 @@ def scheduling_failed(
         nominated = member.shown_node if nominated is None else nominated
     if member.last_condition is None:
         member.last_condition = _current_condition(pod)
-    if member.last_condition != (reason, message) or nominated is not None:
+    says_new = member.last_condition != (reason, message)
+    if says_new and reason == SCHEDULER_ERROR and now is not None:
+        says_new = _may_tell_error(member, now)
+    if says_new or nominated is not None:
         member.last_condition = (reason, message)
         if nominated is not None:
             member.show_node(nominated)
@@ -79,6 +92,16 @@ def scheduling_failed(
         effects.append(PatchPodStatus(pod_key(pod), condition, nominated))
     effects.append(_warning(member, event_reasons.FAILED_SCHEDULING, message))
     return effects
+
+
+def _may_tell_error(member: QueuedPod, now: float) -> bool:
+    """Whether an error may be written to a pod's condition now, and if so that it is."""
+    at, pause = member.error_told or (now - _FIRST_PAUSE, _FIRST_PAUSE)
+    if now < at + pause:
+        return False
+    quiet = now >= at + 2 * _LAST_PAUSE
+    member.error_told = now, _FIRST_PAUSE if quiet else min(2 * pause, _LAST_PAUSE)
+    return True
 
 
 def set_aside(pod: Pod, message: str) -> list[Effect]:

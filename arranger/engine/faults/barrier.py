@@ -198,7 +198,8 @@ class Barrier:
             meta = obj.metadata
             if self._held.closes(kind.kind, meta.name):
                 return
-            self.quarantine.release(kind.kind, meta.namespace, meta.name)
+            if self.quarantine.release(kind.kind, meta.namespace, meta.name):
+                self._trials.end(obj)
             if kind.kind == "Pod":
                 self._held.end(meta)
 

@@ -14,8 +14,10 @@ from typing import Any
 
 from arranger.api.annotations import QUEUE_NAME
 from arranger.api.quarantine import QuarantineKey, UnreadableError
+from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.settings.queue_annotations import DEFAULT_QUEUE, queue_of
 from arranger.api.types.core import Node, ObjectMeta, Pod
+from arranger.api.types.pod_groups import GANG_DEFINERS
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo, requests_follow_from
 from arranger.engine.context.engine_context import EngineContext
@@ -24,11 +26,13 @@ from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.known_objects import KnownObjects
 from arranger.engine.faults.states import holding_pod, key_of_pod, succeeds
 from arranger.engine.handlers.closed_nodes import ClosedNodes
+from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind
 from arranger.engine.queue.cluster_events import quota_change
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger
 
 
@@ -45,8 +49,10 @@ class HeldRoom:
     _context: EngineContext
     _pods: PodHandlers
     _ledger: QuotaLedger
+    _registry: GangRegistry
     _nominator: Nominator
     _closed: ClosedNodes
+    _initial: InitialObjects
     _queue: SchedulingQueue
     _uncounted: set[QuarantineKey]
     #: Whether a queue takes pods again, which those that wait have not been told.
@@ -67,11 +73,35 @@ class HeldRoom:
         return cluster.node_of(uid) or ""
 
     def queue_of(self, pod: Pod) -> str:
-        """The queue that a pod is charged to; best asked while it is in its gang."""
+        """The queue that a pod is charged to; "" where it is not known.
+
+        Best asked while it is in its gang; later it is the queue that its PodGroup names, unless
+        that is set aside.
+        """
+        uid = pod.metadata.uid
+        if (named := _named_by(pod.metadata)) or not self._initial.taken:
+            return named
         with suppress(Exception):
-            placed = self._context.cluster.pod(pod.metadata.uid)
-            return self._ledger.queue_name(placed or PodInfo(pod))
-        return queue_of(pod)
+            placed = self._context.cluster.pod(uid)
+            gang = self._registry.gang_of(uid)
+            if gang is not None and gang.pod_group is not None:
+                return self._ledger.queue_name(placed or PodInfo(pod))
+            if gang is not None:
+                return self._queue_of_gang(gang.name)
+            if (membership := gang_membership(pod)) is not None:
+                return self._queue_of_gang(membership.gang)
+            if not pod.metadata.owner_references:
+                return DEFAULT_QUEUE
+            if (charge := self._ledger.charge_of(uid)) is not None:
+                return charge.queue
+        return ""
+
+    def _queue_of_gang(self, gang: str) -> str:
+        found = [self._registry.pod_group(kind, gang) for kind in GANG_DEFINERS]
+        queues = {self._ledger.queue_of_group(each)[0] for each in found if each is not None}
+        if not queues and self._notes.quarantine.get("PodGroup", *gang.split("/", 1)) is None:
+            return DEFAULT_QUEUE
+        return queues.pop() if len(queues) == 1 else ""
 
     def why_uncountable(self, pod: Pod) -> Exception | None:
         """What a pod makes our code raise that could not be counted before, found out apart."""
@@ -94,31 +124,30 @@ class HeldRoom:
             known = [before] if before is not None and self._takes_as_much(before, state) else []
             for each in (*known, state):
                 if succeeds(self._pods.on_updated, each, now):
-                    self.end(pod.metadata)
+                    self._on_counted(pod, queue)
                     return
                 succeeds(self._pods.on_deleted, pod.key, now)
             if succeeds(self._pods.hold_room, state, now):
-                self.end(pod.metadata)
+                self._on_counted(pod, queue)
                 return
             succeeds(self._pods.on_deleted, pod.key, now)
         self._uncounted.add(key_of_pod(pod.metadata))
-        self._ledger.set_uncharged(pod.metadata.uid, queue)
+        self._ledger.set_uncharged(pod.metadata.uid, queue, pod.metadata.namespace)
         self._close(pod.metadata.uid, node, error, now)
 
     def on_undecodable(self, meta: Any, node: str, now: float) -> None:
         """A pod is on a node, and more of it cannot be read; the last known state holds, if any."""
         if meta.uid and meta.uid not in self._context.cluster:
-            queue = meta.annotations.get(QUEUE_NAME) or DEFAULT_QUEUE
-            self._ledger.set_uncharged(meta.uid, queue)
+            self._ledger.set_uncharged(meta.uid, _named_by(meta), meta.namespace)
             self._close(meta.uid, node, UnreadableError("a pod on it cannot be decoded"), now)
 
     def end(self, meta: Any) -> None:
         """A pod is counted, or takes nothing any more."""
-        if self._closed or self._uncounted:
+        if self._closed or self._uncounted or self._ledger.uncharged:
             uid = meta.uid
             self._closed.end(uid)
             self._uncounted.discard(key_of_pod(meta))
-            self._opened |= self._ledger.set_uncharged(uid, "")
+            self._opened |= self._ledger.end_uncharged(uid)
 
     def take_open(self, now: float) -> list[tuple[WatchedKind[Node], Node]]:
         """The nodes that are to be heard of again, as all of their pods are counted.
@@ -135,6 +164,12 @@ class HeldRoom:
         return kind == "Node" and self._closed.closes(name)
 
     # --- inside ----------------------------------------------------------------------------
+
+    def _on_counted(self, pod: Pod, queue: str) -> None:
+        """A pod takes what it takes of its node; perhaps it is not known of which queue."""
+        self.end(pod.metadata)
+        if not queue:
+            self._ledger.set_uncharged(pod.metadata.uid, queue, pod.metadata.namespace)
 
     def _close(self, uid: str, node: str, error: Exception, now: float) -> None:
         self._closed.close_for(uid, node)
@@ -156,3 +191,8 @@ class HeldRoom:
                 and self.queue_of(before) == queue_of(state)
             )
         return False
+
+
+def _named_by(meta: Any) -> str:
+    """The queue that a pod names itself; "" for none."""
+    return str(meta.annotations.get(QUEUE_NAME) or meta.labels.get(QUEUE_NAME, ""))

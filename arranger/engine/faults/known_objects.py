@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -124,7 +125,11 @@ class KnownObjects:
         return [each for each in objects if self._get(each) is not None]
 
     def _get(self, wanted: _Found) -> Any:
-        of, namespace, name = wanted
+        with suppress(Exception):  # the fault may be here
+            return self._look_up(*wanted)
+        return None
+
+    def _look_up(self, of: type[Any], namespace: str, name: str) -> Any:
         if of is Node:
             row = self._cluster.table.index.get(name)
             return None if row is None else self._cluster.table.nodes[row]

@@ -17,6 +17,7 @@ from arranger.api.quarantine import FIRST_RETRY, QuarantineKey, UnreadableError
 from arranger.api.types.resource_claims import ResourceClaim
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.engine.faults.fault_notes import FaultNotes
+from arranger.engine.faults.held_by_objects import HeldByObjects
 from arranger.engine.faults.known_objects import KnownObjects
 from arranger.engine.faults.states import stand_in, succeeds
 from arranger.engine.faults.suspicions import MAX_CONVICTED, Suspicions
@@ -41,6 +42,7 @@ class ObjectTrials:
 
     _notes: FaultNotes
     _known: KnownObjects
+    _held: HeldByObjects
     _table: NodeTable
     _hurry: Callable[[QuarantineKey], None]
     _suspicions: Suspicions = field(init=False)
@@ -88,6 +90,8 @@ class ObjectTrials:
                 if succeeds(kind.updated, other, now):
                     break
                 succeeds(kind.deleted, obj, now)
+        else:
+            self._held.keep(obj)
         meta = obj.metadata  # type: ignore[attr-defined]
         self.on_fault([(kind.kind, meta.namespace, meta.name)], error, now)
 
@@ -103,8 +107,13 @@ class ObjectTrials:
 
     def replace(self, kind: WatchedKind[T], obj: T, now: float) -> None:
         """An object does not count: something stands in for it, where anything does."""
-        if (other := stand_in(obj)) is not None:
-            succeeds(kind.updated, other, now)
+        other = stand_in(obj)
+        if other is None or not succeeds(kind.updated, other, now):
+            self._keep(kind, obj, now)
+
+    def end(self, obj: Any) -> None:
+        """An object counts again, or is gone: nothing stands in for it."""
+        self._held.end(obj)
 
     def advance(self, now: float) -> None:
         """Clear those that have been watched for long enough, and those that have changed."""
@@ -145,22 +154,33 @@ class ObjectTrials:
             self._suspicions.forget(key)
             return False
         kind, obj = found
+        if self._held.gives_up(obj):
+            return True
         noted = self._notes.quarantine.get(*key)
         if noted is not None and noted.retry is not None:  # this is only what stands in for it
-            return stand_in(obj) is None and succeeds(kind.deleted, obj, now)
+            may_go = stand_in(obj) is None or self._held.keeps(obj)
+            return may_go and self._keep(kind, obj, now)
         self._watched.pop(key, None)
         self._notes.note(kind, obj, error, now, partial(self._count_again, kind, obj, now))
         succeeds(kind.deleted, obj, now)
         self.replace(kind, obj, now)
         return True
 
+    def _keep(self, kind: WatchedKind[Any], obj: Any, now: float) -> bool:
+        """No state of an object counts, and what it keeps is kept; whether it is gone for sure."""
+        gone = succeeds(kind.deleted, obj, now)
+        self._held.keep(obj)
+        return gone
+
     def _count_again(self, kind: WatchedKind[Any], obj: Any, since: float, now: float) -> None:
         meta = obj.metadata
         key = kind.kind, meta.namespace, meta.name
         self._watched[key] = now + max(_MIN_WATCHED, FIRST_RETRY, 2 * (now - since))
+        self._held.end(obj)
         try:
             kind.updated(obj, now)
         except Exception as error:
+            self._held.keep(obj)
             self._set_aside(key, error, now)
 
     def _try_again(self, key: QuarantineKey, now: float) -> None:

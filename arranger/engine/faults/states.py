@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from arranger.api.annotations import CARD_QUOTA, QUEUE_NAME
+from arranger.api.annotations import (
+    CARD_NAME,
+    CARD_QUOTA,
+    PREEMPTABLE,
+    QUEUE_NAME,
+    SERVICE_TYPE,
+)
 from arranger.api.quantity import QuantityError
 from arranger.api.quarantine import QuarantineKey
 from arranger.api.resource_requests import parse_resource_list
@@ -25,6 +31,7 @@ from arranger.api.types.core import (
     ResourceRequirements,
 )
 from arranger.api.types.disruption_budgets import PodDisruptionBudget, PodDisruptionBudgetSpec
+from arranger.api.types.pod_groups import NativePodGroup, PodGroup, PodGroupSpec
 from arranger.api.types.queue import Queue, QueueSpec, QueueStatus
 from arranger.api.types.resource_claims import ResourceClaim
 from arranger.api.types.storage import (
@@ -36,6 +43,9 @@ from arranger.api.types.storage import (
 )
 
 T = TypeVar("T")
+
+#: What the annotations of a PodGroup say that counts for its pods.
+_KEPT: Final = (CARD_NAME, PREEMPTABLE, SERVICE_TYPE)
 
 
 class LeftOutError(Exception):
@@ -173,6 +183,22 @@ def stand_in(obj: Any) -> Any:
             if cards := obj.metadata.annotations.get(CARD_QUOTA):
                 meta.annotations[CARD_QUOTA] = cards
             return Queue(meta, spec, QueueStatus(state="Closed"))
+        case PodGroup():
+            stated = obj.spec
+            kept = {key: said for key, said in obj.metadata.annotations.items() if key in _KEPT}
+            meta = msgspec.structs.replace(meta, annotations=kept)
+            return type(obj)(
+                meta,
+                PodGroupSpec(
+                    min_member=stated.min_member,
+                    min_task_member=stated.min_task_member,
+                    queue=stated.queue,
+                    priority_class_name=stated.priority_class_name,
+                ),
+                obj.status,
+            )
+        case NativePodGroup():
+            return NativePodGroup(meta, obj.spec)
         case CSINode():
             none = VolumeNodeResources(count=0)
             drivers = [CSINodeDriver(each.name, none) for each in obj.spec.drivers]

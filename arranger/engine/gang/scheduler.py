@@ -204,7 +204,7 @@ class GangScheduler:
         self._context.record_attempt(result.blocker, "error", text)
         for member in entity.members.values():
             self._context.outbox.extend(
-                pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, text)
+                pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, text, now=now)
             )
         self._queue.requeue_with_backoff(entity, now)
 

@@ -53,6 +53,7 @@ class GangHandlers:
         gang = self._registry.gangs.get(group.key)
         edited = self._registry.changes_owner_fields(group)
         was_known = self._registry.knows(group)
+        self._ledger.uncharged.note_group(group)
         changed = self._registry.on_pod_group_updated(group)
         if edited and gang is not None and gang.pod_group is group:
             # Its queue, its service type or its cards may be others.
@@ -78,6 +79,7 @@ class GangHandlers:
         if before is None or _rules_of(before) == _rules_of(group):
             if before is None and self._has_placed_pods(group.key):
                 self._ledger.mark_stale()
+            self._ledger.uncharged.note_group(group)
             changed = self._registry.on_pod_group_updated(group)
             self._priorities.update_group(group)
             self.on_gangs_changed(changed, now)
@@ -88,6 +90,7 @@ class GangHandlers:
         """A PodGroup was deleted."""
         self.release_admission(group.key, now)
         self._ledger.mark_stale()
+        self._ledger.uncharged.forget_group(type(group), group.key)
         changed = self._registry.on_pod_group_deleted(type(group), group.key)
         if group.key in self._registry.gangs:
             changed = changed | {group.key}  # its pods may be of another queue now

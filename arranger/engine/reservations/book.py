@@ -278,13 +278,17 @@ class ReservationBook:
         state = objects.reservation_version, table.nodes_version, table.size
         if state == self._read_at:
             return
-        self._read_at = state
+        self._read(state)
+        self._read_at = state  # not if it raises: nobody is to get nodes by what was before
+
+    def _read(self, state: tuple[int, int, int]) -> None:
+        cluster = self._context.cluster
+        objects, table = cluster.objects, cluster.table
         reserved = ReservedRows(table, self._cards)
         if self._stored_version == state[0]:  # nodes are others, and all else is as it was
             read = [entry.at_nodes(reserved) for entry in self._entries.values()]
             self._set_entries({entry.name: entry for entry in read})
             return
-        self._stored_version = state[0]
         entries, problems = dict[str, Entry](), dict[str, str]()
         stored = sorted(objects.in_namespace(Reservation, ""), key=_age_of)
         for each in stored:
@@ -300,6 +304,7 @@ class ReservationBook:
                     self._context.outbox.append(told)
         self.problems, self._stored = problems, stored
         self._set_entries(entries)
+        self._stored_version = state[0]
 
     def _set_entries(self, entries: Mapping[str, Entry]) -> None:
         self._entries = entries

@@ -81,7 +81,7 @@ class StatusWriter:
         for each in stored:
             name, uid = each.metadata.name, each.metadata.uid
             status = wanted[name]
-            if each.status == status:
+            if each.status == status or each.stands_in:
                 continue
             again = now
             if uid in refused:

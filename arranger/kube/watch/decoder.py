@@ -63,6 +63,7 @@ class PartialMetadata(msgspec.Struct, rename="camel"):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
 
@@ -122,6 +123,7 @@ METADATA_MESSAGES: Final = Messages(
             "namespace": 3,
             "uid": 5,
             "resource_version": 6,
+            "labels": 11,
             "annotations": 12,
         },
         ListMeta: {"resource_version": 2, "continue_": 3},

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
 from arranger.api.types.core import ContainerStatus, Pod, ResourceRequirements
+from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.daemon.informers import Informers
@@ -16,7 +18,8 @@ from arranger.kube.watch.decoder import Decoder, UndecodableObject
 from arranger.kube.watch.informer import Informer
 from arranger.kube.watch.protobuf_decoder import decoder_of
 from tests.binary_form import a_field, wrapped
-from tests.builders import a_node, a_pod
+from tests.builders import a_node, a_pod, a_pod_group
+from tests.queueing import a_queue_manifest
 from tests.unit.engine.harness import EngineHarness, placements, small_profile
 
 NODE = a_node("n").offers(cpu=4)
@@ -217,3 +220,21 @@ def test_so_it_is_with_each_node(world: World) -> None:
     world.hear(*(a_node(name).offers(cpu=4) for name in nodes))
     world.hear(*(a_pod(f"odd-{name}").needs(cpu=1).on(name) for name in nodes))
     assert not world.takes_pods()
+
+
+def test_a_pod_that_was_never_read_closes_the_queue_that_its_pod_group_may_name(
+    world: World,
+) -> None:
+    world.mended = True
+    world.wait()
+    queues = world.informer(Queue)
+    for name in ("q", "r"):
+        queues.applied(msgspec.convert(a_queue_manifest(name), Queue))
+    group = a_pod_group("g", queue="q").build()
+    world.informer(type(group)).applied(group)
+    world.informer(Pod).applied(an_undecodable_pod("bad", "n"))
+    ledger = world.harness.engine.ledger
+    told = "one of its pods on nodes cannot be counted"
+    assert [told in ledger.why_no_pods(name) for name in ("q", "r")] == [True, False]
+    world.informer(Pod).deleted(an_undecodable_pod("bad", "n"))
+    assert not ledger.why_no_pods("q")

@@ -268,3 +268,37 @@ def test_one_broken_class_does_not_spoil_the_answers_of_the_next(make_harness: M
     )
 
     assert placements(harness.run()) == [("p0", "n1"), ("p1", "n1"), ("p2", "n1")]
+
+
+class RaisesNowAndThen(Plugin):
+    """Raises about bad pods every other time, and else finds no node good enough."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def pre_filter(self, state: Any, pod: Any, cluster: Any) -> None:
+        self.asked += trips(pod)
+        if trips(pod) and self.asked % 2:
+            raise ValueError("boom")
+
+    def filter_node(self, state: Any, pod: Any, node: Any) -> Any:
+        return self.reject("not good enough") if trips(pod) else None
+
+
+def test_an_error_that_comes_and_goes_is_written_to_the_pod_less_and_less_often() -> None:
+    plugin = RaisesNowAndThen()
+    harness = EngineHarness(small_profile(plugin))
+    harness.observe(a_node("n"), BAD)
+    told: list[tuple[float, str]] = []
+    for minute in range(240):
+        harness.now = 15.0 * minute
+        harness.observe(a_node("n").labelled(edited=str(minute)).offers(cpu=1 + minute))
+        said = harness.advance_to(harness.now)
+        harness.settle_all(said)
+        told += ((harness.now, reason) for reason, _ in conditions(said))
+    assert plugin.asked > 100
+    errors = [at for at, reason in told if reason == "SchedulerError"]
+    assert errors[0] == 0, "the first is told at once"
+    assert len(errors) > 3, "and others later"
+    assert len(told) <= 24
+    harness.engine.check_consistent()

@@ -12,7 +12,7 @@ from arranger.api.effects import DeletePod
 from arranger.api.types.core import ObjectMeta, OwnerReference
 from arranger.api.types.workloads import Owner
 from arranger.plugins import default_profile
-from arranger.quota.pod_owners import PodOwners
+from arranger.quota.pod_owners import MAX_ASKED, PodOwners
 from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_pod, a_pod_group, a_queue
 from tests.queueing import CARD, GPU, gpu_node
@@ -200,3 +200,16 @@ def test_owners_that_own_each_other_end() -> None:
     owners.set(other.metadata)
     pod = ObjectMeta(owner_references=[OwnerReference(uid=one.metadata.uid)])
     assert owners.annotations_of(pod) == {}
+
+
+def test_of_owners_that_nobody_has_seen_no_more_is_kept_than_so_much() -> None:
+    owners = PodOwners()
+    for number in range(MAX_ASKED + 10):
+        uid = f"invented-{number}"
+        owners.annotations_of(ObjectMeta(owner_references=[OwnerReference(uid=uid)]))
+    owners.annotations_of(ObjectMeta(owner_references=[OwnerReference(uid="x" * 100_000)]))
+    assert len(owners._asked) <= MAX_ASKED
+    assert max(map(len, owners._asked), default=0) < 1000
+    late = workload("late", service="training").metadata
+    late.uid = "invented-3"
+    assert owners.set(late) is True, "pods of it are told otherwise all the same"

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from arranger.api.parsing import pieces
 from arranger.api.types.core import Pod
 from arranger.kube.watch.decoder import Decoder, RawWatchEvent, UndecodableObject, WatchEvent
 from arranger.kube.watch.decoding_aside import MAX_AT_ONCE, decode_event, decode_page
@@ -171,3 +172,41 @@ async def test_a_burst_of_frames_that_are_not_large_lets_others_run() -> None:
     await task
     assert sum(map(len, frames)) > 10 * BYTES_PER_YIELD
     assert turns >= 10
+
+
+async def test_the_event_loop_can_turn_after_each_piece_of_a_megabyte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tolerations = [{"key": f"k{n}", "operator": "Exists"} for n in range(27_000)]
+    meta = {"name": "p", "uid": "p", "resourceVersion": "3"}
+    pod = {"metadata": meta, "spec": {"containers": [], "tolerations": tolerations}}
+    frame = json.dumps({"type": "ADDED", "object": pod}).encode()
+    assert len(frame) > 1_000_000
+    turned, lengths = threading.Event(), list[int]()
+    decoder_of_piece = pieces._decoder
+
+    class WaitsForATurn:
+        """Decodes a piece, and goes on once the event loop has turned."""
+
+        def __init__(self, kind: object) -> None:
+            self._decode = decoder_of_piece(kind).decode
+
+        def decode(self, body: bytes) -> object:
+            decoded = self._decode(body)
+            turned.clear()
+            assert turned.wait(PATIENCE), "the event loop stood still"
+            lengths.append(len(body))
+            return decoded
+
+    monkeypatch.setattr(pieces, "_decoder", WaitsForATurn)
+    decoding = asyncio.create_task(decode_event(Decoder(Pod), frame))
+    turns = 0
+    while not decoding.done():
+        turns += 1
+        turned.set()
+        await asyncio.sleep(0)
+    event = decoding.result()
+    assert isinstance(event, WatchEvent)
+    assert len(event.object.spec.tolerations) == len(tolerations)
+    assert max(lengths) <= pieces.MAX_PIECE <= MAX_AT_ONCE
+    assert turns >= len(lengths) > len(frame) // pieces.MAX_PIECE
