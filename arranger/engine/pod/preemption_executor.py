@@ -222,7 +222,7 @@ class PreemptionExecutor:
             try:
                 self._delete(victim, taker, notice.node, group)
             except Exception:
-                self._nominator.keep(victim.uid)
+                self._keep(victim.uid)
                 raise
 
     @property
@@ -273,7 +273,7 @@ class PreemptionExecutor:
         try:
             self._delete(current, taker, node, group)
         except Exception:
-            self._nominator.keep(uid)
+            self._keep(uid)
             raise
 
     def _on_notice_outcome(

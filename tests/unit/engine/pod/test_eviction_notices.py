@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 
@@ -17,6 +18,8 @@ from arranger.api.effects import (
     PatchPodStatus,
     Refused,
 )
+from arranger.engine.context import pod_events
+from arranger.engine.evictions import texts
 from arranger.gangs.member_state import MemberState
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
@@ -68,6 +71,12 @@ def warned() -> EngineHarness:
     harness.now = 100.0
     harness.run()
     assert said(harness.effects) == [("low", "True", "PreemptionByScheduler")]
+    (notice,) = [patch.condition for patch in told(harness.effects)]
+    assert notice is not None
+    assert notice.message == (
+        "arranger: has to leave node n for a pod that may take its place; it is deleted at "
+        "1970-01-01T00:02:40Z, or once arranger.io/checkpointed-at says that it has saved its state"
+    )
     assert deleted(harness.effects) == []
     return harness
 
@@ -284,3 +293,30 @@ def test_after_a_restart_a_gang_asks_again_for_whom_it_could_not_evict() -> None
     assert sorted(said(harness.effects)) == [
         (f"low-{n}", "True", "PreemptionByScheduler") for n in range(2)
     ]
+
+
+@pytest.mark.parametrize("when", ["told", "deleted"])
+def test_who_stays_since_the_taker_is_set_aside_counts_as_leaving_no_more(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither for others nor in its own gang."""
+    harness = EngineHarness(default_profile(), max_checkpoint_time=600)
+    low, taker = patient().in_gang("old", 1), HIGH.info()
+
+    def broken(*_: object, **__: object) -> NoReturn:
+        accused = taker
+        raise ValueError(f"no words for {accused}")
+
+    harness.observe(a_node("n").offers(cpu=1), low, HIGH)
+    where, name = (texts, "condition") if when == "told" else (pod_events, "disruption_condition")
+    if when == "deleted":
+        harness.settle(*told(harness.run()))
+    with monkeypatch.context() as fault:
+        fault.setattr(where, name, broken)
+        assert deleted(harness.advance_to(60.0)) == []
+    assert not harness.engine._nominator.terminating_victims
+    gang = harness.engine.registry.gang_of(low.info().uid)
+    assert gang is None or gang.count(TERMINATING) == 0
+    harness.advance_to(120.0)
+    answer(harness)
+    assert deleted(harness.advance_to(180.0)) == ["low"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import pytest
 
 from arranger.api.effects import DeletePod, Effect, Refused
-from tests.builders import a_node
+from arranger.engine.context import pod_events
+from arranger.gangs.member_state import MemberState
+from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, of_kind
 from tests.unit.engine.pod.test_preemption import bound, evicted, gang, running
 
@@ -114,3 +118,48 @@ def test_a_late_eviction_that_is_refused_is_planned_anew(planned: EngineHarness)
     planned.advance_to(60)
     again = [d for d in of_kind(DeletePod, planned.effects) if d.pod.name == last.pod.name]
     assert len(again) == 2
+
+
+def breaks(fault: pytest.MonkeyPatch, about: PodBuilder) -> None:
+    """What is said of an eviction raises, and the exception is about this pod."""
+    info = about.info()
+
+    def broken(*_: object, **__: object) -> NoReturn:
+        accused = info
+        raise ValueError(f"no words for {accused}")
+
+    fault.setattr(pod_events, "disruption_condition", broken)
+
+
+def test_whom_nobody_could_tell_does_not_count_as_leaving(
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taker = a_pod("taker").needs(cpu=1).with_priority(10)
+    harness.observe(a_node("n").offers(cpu=1), running("low", "n"), taker)
+    with monkeypatch.context() as fault:
+        breaks(fault, taker)
+        assert evicted(harness.run()) == set()
+    assert not harness.engine._nominator.terminating_victims
+    assert evicted(harness.advance_to(60)) == {"low"}
+
+
+@pytest.mark.parametrize("accused", ["old-2", "g-0"], ids=["a victim", "a taker"])
+def test_whom_nobody_could_tell_later_counts_as_leaving_no_more(
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch, accused: str
+) -> None:
+    """Neither for others nor in its own gang."""
+    old = [pod.on(f"n{n}") for n, pod in enumerate(gang("old", NODES))]
+    takers = gang("g", NODES, 10)
+    harness.observe(*(a_node(f"n{n}").offers(cpu=1) for n in range(NODES)), *old, *takers)
+    told = evicted(step(harness))
+    assert len(told) == 2
+    with monkeypatch.context() as fault:
+        breaks(fault, a_pod(accused))
+        assert evicted(harness.run()) == set()
+    assert len(harness.engine._nominator.terminating_victims) == len(told)
+    counts = harness.engine.registry.gang_of("uid-default-old-0")
+    assert counts is not None
+    assert counts.count(MemberState.TERMINATING) == len(told)
+    harness.observe_deleted(*(pod for pod in old if pod.build().metadata.name in told))
+    harness.advance_to(60)
+    assert evicted(harness.effects) == {f"old-{n}" for n in range(NODES)}
