@@ -8,6 +8,7 @@ _NO_SUCH_TEXT = "the pattern lets no text in that has this letter"
 _ONLY_COMPARED = "a revision is only compared with an earlier one of the same entity"
 _ONLY_ROOM = "when those that have left are dropped from the heap is told by nothing but memory"
 _NEVER_ASKED = "the registry takes only members away"
+_ANOTHER_NUMBER = "a change makes it another number, however much larger"
 _SAID_ANEW = "it is caught below, where the message is another"
 
 #: (function, line that the mutant puts in) → why it does no harm.
@@ -72,6 +73,22 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "arranger.engine.context.entity.QueuedEntity.add_member",
         "if len(self._seniors) > 3 * len(self.members) + _SENIORS_SLACK:",
     ): _ONLY_ROOM,
+    (
+        "arranger.engine.queue.nominator.Nominator.nominate",
+        "self.changes += 2",
+    ): _ANOTHER_NUMBER,
+    (
+        "arranger.engine.queue.nominator.Nominator._forget",
+        "self.changes += 2",
+    ): _ANOTHER_NUMBER,
+    (
+        "arranger.engine.pod.preemption_executor.PreemptionExecutor.evict",
+        "self._binding_cycle.preempt(own, Status(None, (reason,)), now)",
+    ): "only the reasons of that refusal are read",
+    (
+        "arranger.engine.pod.preemption_executor.PreemptionExecutor.evict",
+        "entity = member.entity if (group) or True else None",
+    ): "what is queued without a group is one pod",
     (
         "arranger.gangs.gang.Gang.remove_member",
         "membership, before = self.memberships.pop(uid, ), self.settings",

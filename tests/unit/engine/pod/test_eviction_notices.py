@@ -186,6 +186,27 @@ def test_something_happens_before_its_time_is_over(
     assert deleted(warned.advance_to(700.0)) == []
 
 
+@pytest.mark.parametrize("first_leaves", [True, False], ids=["leaves", "stays"])
+def test_the_time_of_another_is_over_in_the_moment_in_which_one(first_leaves: bool) -> None:
+    harness = EngineHarness(default_profile(), max_checkpoint_time=600)
+    takers = [a_pod(f"high-{n}").needs(cpu=1).with_priority(9 - n) for n in range(2)]
+    for n in range(2):
+        harness.observe(a_node(f"n{n}").offers(cpu=1), patient(f"low-{n}", f"n{n}"))
+    harness.observe(*takers)
+    notices = told(harness.run())
+    for each in notices:
+        harness.settle(each)
+    first, second = (each.pod.name for each in notices)
+    harness.now = 60.0
+    if first_leaves:
+        harness.observe(patient(first, f"n{first[-1]}").deleting())
+    else:
+        harness.observe_deleted(takers[0])
+    effects = harness.run()
+    assert deleted(effects) == [second]
+    assert said(effects) == ([] if first_leaves else [(first, "False", "PlaceNotNeeded")])
+
+
 def test_who_stays_can_be_evicted_for_somebody_else(warned: EngineHarness) -> None:
     answer(warned)
     warned.observe_deleted(HIGH)

@@ -109,6 +109,18 @@ def test_who_is_gone_or_leaves_already_is_not_told(planned: EngineHarness) -> No
     assert told in evicted(planned.effects)
 
 
+def test_who_is_set_aside_in_between_is_told_once_in_the_end(planned: EngineHarness) -> None:
+    name = left(planned)[0]
+    pod = running(name, f"n{name[-1]}")
+    planned.observe_unreadable(pod.needs(cpu="much"), pod)
+    planned.observe(pod)
+    planned.run()
+    for other in sorted(low() - {name}):
+        planned.observe_deleted(running(other, f"n{other[-1]}"))
+    planned.advance_to(60)
+    assert [d.pod.name for d in of_kind(DeletePod, planned.effects)].count(name) == 1
+
+
 def test_a_late_eviction_that_is_refused_is_planned_anew(planned: EngineHarness) -> None:
     planned.run()
     last = of_kind(DeletePod, planned.effects)[-1]
