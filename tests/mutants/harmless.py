@@ -102,6 +102,14 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "expired = None",
     ): "it is only asked whether it is true",
     (
+        "arranger.quota.preemption.reclaim.Demand.is_due",
+        "found = None",
+    ): "it is only asked whether it is true",
+    (
+        "arranger.quota.preemption.policy.QueuePreemptionPolicy._same_queue",
+        "theirs = None",
+    ): "a pod is charged to its queue; the charge only says sooner which that is",
+    (
         "arranger.quota.preemption.evictable_use.EvictableUse._recount",
         "kind = self._kinds.setdefault(key, _Kind(None))",
     ): "the next line sets it",
