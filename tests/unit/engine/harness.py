@@ -106,6 +106,8 @@ class EngineHarness:
         self.now = 0.0
         self.effects: list[Effect] = []
         self.gang_server = GangServer()
+        #: Whether something is to be set aside: then it may be in quarantine at the end.
+        self.expects_faults = False
 
     # --- what happens ------------------------------------------------------------------------
 
@@ -130,6 +132,7 @@ class EngineHarness:
         self, obj: NodeBuilder | PodBuilder, before: NodeBuilder | PodBuilder | None = None
     ) -> None:
         """The watch shows what cannot be read of an object that was in order ``before``."""
+        self.expects_faults = True
         state = obj.build()
         kind = self.engine.handlers.kinds[type(state)]
         with pytest.raises(UnreadableError) as raised:
