@@ -74,6 +74,14 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "if len(self._seniors) > 3 * len(self.members) + _SENIORS_SLACK:",
     ): _ONLY_ROOM,
     (
+        "arranger.engine.pod.node_release.NodeRelease.release_node",
+        'member.entity = ""',
+    ): "of a pod that is gone it is asked no more; a cycle of references ends either way",
+    (
+        "arranger.kube.writes.call.ApiCall.__init__",
+        "self.namespace = None",
+    ): "the dispatcher sets it before anybody looks",
+    (
         "arranger.engine.queue.nominator.Nominator.nominate",
         "self.changes += 2",
     ): _ANOTHER_NUMBER,
