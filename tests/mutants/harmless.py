@@ -178,6 +178,14 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "self._known[:] = None",
     ): "numpy makes False of it",
     (
+        "arranger.preemption.victims.VictimSelector._reprieve",
+        "found = self._expanded(None, needed, len(violations), uids, broken)",
+    ): "the row is put in below",
+    (
+        "arranger.preemption.candidate_cache.CandidateCache.update",
+        "selector = VictimSelector(context, is_preemptable, None, self._exceeded, gangs)",
+    ): "what plugins have said is only remembered there",
+    (
         "arranger.preemption.importance.Candidate.cost",
         "return 0, _NOBODY, 0, 1, 0, 0.0, 0.0",
     ): "all of whom nobody need be evicted cost the same, and less than others before this counts",
