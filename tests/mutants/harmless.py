@@ -8,6 +8,7 @@ _NO_SUCH_TEXT = "the pattern lets no text in that has this letter"
 _ONLY_COMPARED = "a revision is only compared with an earlier one of the same entity"
 _ONLY_ROOM = "when those that have left are dropped from the heap is told by nothing but memory"
 _NEVER_ASKED = "the registry takes only members away"
+_ANOTHER_NUMBER = "a change makes it another number, however much larger"
 _SAID_ANEW = "it is caught below, where the message is another"
 
 #: (function, line that the mutant puts in) → why it does no harm.
@@ -73,6 +74,30 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "if len(self._seniors) > 3 * len(self.members) + _SENIORS_SLACK:",
     ): _ONLY_ROOM,
     (
+        "arranger.engine.pod.node_release.NodeRelease.release_node",
+        'member.entity = ""',
+    ): "of a pod that is gone it is asked no more; a cycle of references ends either way",
+    (
+        "arranger.kube.writes.call.ApiCall.__init__",
+        "self.namespace = None",
+    ): "the dispatcher sets it before anybody looks",
+    (
+        "arranger.engine.queue.nominator.Nominator.nominate",
+        "self.changes += 2",
+    ): _ANOTHER_NUMBER,
+    (
+        "arranger.engine.queue.nominator.Nominator._forget",
+        "self.changes += 2",
+    ): _ANOTHER_NUMBER,
+    (
+        "arranger.engine.pod.preemption_executor.PreemptionExecutor.evict",
+        "self._binding_cycle.preempt(own, Status(None, (reason,)), now)",
+    ): "only the reasons of that refusal are read",
+    (
+        "arranger.engine.pod.preemption_executor.PreemptionExecutor.evict",
+        "entity = member.entity if (group) or True else None",
+    ): "what is queued without a group is one pod",
+    (
         "arranger.gangs.gang.Gang.remove_member",
         "membership, before = self.memberships.pop(uid, ), self.settings",
     ): _NEVER_ASKED,
@@ -84,6 +109,14 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "arranger.quota.admission.Admission.expire",
         "expired = None",
     ): "it is only asked whether it is true",
+    (
+        "arranger.quota.preemption.reclaim.Demand.is_due",
+        "found = None",
+    ): "it is only asked whether it is true",
+    (
+        "arranger.quota.preemption.policy.QueuePreemptionPolicy._same_queue",
+        "theirs = None",
+    ): "a pod is charged to its queue; the charge only says sooner which that is",
     (
         "arranger.quota.preemption.evictable_use.EvictableUse._recount",
         "kind = self._kinds.setdefault(key, _Kind(None))",
@@ -144,6 +177,14 @@ HARMLESS: Final[dict[tuple[str, str], str]] = {
         "arranger.preemption.candidate_cache.CandidateCache._forget_all",
         "self._known[:] = None",
     ): "numpy makes False of it",
+    (
+        "arranger.preemption.victims.VictimSelector._reprieve",
+        "found = self._expanded(None, needed, len(violations), uids, broken)",
+    ): "the row is put in below",
+    (
+        "arranger.preemption.candidate_cache.CandidateCache.update",
+        "selector = VictimSelector(context, is_preemptable, None, self._exceeded, gangs)",
+    ): "what plugins have said is only remembered there",
     (
         "arranger.preemption.importance.Candidate.cost",
         "return 0, _NOBODY, 0, 1, 0, 0.0, 0.0",

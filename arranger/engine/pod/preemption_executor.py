@@ -216,13 +216,15 @@ class PreemptionExecutor:
             if taker is None:
                 self._let_stay(notice)
                 continue
-            group = notice.group
-            if not group and not notice.takers and taker.entity is not None:
-                group = taker.entity.group.name if taker.entity.group is not None else ""
+            group, entity = notice.group, taker.entity
+            if not group and entity is not None and entity.group is not None:
+                group = (
+                    entity.group.name
+                )  # for whom an earlier run of ours gave notice is not known
             try:
                 self._delete(victim, taker, notice.node, group)
             except Exception:
-                self._nominator.keep(victim.uid)
+                self._keep(victim.uid)
                 raise
 
     @property
@@ -273,7 +275,7 @@ class PreemptionExecutor:
         try:
             self._delete(current, taker, node, group)
         except Exception:
-            self._nominator.keep(uid)
+            self._keep(uid)
             raise
 
     def _on_notice_outcome(

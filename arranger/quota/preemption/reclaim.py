@@ -143,7 +143,9 @@ class DeservedReclaim:
             return False
         own = ledger.queues_of(pod)
         for name, uses in after.items():
-            known, due = before.get(name, {}), ledger.queues[name].due
+            if (queue := ledger.queues.get(name)) is None:
+                continue  # many that wait are not asked at once: it has gone since
+            known, due = before.get(name, {}), queue.due
             for resource, used in uses.items():
                 less = used < known.get(resource, 0)
                 more = used > max(due.get(resource, 0), known.get(resource, 0))

@@ -19,6 +19,7 @@ from arranger.api.effects import (
 )
 from arranger.api.extenders import Extender
 from arranger.api.quarantine import UnreadableError
+from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.api.types.queue import Queue
 from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
@@ -86,6 +87,7 @@ class EngineHarness:
         queue_config: SchedulingQueueConfig | None = None,
         max_checkpoint_time: float = 0.0,
         unix_start: float = 0.0,
+        tracer: Tracer = NO_TRACER,
     ) -> None:
         self.engine = Engine(
             EngineSettings(
@@ -98,11 +100,14 @@ class EngineHarness:
                 parallel_extender_calls=parallel,
                 max_checkpoint_time=max_checkpoint_time,
                 to_unix_time=lambda now: unix_start + now,
+                tracer=tracer,
             )
         )
         self.now = 0.0
         self.effects: list[Effect] = []
         self.gang_server = GangServer()
+        #: Whether something is to be set aside: then it may be in quarantine at the end.
+        self.expects_faults = False
 
     # --- what happens ------------------------------------------------------------------------
 
@@ -127,6 +132,7 @@ class EngineHarness:
         self, obj: NodeBuilder | PodBuilder, before: NodeBuilder | PodBuilder | None = None
     ) -> None:
         """The watch shows what cannot be read of an object that was in order ``before``."""
+        self.expects_faults = True
         state = obj.build()
         kind = self.engine.handlers.kinds[type(state)]
         with pytest.raises(UnreadableError) as raised:

@@ -106,6 +106,7 @@ def test_nothing_is_left_when_everything_is_gone(harness: EngineHarness) -> None
     idle = [a_pod("unplaceable").needs(cpu=99), a_pod("gated").gated("g")]
     foreign = a_pod("foreign").for_scheduler("x")
     unreadable = a_pod("unreadable").needs(cpu="lots")
+    harness.expects_faults = True
     harness.observe(N1, *pods.values(), *idle, foreign, foreign.on("away"), unreadable)
     harness.run()
     harness.settle(harness.binding("bound"))

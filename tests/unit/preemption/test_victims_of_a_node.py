@@ -155,6 +155,18 @@ CASES: dict[str, tuple[World, Found | Reasons]] = {
         World((*PAIR, low("v", 2, 99)), (THIRD,), cpu=2),
         Found("xyz", another_fits=True, broken=1),
     ),
+    "a gang that is all here and one beside it, of whom a budget protects two": (
+        World(
+            (low("a", 2, 3, gang="g"), low("b", 1, 2, gang="g"), low("c", 1, 1)),
+            cpu=4,
+            budget=budget("a", 1),
+        ),
+        Found("abc", budgets=2, broken=1),
+    ),
+    "a gang that is all here, of whom a budget protects one": (
+        World((low("a", 2, 3, gang="g"), low("b", 2, 2, gang="g")), cpu=4, budget=budget("a", 1)),
+        Found("ab", budgets=1, broken=1),
+    ),
     "others beside a gang of which somebody may not go": (
         World((low("a", 2, gang="g"), low("b", 2, 5)), (low("c", priority=99, gang="g"),)),
         Found("b"),

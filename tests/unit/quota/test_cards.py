@@ -130,3 +130,25 @@ def test_a_card_is_present_while_a_node_has_one_to_give() -> None:
     assert (column.present(), column.totals()) == ({(GPU, "A")}, {"A": 6})
     cluster.set_node(gpu_node("b", card="A", count=0).build())
     assert (column.present(), column.totals()) == (frozenset(), {})
+
+
+def test_what_nodes_offer_of_a_card_is_cut_by_resource_and_summed_up() -> None:
+    cluster = Cluster()
+    cards = CardColumn(cluster.table)
+    shared = gpu_node("both").offers({GPU: 5, f"{GPU}.shared": 3}).labelled({f"{GPU}.count": "5"})
+    cluster.set_node(gpu_node("large", 8).build())
+    cluster.set_node(gpu_node("small", 2).build())
+    cluster.set_node(gpu_node("other", 8, "A100").build())
+    cluster.set_node(shared.build())
+    cluster.set_node(a_node("none").build())
+    names = [cluster.table.name(row) for row in range(cluster.table.size)]
+
+    def offered(card: str, most: dict[str, int]) -> dict[str, int]:
+        found = zip(names, cards.amounts(card, most).tolist(), strict=True)
+        return {name: n for name, n in found if n}
+
+    assert offered(CARD, {}) == {"large": 8, "small": 2, "both": 5}
+    assert offered(CARD, {GPU: 4}) == {"large": 4, "small": 2, "both": 4}
+    assert offered(CARD, {"cpu": 1}) == {"large": 8, "small": 2, "both": 5}
+    assert offered("A100", {GPU: 4}) == {"other": 4}
+    assert offered("H100", {}) == {}

@@ -135,6 +135,14 @@ def test_queues_that_are_gone_take_a_bounded_place() -> None:
 
 def test_without_a_half_life_nothing_is_summed_up() -> None:
     assert decayed_usage(Uses(), None, 3600.0) is None
+    uses = Uses()
+    uses.queues = {"q": QueueQuota("q", used=Counter(cpu=2))}
+    summed, known = DecayedUsage(uses, 60.0, 3600.0), decayed_usage(uses, 60.0, 3600.0)
+    assert known is not None
+    for each in (summed, known):
+        for now in (0.0, 100.0, 300.0):
+            each.advance(now)
+    assert known.beside_present("q") == summed.beside_present("q") != {}
 
 
 def test_present_use_and_past_use_make_one_share() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Hashable
 
 import pytest
 
@@ -70,3 +71,58 @@ def test_the_policy_is_asked_once_for_pods_that_are_alike() -> None:
     taker = a_pod("taker").with_priority(9).info()
     assert use.for_taker(taker, 0)["q1"]["cpu"] == 50_000
     assert policy.asked == 2
+
+
+class Regrouped(PriorityPolicy):
+    """Its classes of victims are others when it says so; time protects, or does not."""
+
+    protects = False
+    split = False
+    moment = 0.0
+
+    def victim_class(self, pod: PodInfo) -> Hashable:
+        return pod.uid if self.split else pod.priority
+
+    def can_preempt(self, preemptor: PodInfo, victim: PodInfo) -> bool:
+        return super().can_preempt(preemptor, victim) and not (self.split and victim.uid == "0")
+
+    @property
+    def time_protects(self) -> bool:
+        return self.protects
+
+    @property
+    def now(self) -> float:
+        return self.moment
+
+
+@pytest.mark.parametrize("protects", [False, True], ids=["by kind", "one by one"])
+def test_in_another_state_all_pods_are_looked_at_anew(protects: bool) -> None:
+    cluster, policy = Cluster(), Regrouped()
+    policy.protects = protects
+    cluster.set_node(a_node("n1").build())
+    for n in range(3):
+        cluster.assume_pod(a_pod().with_uid(str(n)).needs(cpu=1).info(), "n1")
+    use = EvictableUse(cluster, policy, queue_of)
+    taker = a_pod("taker").with_priority(9).info()
+    assert use.for_taker(taker, 0)["q0"]["cpu"] == 3000
+    policy.split = True
+    assert use.for_taker(taker, 1)["q0"]["cpu"] == 2000
+
+
+def test_where_time_protects_it_is_asked_again_only_after_a_while() -> None:
+    cluster, policy = Cluster(), Regrouped()
+    policy.protects = True
+    cluster.set_node(a_node("n1").build())
+    for n in range(100):
+        cluster.assume_pod(a_pod().with_uid(str(n)).needs(cpu=1).info(), "n1")
+    use = EvictableUse(cluster, policy, queue_of)
+    taker, lower = (a_pod("taker").with_priority(n).info() for n in (9, 0))
+    assert use.for_taker(taker, 0)["q0"]["cpu"] == 100_000
+    policy.split = True
+    policy.moment = 0.019
+    assert use.for_taker(taker, 0)["q0"]["cpu"] == 100_000
+    assert use.for_taker(lower, 0) == {}, "of another taker nothing is known"
+    assert use.for_taker(taker, 0)["q0"]["cpu"] == 99_000
+    policy.split = False
+    policy.moment = 0.040
+    assert use.for_taker(taker, 0)["q0"]["cpu"] == 100_000

@@ -303,3 +303,30 @@ def test_only_who_has_less_of_a_stake_wakes_others(
     found = bound(harness.run())
     assert (found == {"p"}) == helps
     assert helps or harness.entity("p").attempts == attempts
+
+
+@pytest.mark.parametrize(
+    ("uses", "gave_back", "relieved"),
+    [
+        pytest.param(3, 4, {"of its own", "of others"}, id="it used more than it is guaranteed"),
+        pytest.param(1, 2, {"of its own"}, id="it stays below: nothing of what is kept for it"),
+        pytest.param(4, 2, {"of others"}, id="it uses all of it still: only what it had beyond"),
+        pytest.param(6, 2, {"of others"}, id="it uses more still"),
+    ],
+)
+def test_what_a_queue_gives_back_is_of_use_to_others_beyond_its_guarantee(
+    uses: int, gave_back: int, relieved: set[str]
+) -> None:
+    table = NodeTable()
+    ledger = QuotaLedger(table)
+    cluster = Cluster(table, ledger)
+    cluster.set_node(a_node("n").offers(cpu=20).build())
+    for queue in (guaranteed("a", 4), a_queue("b")):
+        ledger.set_queue(queue)
+    ledger.refresh(cluster)
+    cluster.observe_pod(of("a", "stays", uses).on("n").info())
+    limits = ledger.relieved_by(of("a", "gone", gave_back).info(), "n")
+    others = ledger.limits_of(of("b", "other", 1).info())
+    own = ledger.limits_of(of("a", "mate", 1).info()) - others
+    found = {"of others" * bool(limits & others), "of its own" * bool(limits & own)}
+    assert found - {""} == relieved

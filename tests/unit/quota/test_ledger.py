@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import pytest
 
@@ -307,6 +308,32 @@ def test_a_state_that_a_queue_has_because_of_its_parent_says_nothing() -> None:
     assert ledger.why_no_pods("q") == "Queue <team> is not open"
     ledger.set_queue(a_queue("team", state="Open"))
     assert ledger.why_no_pods("q") == ""
+
+
+def test_pods_that_cannot_be_charged_are_news_once() -> None:
+    books = QuotaHarness(a_queue("a"), a_queue("b"))
+    told = [("p", "a"), ("p", "a"), ("p", "b"), ("p", "b"), ("p", ""), ("p", ""), ("q", "")]
+    news, versions = list[bool](), [books.ledger.version]
+    for uid, queue in told:
+        news.append(books.ledger.set_uncharged(uid, queue))
+        books.ledger.refresh(books.cluster)
+        versions.append(books.ledger.version)
+    assert news == [True, False, True, False, True, False, False]
+    assert [after > before for before, after in pairwise(versions)] == news
+    books.ledger.set_uncharged("p", "a")
+    books.ledger.set_uncharged("p", "a")
+    books.ledger.refresh(books.cluster)
+    assert books.ledger.version > versions[-1], "also if it is said twice before anybody looks"
+
+
+def test_how_many_of_several_kinds_have_room_is_told_by_the_smallest() -> None:
+    books = QuotaHarness(a_queue("q", capability={"cpu": 10, "memory": "8Gi"}))
+    large, small = in_queue("q", cpu=5, memory="1Gi").info(), in_queue("q", cpu=2).info()
+    assert books.ledger.most_for([large]) == 2
+    assert books.ledger.most_for([small]) == 5
+    assert books.ledger.most_for([large, small]) == books.ledger.most_for([small, large]) == 5
+    assert books.ledger.most_for([in_queue("other", cpu=5).info()]) == sys.maxsize
+    assert books.ledger.most_for([small, in_queue("other", cpu=5).info()]) == sys.maxsize
 
 
 def test_shares_are_of_what_is_due_or_else_of_the_limits_or_else_of_all_there_is() -> None:

@@ -13,6 +13,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption.policy import QueuePreemptionPolicy, QuotaConfig
+from arranger.quota.preemption.reclaim import DeservedReclaim
 from tests.builders import PodBuilder, a_pod, a_queue
 from tests.queueing import inference, training
 
@@ -156,6 +157,32 @@ def test_without_queues_priority_alone_decides() -> None:
     keep = {"volcano.sh/preemptable": "false"}
     assert policy.can_preempt(a_pod("a").with_priority(1).info(), a_pod("b").annotated(keep).info())
     assert policy.importance(a_pod().with_priority(7).info()) == 7
+
+
+@pytest.mark.parametrize(
+    ("then", "helps"),
+    [
+        pytest.param(a_queue("rich", deserved={"cpu": 2}), True, id="it has more than it deserves"),
+        pytest.param(
+            a_queue("rich", deserved={"cpu": 6}), False, id="it deserves all of it by now"
+        ),
+        pytest.param(a_queue("rich"), True, id="it deserves nothing any more"),
+        pytest.param(None, False, id="it is gone"),
+    ],
+)
+def test_who_waits_is_asked_about_use_of_a_queue_that_may_be_another_by_now(
+    then: Queue | None, helps: bool
+) -> None:
+    """Of many that wait some are asked later."""
+    _, ledger, cluster = a_policy(a_queue("poor", deserved={"cpu": 4}), a_queue("rich"))
+    if then is None:
+        ledger.remove_queue("rich")
+    else:
+        ledger.set_queue(then)
+    ledger.refresh(cluster)
+    waits = a_pod("waits").in_queue("poor").needs(cpu=1).info()
+    reclaim = DeservedReclaim(ledger)
+    assert reclaim.may_help(waits, {}, {"rich": {"cpu": 5000}}) is helps
 
 
 class OnePodGroup:

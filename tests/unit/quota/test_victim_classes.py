@@ -145,3 +145,28 @@ def test_a_queue_that_goes_elsewhere_in_the_tree_has_all_charged_anew() -> None:
     assert ledger.charge_of("p") is not before
     assert ledger.queues["blue"].used["cpu"] == 2000
     ledger.check_consistent(cluster)
+
+
+def test_where_queues_deserve_something_what_pods_use_makes_them_other_victims() -> None:
+    table = NodeTable()
+    ledger = QuotaLedger(table)
+    cluster = Cluster(table, ledger)
+    cluster.set_node(a_node("n1").build())
+    pods = [
+        a_pod("cpu").needs(cpu=1),
+        a_pod("more").needs(cpu=2),
+        a_pod("memory").needs(memory="1Gi"),
+        a_pod("critical").needs(cpu=1).with_spec(priorityClassName="system-node-critical"),
+    ]
+    placed = [pod.in_queue("red").info() for pod in pods]
+    policy = QueuePreemptionPolicy(ledger, QuotaConfig())
+    for pod in placed:
+        cluster.assume_pod(pod, "n1")
+    counts = []
+    for deserved in ({}, {"cpu": "1"}):
+        ledger.set_queue(a_queue("red", deserved=deserved))
+        ledger.refresh(cluster)
+        classes = [policy.victim_class(pod) for pod in placed]
+        assert classes[0] == classes[1]
+        counts.append(len(set(classes)))
+    assert counts == [1, 3]

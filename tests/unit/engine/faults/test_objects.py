@@ -126,6 +126,7 @@ def test_devices_that_others_have_given_to_a_claim_stay_taken_when_its_update_ra
     make_harness: MakeHarness,
 ) -> None:
     harness = make_harness(small_profile())
+    harness.expects_faults = True
     claim = devices.a_claim().asks()
     harness.observe(claim)
     harness.run()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from arranger.api.effects import DeletePod, Effect, PatchPodStatus
+from arranger.engine.context.queue_state import QueueState
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, StoredBuilder, a_node, a_pod, a_pod_group
 from tests.storage import ZONE, a_claim, a_class, a_volume
@@ -132,6 +133,36 @@ def test_members_do_not_insist_on_nodes_that_they_cannot_all_have_any_more() -> 
     harness.advance_to(5)
     assert {harness.queued_pod(name).node for name in ("a", "b")} == {"o"}
     assert evicted(harness) == {"y", "z"}
+
+
+def test_a_member_that_the_others_do_without_loses_its_node_to_who_waits_for_that() -> None:
+    """The gang needs one member less by now, and its volume is where there is room for two."""
+    harness = EngineHarness(default_profile())
+    for name in ("n", "m", "q"):
+        harness.observe(
+            a_node(name).labelled({ZONE: "b"}).offers({f"example.com/{name}": 1}, cpu=2)
+        )
+    harness.observe(a_node("o").labelled({ZONE: "b"}).offers(cpu=4))
+    store(harness, a_class(), a_claim("data"), a_volume("v").usable_in("b"))
+    low = [a_pod(f"low-{name}").needs(cpu=2).on(name) for name in ("n", "m", "q")]
+    stays = a_pod("stays").needs(cpu=4).with_priority(9).on("o")
+    harness.observe(*low, stays, a_pod_group("g", least=3))
+    harness.observe(*(member(name).with_claim("data") for name in ("a", "b", "c")))
+    harness.run()
+    assert evicted(harness) == {"low-n", "low-m", "low-q"}
+    lost = harness.engine._nominator.node_of("uid-default-c")
+    waits = a_pod("waits").needs({f"example.com/{lost}": 1}, cpu=2)
+    harness.observe(waits, GROUP)
+    store(harness, a_claim("theirs"), a_volume("v").usable_in("b").held_by("theirs"))
+    harness.run()
+    harness.effects.clear()
+    harness.observe_deleted(*low, stays)
+    assert harness.queue_state("waits") is QueueState.UNSCHEDULABLE
+    harness.advance_to(5)
+    assert {name: harness.queued_pod(name).node for name in ("a", "b")} == {"a": "o", "b": "o"}
+    assert bound(harness.effects) == {"waits"}
+    written = [p for p in of_kind(PatchPodStatus, harness.effects) if p.nominated_node is not None]
+    assert [(patch.pod.name, patch.nominated_node) for patch in written] == [("c", "")]
 
 
 def store(harness: EngineHarness, *objects: StoredBuilder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 
@@ -17,6 +18,8 @@ from arranger.api.effects import (
     PatchPodStatus,
     Refused,
 )
+from arranger.engine.context import pod_events
+from arranger.engine.evictions import texts
 from arranger.gangs.member_state import MemberState
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
@@ -68,6 +71,12 @@ def warned() -> EngineHarness:
     harness.now = 100.0
     harness.run()
     assert said(harness.effects) == [("low", "True", "PreemptionByScheduler")]
+    (notice,) = [patch.condition for patch in told(harness.effects)]
+    assert notice is not None
+    assert notice.message == (
+        "arranger: has to leave node n for a pod that may take its place; it is deleted at "
+        "1970-01-01T00:02:40Z, or once arranger.io/checkpointed-at says that it has saved its state"
+    )
     assert deleted(harness.effects) == []
     return harness
 
@@ -177,6 +186,27 @@ def test_something_happens_before_its_time_is_over(
     assert deleted(warned.advance_to(700.0)) == []
 
 
+@pytest.mark.parametrize("first_leaves", [True, False], ids=["leaves", "stays"])
+def test_the_time_of_another_is_over_in_the_moment_in_which_one(first_leaves: bool) -> None:
+    harness = EngineHarness(default_profile(), max_checkpoint_time=600)
+    takers = [a_pod(f"high-{n}").needs(cpu=1).with_priority(9 - n) for n in range(2)]
+    for n in range(2):
+        harness.observe(a_node(f"n{n}").offers(cpu=1), patient(f"low-{n}", f"n{n}"))
+    harness.observe(*takers)
+    notices = told(harness.run())
+    for each in notices:
+        harness.settle(each)
+    first, second = (each.pod.name for each in notices)
+    harness.now = 60.0
+    if first_leaves:
+        harness.observe(patient(first, f"n{first[-1]}").deleting())
+    else:
+        harness.observe_deleted(takers[0])
+    effects = harness.run()
+    assert deleted(effects) == [second]
+    assert said(effects) == ([] if first_leaves else [(first, "False", "PlaceNotNeeded")])
+
+
 def test_who_stays_can_be_evicted_for_somebody_else(warned: EngineHarness) -> None:
     answer(warned)
     warned.observe_deleted(HIGH)
@@ -284,3 +314,30 @@ def test_after_a_restart_a_gang_asks_again_for_whom_it_could_not_evict() -> None
     assert sorted(said(harness.effects)) == [
         (f"low-{n}", "True", "PreemptionByScheduler") for n in range(2)
     ]
+
+
+@pytest.mark.parametrize("when", ["told", "deleted"])
+def test_who_stays_since_the_taker_is_set_aside_counts_as_leaving_no_more(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither for others nor in its own gang."""
+    harness = EngineHarness(default_profile(), max_checkpoint_time=600)
+    low, taker = patient().in_gang("old", 1), HIGH.info()
+
+    def broken(*_: object, **__: object) -> NoReturn:
+        accused = taker
+        raise ValueError(f"no words for {accused}")
+
+    harness.observe(a_node("n").offers(cpu=1), low, HIGH)
+    where, name = (texts, "condition") if when == "told" else (pod_events, "disruption_condition")
+    if when == "deleted":
+        harness.settle(*told(harness.run()))
+    with monkeypatch.context() as fault:
+        fault.setattr(where, name, broken)
+        assert deleted(harness.advance_to(60.0)) == []
+    assert not harness.engine._nominator.terminating_victims
+    gang = harness.engine.registry.gang_of(low.info().uid)
+    assert gang is None or gang.count(TERMINATING) == 0
+    harness.advance_to(120.0)
+    answer(harness)
+    assert deleted(harness.advance_to(180.0)) == ["low"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import pytest
 
 from arranger.api.effects import DeletePod, Effect, Refused
-from tests.builders import a_node
+from arranger.engine.context import pod_events
+from arranger.gangs.member_state import MemberState
+from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, of_kind
 from tests.unit.engine.pod.test_preemption import bound, evicted, gang, running
 
@@ -105,6 +109,18 @@ def test_who_is_gone_or_leaves_already_is_not_told(planned: EngineHarness) -> No
     assert told in evicted(planned.effects)
 
 
+def test_who_is_set_aside_in_between_is_told_once_in_the_end(planned: EngineHarness) -> None:
+    name = left(planned)[0]
+    pod = running(name, f"n{name[-1]}")
+    planned.observe_unreadable(pod.needs(cpu="much"), pod)
+    planned.observe(pod)
+    planned.run()
+    for other in sorted(low() - {name}):
+        planned.observe_deleted(running(other, f"n{other[-1]}"))
+    planned.advance_to(60)
+    assert [d.pod.name for d in of_kind(DeletePod, planned.effects)].count(name) == 1
+
+
 def test_a_late_eviction_that_is_refused_is_planned_anew(planned: EngineHarness) -> None:
     planned.run()
     last = of_kind(DeletePod, planned.effects)[-1]
@@ -114,3 +130,48 @@ def test_a_late_eviction_that_is_refused_is_planned_anew(planned: EngineHarness)
     planned.advance_to(60)
     again = [d for d in of_kind(DeletePod, planned.effects) if d.pod.name == last.pod.name]
     assert len(again) == 2
+
+
+def breaks(fault: pytest.MonkeyPatch, about: PodBuilder) -> None:
+    """What is said of an eviction raises, and the exception is about this pod."""
+    info = about.info()
+
+    def broken(*_: object, **__: object) -> NoReturn:
+        accused = info
+        raise ValueError(f"no words for {accused}")
+
+    fault.setattr(pod_events, "disruption_condition", broken)
+
+
+def test_whom_nobody_could_tell_does_not_count_as_leaving(
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taker = a_pod("taker").needs(cpu=1).with_priority(10)
+    harness.observe(a_node("n").offers(cpu=1), running("low", "n"), taker)
+    with monkeypatch.context() as fault:
+        breaks(fault, taker)
+        assert evicted(harness.run()) == set()
+    assert not harness.engine._nominator.terminating_victims
+    assert evicted(harness.advance_to(60)) == {"low"}
+
+
+@pytest.mark.parametrize("accused", ["old-2", "g-0"], ids=["a victim", "a taker"])
+def test_whom_nobody_could_tell_later_counts_as_leaving_no_more(
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch, accused: str
+) -> None:
+    """Neither for others nor in its own gang."""
+    old = [pod.on(f"n{n}") for n, pod in enumerate(gang("old", NODES))]
+    takers = gang("g", NODES, 10)
+    harness.observe(*(a_node(f"n{n}").offers(cpu=1) for n in range(NODES)), *old, *takers)
+    told = evicted(step(harness))
+    assert len(told) == 2
+    with monkeypatch.context() as fault:
+        breaks(fault, a_pod(accused))
+        assert evicted(harness.run()) == set()
+    assert len(harness.engine._nominator.terminating_victims) == len(told)
+    counts = harness.engine.registry.gang_of("uid-default-old-0")
+    assert counts is not None
+    assert counts.count(MemberState.TERMINATING) == len(told)
+    harness.observe_deleted(*(pod for pod in old if pod.build().metadata.name in told))
+    harness.advance_to(60)
+    assert evicted(harness.effects) == {f"old-{n}" for n in range(NODES)}

@@ -221,13 +221,15 @@ def test_a_taker_whose_node_shrinks_evicts_elsewhere_at_once(harness: EngineHarn
 def test_a_taker_that_finds_another_place_leaves_its_room_to_those_behind(
     harness: EngineHarness,
 ) -> None:
-    harness.observe(NODE.labelled(disk="ssd"), LOW)
+    gpu = {"example.com/gpu": 1}
+    harness.observe(NODE.offers(gpu), LOW)
     harness.start()
     harness.observe(TAKER)
     bind_all(harness)
-    harness.observe(SMALL.selects(disk="ssd"))
+    harness.observe(SMALL.needs(gpu))
     assert not of_kind(Bind, bind_all(harness))
-    harness.observe(a_node("m").offers(cpu=4))  # of no use to the small one
+    harness.observe(a_node("m").offers(cpu=4))
+    assert harness.queue_state("small") is QueueState.UNSCHEDULABLE, "it is of no use to it"
     placed = {bind.pod.name: bind.node for bind in of_kind(Bind, bind_all(harness))}
     assert placed == {"taker": "m", "small": "n"}
 
@@ -316,6 +318,21 @@ def test_who_waits_behind_a_taker_is_tried_when_that_evicts_elsewhere(
     said += bind_all(harness)
     assert [delete.pod.name for delete in of_kind(DeletePod, said)] == ["low-m"]
     assert [bind.pod.name for bind in of_kind(Bind, said)] == ["small"]
+
+
+def test_nobody_is_woken_when_no_room_is_given_back(harness: EngineHarness) -> None:
+    """Neither when a pod is nominated nor when it gets the node that is kept for it, or any."""
+    harness.observe(NODE, LOW)
+    harness.start()
+    harness.observe(TAKER)
+    woken = harness.engine.queue.event_count
+    bind_all(harness)
+    assert harness.engine.queue.event_count == woken
+    low_leaves(harness)
+    harness.observe(a_node("m").offers(cpu=1), SMALL)
+    woken = harness.engine.queue.event_count
+    assert {bind.pod.name for bind in of_kind(Bind, harness.run())} == {"taker", "small"}
+    assert harness.engine.queue.event_count == woken
 
 
 def kept_from_trying(harness: EngineHarness) -> None:

@@ -200,8 +200,7 @@ class Holding(SpecOnlyPlugin):
 
 @pytest.mark.parametrize("where", ["permit", "pre_bind", "wait_pre_bind"])
 def test_who_is_not_bound_yet_only_loses_the_node(where: str) -> None:
-    plugins = [PluginWeight(plugin(), weight) for plugin, weight in DEFAULT_PLUGINS]
-    harness = EngineHarness(Profile("arranger", [*plugins, PluginWeight(Holding(where))]))
+    harness = with_holding(where)
     harness.observe(a_node("n").offers(cpu=1), a_pod("low").needs(cpu=1))
     harness.run()
     harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
@@ -219,6 +218,30 @@ def test_who_is_not_bound_yet_only_loses_the_node(where: str) -> None:
     assert bound(harness.effects) == {"high"}
     assert harness.node_of(a_pod("low")) is None
     assert harness.queue_state("low") is not QueueState.NOT_QUEUED
+
+
+def with_holding(where: str) -> EngineHarness:
+    plugins = [PluginWeight(plugin(), weight) for plugin, weight in DEFAULT_PLUGINS]
+    return EngineHarness(Profile("arranger", [*plugins, PluginWeight(Holding(where))]))
+
+
+@pytest.mark.parametrize("how", ["is not bound yet", "leaves already"])
+def test_beside_one_who_need_not_be_deleted_the_others_are(how: str) -> None:
+    harness = with_holding("permit")
+    others = [running("less", "n", priority=1), running("more", "n", priority=3)]
+    low = a_pod("low").needs(cpu=1).with_priority(2)
+    harness.observe(a_node("n").offers(cpu=3), *others)
+    harness.observe(low if how == "is not bound yet" else low.on("n").deleting())
+    harness.run()
+    harness.observe(*gang("g", 3, 10))
+    effects = harness.run()
+    assert evicted(effects) == {"less", "more"}
+    told = [e for e in of_kind(PublishEvent, effects) if e.reason == "Preempted"]
+    notes = {e.regarding.name: e.note for e in told}
+    by = "Preempted by gang default/g on node n"
+    if how == "is not bound yet":
+        assert notes.pop("low") == f"{by} (in arranger memory)."
+    assert notes == {"less": by, "more": by}
 
 
 def test_a_binding_pod_can_be_a_victim(harness: EngineHarness) -> None:

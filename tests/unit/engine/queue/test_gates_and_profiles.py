@@ -172,6 +172,7 @@ def test_a_node_with_an_unreadable_amount_keeps_its_last_good_state(harness: Eng
 def test_a_node_is_heard_of_again_when_its_kubelet_has_mended_what_it_offers(
     harness: EngineHarness,
 ) -> None:
+    harness.expects_faults = True
     barrier, kind = harness.engine.barrier, harness.engine.handlers.kinds[Node]
     bad, now = a_node("n1").offers(cpu=-1).build(), harness.now
     barrier.on_update_fault(kind, bad, None, RuntimeError("a fault of ours"), now)

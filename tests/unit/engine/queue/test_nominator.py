@@ -40,11 +40,18 @@ def nominated(*priorities: int) -> tuple[Nominator, dict[int, QueuedPod]]:
     return nominator, pods
 
 
+def fits(nominator: Nominator, cpu: int) -> bool:
+    """Whether a pod of so many CPUs fits beside the nominated ones."""
+    return nominator._cluster.could_fit(a_pod().needs(cpu=cpu).info(), "n", lambda _: False)
+
+
 @pytest.mark.parametrize("alone", [True, False], ids=["priorities alone", "queues, too"])
-@pytest.mark.parametrize("order", [(9, 1, 3, 5), (1, 9, 5, 3)], ids=str)
-def test_a_pod_sees_the_nominations_that_it_may_not_take(
-    alone: bool, order: tuple[int, ...]
-) -> None:
+def test_a_pod_sees_the_nominations_that_it_may_not_take(alone: bool) -> None:
+    for order in ((9, 1, 3, 5), (1, 9, 5, 3)):
+        sees_those_that_it_may_not_take(order, alone=alone)
+
+
+def sees_those_that_it_may_not_take(order: tuple[int, ...], *, alone: bool) -> None:
     nominator, pods = nominated(*order)
     with nominator.hide_for(member(a_pod("taker").with_priority(5)), Known(alone=alone)):
         assert {pod.priority for pod in nominator.visible_pods()} == {9, 5}
@@ -70,6 +77,8 @@ def test_an_edited_nominee_counts_as_it_is_now_and_where_it_was() -> None:
     assert nominator.node_of(pods[1].uid) == "n"
     (seen,) = nominator.visible_pods()
     assert (seen.priority, seen.requests["cpu"]) == (7, 4000)
+    left = [cpu for cpu in (5, 6) if fits(nominator, cpu)]
+    assert left == [5], "of nine"
     with nominator.hide_for(member(a_pod("taker").with_priority(5)), Known(alone=True)):
         assert nominator.visible_pods() == [seen]
     stranger = member(a_pod("stranger"))
@@ -99,3 +108,14 @@ def test_whoever_looks_at_the_number_of_changes_misses_none() -> None:
     assert len(set(seen)) == len(seen)
     assert not nominator.clear("uid-nobody")
     assert nominator.changes == seen[-1]
+
+
+def test_a_victim_of_an_earlier_run_that_does_not_leave_is_noticed() -> None:
+    nominator, _ = nominated(1)
+    nominator.inherited_victims.add("uid-stays")
+    with pytest.raises(AssertionError, match="uid-stays"):
+        nominator.check_consistent()
+    nominator.terminating_victims.add("uid-stays")
+    nominator.check_consistent()
+    nominator.keep("uid-stays")
+    assert not nominator.inherited_victims

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from arranger.api.effects import Ambiguous, Applied, Outcome, Refused
+from arranger.kube.client.transport import Response
 from arranger.kube.writes.binding import bound_node
 from tests.unit.kube.scripted_transport import RESET, failure, ok
 from tests.unit.kube.writes.harness import BIND, CREATED, outcomes_of
@@ -89,3 +90,16 @@ async def test_a_pod_that_cannot_be_read_tells_nothing() -> None:
 )
 def test_where_a_pod_is_bound(pod: bytes, node: str) -> None:
     assert bound_node(pod) == node
+
+
+def test_a_pod_with_something_nested_too_deeply_is_bound_all_the_same() -> None:
+    deep = b"[" * 5000 + b"]" * 5000
+    pod = b'{"metadata":{"uid":"u"},"spec":{"nodeName":"n1","odd":' + deep + b"}}"
+    assert bound_node(pod) == "n1"
+
+
+async def test_a_conflict_is_understood_whatever_else_the_pod_has() -> None:
+    deep = b"[" * 5000 + b"]" * 5000
+    pod = b'{"metadata":{"uid":"uid-1"},"spec":{"nodeName":"elsewhere","odd":' + deep + b"}}"
+    outcomes, _ = await outcomes_of(BIND, failure(409), Response(200, pod, {}), wait=400)
+    assert outcomes == [Refused(409, "AlreadyBound", "the pod is bound to elsewhere")]
