@@ -181,7 +181,10 @@ class ObjectTrials:
             kind.updated(obj, now)
         except Exception as error:
             self._held.keep(obj)
-            self._set_aside(key, error, now)
+            if not self._set_aside(key, error, now):  # it was not even stored
+                self._watched.pop(key, None)
+                again = partial(self._count_again, kind, obj, now)
+                self._notes.note(kind, obj, error, now, again)
 
     def _try_again(self, key: QuarantineKey, now: float) -> None:
         """Have what is set aside tried again at once."""

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from arranger.api.types.core import Node
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.queue import Queue
+from arranger.cluster.cluster import Cluster
 from arranger.engine.faults.states import stand_in
 from arranger.framework.interface import Plugin
 from arranger.framework.runtime.plugin_errors import PluginFailureError
@@ -76,6 +78,32 @@ def test_nodes_about_which_every_attempt_raises_are_set_aside_at_once(
         harness.advance_to(harness.engine.next_timer() or harness.now)
     assert names_in_quarantine(harness) == {}
     assert harness.engine.cluster.table.count == len(NODES) + odd
+
+
+def test_a_node_that_cannot_be_taken_in_when_it_is_to_count_again_is_tried_later(
+    make_harness: MakeHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin, set_node, fails = Breaks(), Cluster.set_node, [True]
+
+    def failing(cluster: Cluster, node: Node) -> None:
+        if fails and "odd" in node.metadata.labels and plugin.mended:
+            raise RuntimeError("before it is stored")
+        set_node(cluster, node)
+
+    monkeypatch.setattr(Cluster, "set_node", failing)
+    harness = make_harness(small_profile(plugin))
+    harness.observe(ODD_NODES[0], *NODES, *tenants(6))
+    harness.settle_all(harness.run())
+    plugin.mended = True
+    for _ in range(3):
+        harness.advance_to(harness.engine.next_timer() or harness.now)
+    assert harness.engine.cluster.table.count == len(NODES)
+
+    fails.clear()
+    for _ in range(20):
+        harness.advance_to(harness.engine.next_timer() or harness.now)
+    assert harness.engine.cluster.table.count == len(NODES) + 1
+    assert names_in_quarantine(harness) == {}
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["the only one", "among others"])
