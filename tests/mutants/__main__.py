@@ -71,7 +71,10 @@ def main() -> int:
             prepare(folder, package)
             limits = ("--percent", options.percent, "--seconds", options.seconds)
             left_out = (f"--ignore={path}" for path in package.slow)
-            run(folder, "tests.mutants.trial", *limits, *package.tests, *left_out, quiet=False)
+            tests = (*package.tests, *left_out)
+            done = run(folder, "tests.mutants.trial", *limits, *tests, quiet=False)
+            if done.returncode:
+                parser.exit(2, f"{name}: nothing was tried, as a test fails without mutants\n")
         scores[name] = score(folder, float(options.percent))
         for diff in scores[name].survivors:
             sys.stdout.write(f"{diff}\n")
@@ -141,7 +144,7 @@ def score(folder: Path, percent: float) -> Score:
     tried = {name: known[name] for name in chosen(known, percent)}
     killed = sum(result in (KILLED, ENDLESS) for result in tried.values())
     alive = sorted(name for name, result in tried.items() if result not in (KILLED, ENDLESS))
-    diffs = json.loads(run(folder, "tests.mutants.diffs", *alive) or "{}")
+    diffs = json.loads(run(folder, "tests.mutants.diffs", *alive).stdout or "{}")
     survivors = [diff for name, diff in diffs.items() if not is_harmless(name, diff)]
     mutants = len(all_mutants(folder / MUTATED))
     harmless = len(alive) - len(survivors)
@@ -155,9 +158,11 @@ def is_harmless(mutant: str, diff: str) -> bool:
     return bool(lines) and all((place, line) in HARMLESS for line in lines)
 
 
-def run(folder: Path, module: str, *args: str, quiet: bool = True) -> str:
-    """Run a module in a copy; returns what it says."""
-    done = subprocess.run(
+def run(
+    folder: Path, module: str, *args: str, quiet: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Run a module in a copy; it says nothing where ``quiet``, but in what is returned."""
+    return subprocess.run(
         [sys.executable, "-m", module, *args],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.environ.get("MUTMUT_PATH", "")},
@@ -166,7 +171,6 @@ def run(folder: Path, module: str, *args: str, quiet: bool = True) -> str:
         text=True,
         check=False,
     )
-    return done.stdout or ""
 
 
 if __name__ == "__main__":
