@@ -39,6 +39,13 @@ PACKAGES: Final[dict[str, Package]] = {
             "tests/unit/api/test_parsing.py",
             "tests/unit/api/test_bounds.py",
             "tests/unit/api/test_quantity.py",
+            "tests/unit/api/test_pieces.py",
+            "tests/unit/api/test_protobuf.py",
+            "tests/unit/api/test_timestamps.py",
+            "tests/unit/kube/watch/test_decoding_aside.py",
+            "tests/unit/kube/watch/test_deep_items.py",
+            "tests/unit/kube/watch/test_nulls.py",
+            "tests/unit/kube/watch/test_undecodable.py",
         ),
     ),
     "phases": Package(
