@@ -6,7 +6,7 @@ Reservation, it has another, which no object can have. Where even that makes our
 is reserved, as with a Reservation that is invalid.
 
 The queue that a PodGroup names is closed where nothing can stand in for the PodGroup: its pods are
-charged to another meanwhile, so that it is not known what is left.
+charged to the default queue meanwhile, so that it is not known what is left.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from arranger.api.settings.queue_annotations import DEFAULT_QUEUE
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.pod_groups import POD_GROUPS, PodGroup
 from arranger.api.types.reservation import (
@@ -45,7 +46,7 @@ class HeldByObjects:
         if isinstance(obj, Reservation):
             if not obj.stands_in:
                 self._cluster.objects.set(_for_nobody(obj))
-        elif isinstance(obj, PodGroup) and obj.spec.queue:
+        elif isinstance(obj, PodGroup) and obj.spec.queue not in ("", DEFAULT_QUEUE):
             meta = obj.metadata
             self._ledger.set_uncharged(meta.uid, obj.spec.queue, meta.namespace)
 

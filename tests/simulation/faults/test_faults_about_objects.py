@@ -178,6 +178,7 @@ FOUND: list[tuple[str, Callee, bool, int | None]] = [
     for name, module, owner, method, after in (
         ("a node", "arranger.plugins.resources.node_resources_fit", "", "_lack", False),
         ("a node", "arranger.engine.pod.scheduling_cycle", "SchedulingCycle", "_reserve", True),
+        ("a pod group of Volcano", "arranger.gangs.gang", "Gang", "set_pod_group", True),
         ("a gang", "arranger.engine.gang.state.gang_objects", "GangObjects", "_is_outdated", False),
         ("a gang", "arranger.engine.gang.state.gang_objects", "GangObjects", "_reconcile", False),
         (

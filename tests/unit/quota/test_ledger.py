@@ -312,16 +312,20 @@ def test_a_state_that_a_queue_has_because_of_its_parent_says_nothing() -> None:
 
 def test_pods_that_cannot_be_charged_are_news_once() -> None:
     books = QuotaHarness(a_queue("a"), a_queue("b"))
-    told = [("p", "a"), ("p", "a"), ("p", "b"), ("p", "b"), ("p", ""), ("p", ""), ("q", "")]
-    news, versions = list[bool](), [books.ledger.version]
+    #: None: it is charged.
+    told = [("p", "a"), ("p", "a"), ("p", "b"), ("p", "b"), ("p", None), ("p", None), ("q", None)]
+    versions = [books.ledger.version]
     for uid, queue in told:
-        news.append(books.ledger.set_uncharged(uid, queue))
+        if queue is None:
+            books.ledger.end_uncharged(uid)
+        else:
+            books.ledger.set_uncharged(uid, queue, "default")
         books.ledger.refresh(books.cluster)
         versions.append(books.ledger.version)
+    news = [after > before for before, after in pairwise(versions)]
     assert news == [True, False, True, False, True, False, False]
-    assert [after > before for before, after in pairwise(versions)] == news
-    books.ledger.set_uncharged("p", "a")
-    books.ledger.set_uncharged("p", "a")
+    books.ledger.set_uncharged("p", "a", "default")
+    books.ledger.set_uncharged("p", "a", "default")
     books.ledger.refresh(books.cluster)
     assert books.ledger.version > versions[-1], "also if it is said twice before anybody looks"
 
