@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from itertools import chain
 from typing import Final
 
 from arranger.api.types.resource_claims import (
@@ -31,18 +32,27 @@ class DeviceInventory:
     Attributes:
         claim_tracker: which devices are taken.
         classes_version: number of changes so far of device classes.
+        shared_version: number of changes so far of devices that several nodes use, and of which of
+            these are taken.
         extended_resources: extended resource → the DeviceClass that provides it.
     """
 
     def __init__(self, is_placed: Callable[[str], bool]) -> None:
         """``is_placed`` says whether a pod of that uid has a node."""
         self.claim_tracker = ResourceClaimTracker(is_placed, self._on_devices_changed)
-        self.classes_version = 0
+        self.classes_version = self.shared_version = 0
         self.extended_resources: dict[str, str] = {}
         self._pools: dict[PoolId, dict[str, ResourceSlice]] = {}
         #: Slices by the one node that they are for; ALL_NODES for all others.
         self._by_node: dict[str, dict[str, ResourceSlice]] = {}
-        self._node_of_device: dict[DeviceId, str] = {}
+        #: Device → slice that lists it → the node which that is for.
+        self._homes: dict[DeviceId, dict[str, str]] = {}
+        #: By node that has slices of its own: when what it offers has changed last, and its devices
+        #: if these have been asked for since.
+        self._offers: dict[str, int] = {}
+        self._ids: dict[str, tuple[DeviceId, ...]] = {}
+        #: When that which several nodes use has changed last, taken or not.
+        self._shared_offers = 0
         self._log: ChangeLog[str] = ChangeLog(_LOG_LIMIT)
 
     def slices_for_node(self, node: str) -> Iterable[ResourceSlice]:
@@ -72,6 +82,20 @@ class DeviceInventory:
         nodes = self._log.since(version)
         return None if nodes is None or ALL_NODES in nodes else set(nodes)
 
+    def offers_at(self, node: str) -> Hashable:
+        """Equal as long as nothing changes of what is offered on a node, taken or not."""
+        return self.classes_version, self._offers.get(node), self._shared_offers
+
+    def state_at(self, node: str) -> Hashable:
+        """Equal whenever the same devices that are for a node alone are offered and taken."""
+        if (slices := self._by_node.get(node)) is None:
+            return None
+        ids = self._ids.get(node)
+        if ids is None:
+            ids = tuple(chain.from_iterable(map(_device_ids, slices.values())))
+            self._ids[node] = ids
+        return self._offers[node], self.claim_tracker.taken_of(ids)
+
     def check_consistent(self) -> None:
         """Check the parts against each other.
 
@@ -81,6 +105,8 @@ class DeviceInventory:
         self.claim_tracker.check_consistent()
         pooled = {name for slices in self._pools.values() for name in slices}
         assert pooled == {name for slices in self._by_node.values() for name in slices}, "slices"
+        assert self._offers.keys() == self._by_node.keys() - {ALL_NODES}, "nodes with slices"
+        assert self._ids.keys() <= self._offers.keys(), "devices of nodes without slices"
 
     def _on_slice_changed(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
         if before is not None:
@@ -96,19 +122,21 @@ class DeviceInventory:
                 else ()
             )
             for home in node_names or (ALL_NODES,):
-                self._log.append(home)
+                self._note(home, offers=True)
 
     def _remove_slice(self, gone: ResourceSlice) -> None:
         discard_nested(self._pools, gone.pool_id, gone.metadata.name)
         discard_nested(self._by_node, _node_of_slice(gone), gone.metadata.name)
         for device in _device_ids(gone):
-            self._node_of_device.pop(device, None)
-        self._log.append(_node_of_slice(gone))
+            discard_nested(self._homes, device, gone.metadata.name)
+        self._note(_node_of_slice(gone), offers=True)
 
     def _add_slice(self, there: ResourceSlice) -> None:
         self._pools.setdefault(there.pool_id, {})[there.metadata.name] = there
         self._by_node.setdefault(_node_of_slice(there), {})[there.metadata.name] = there
-        self._node_of_device.update(dict.fromkeys(_device_ids(there), _node_of_slice(there)))
+        self._note(_node_of_slice(there), offers=True)
+        for device in _device_ids(there):
+            self._homes.setdefault(device, {})[there.metadata.name] = _node_of_slice(there)
 
     def _on_class_changed(self, before: DeviceClass | None, after: DeviceClass | None) -> bool:
         self.classes_version += 1
@@ -121,9 +149,23 @@ class DeviceInventory:
 
     def _on_devices_changed(self, devices: Iterable[DeviceId]) -> None:
         for device in devices:
-            home = self._node_of_device.get(device)
-            if home is not None:
-                self._log.append(home)
+            for home in self._homes.get(device, {}).values():
+                self._note(home)
+
+    def _note(self, home: str, *, offers: bool = False) -> None:
+        """Something has changed of the devices of a node, or of those that several use."""
+        self._log.append(home)
+        shared = home == ALL_NODES
+        self.shared_version += shared
+        if not offers:
+            return
+        self._ids.pop(home, None)
+        if shared:
+            self._shared_offers = self.version
+        elif home in self._by_node:
+            self._offers[home] = self.version
+        else:
+            self._offers.pop(home, None)
 
 
 def _node_of_slice(of: ResourceSlice) -> str:

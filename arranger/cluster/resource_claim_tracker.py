@@ -85,6 +85,10 @@ class ResourceClaimTracker:
         """Whether the device cannot be given to anybody else."""
         return device in self._taken
 
+    def taken_of(self, devices: Iterable[DeviceId]) -> frozenset[DeviceId]:
+        """Those of the devices that are taken."""
+        return frozenset(filter(self._taken.__contains__, devices))
+
     def allocation_of(self, claim: ResourceClaim) -> Allocation | None:
         """What a claim has been allocated, or is about to be."""
         if claim.status.allocation is not None:
