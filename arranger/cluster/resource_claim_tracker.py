@@ -150,7 +150,7 @@ class ResourceClaimTracker:
     def reserve(self, claim: ResourceClaim, pod: ObjectKey, allocation: Allocation | None) -> None:
         """Have a pod use a claim; ``allocation`` is what a claim without one is to be given."""
         meta = claim.metadata
-        if allocation is not None and meta.uid not in self._pending:
+        if allocation is not None and self.allocation_of(claim) is None:
             pending = _PendingAllocation(allocation, allocation.exclusive_devices())
             self._pending[meta.uid] = pending
             self._mark_taken(pending.devices)

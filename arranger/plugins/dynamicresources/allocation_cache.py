@@ -26,7 +26,13 @@ from arranger.plugins.dynamicresources.allocator import (
     search,
 )
 from arranger.plugins.dynamicresources.cel_selectors import CompiledSelectors
-from arranger.plugins.dynamicresources.effort import NODE, Effort, EffortSpentError
+from arranger.plugins.dynamicresources.effort import (
+    MAX_EFFORT,
+    MICROSECONDS,
+    NODE,
+    Effort,
+    EffortSpentError,
+)
 from arranger.plugins.dynamicresources.pools import pools_for
 from arranger.plugins.dynamicresources.requests import AllocationError, DeviceSelection
 
@@ -44,6 +50,8 @@ _SHORT_SEARCH_STEPS: Final = 50
 _SHORT_SEARCH_LOOKS: Final = 200
 #: States of the devices of one node of which it is kept what was found there.
 _MAX_STATES: Final = 16
+#: Rows whose results are handed on in one unit of an attempt's work.
+_ROWS_PER_UNIT: Final = 50
 #: Units of a look at what is kept.
 _LOOKING_UP: Final = 1
 #: In place of a reason's index: devices were found; nobody has looked yet.
@@ -129,6 +137,8 @@ class AllocationQuery:
                 entry.kind_of[row] = self._number_of(found)
             else:
                 entry.found[row], entry.kind_of[row] = found, _FOUND
+        effort = MICROSECONDS * (MAX_EFFORT - selection.effort.left)
+        self._cluster.work.count(effort + len(rows) // _ROWS_PER_UNIT)
         reasons = [self._reworded(reason) for reason in entry.reasons]
         kinds = entry.kind_of[rows]
         unknown = (kinds == _UNKNOWN) & nodes.alive

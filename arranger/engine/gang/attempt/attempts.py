@@ -18,14 +18,16 @@ from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.gang.attempt.basis import AttemptBasis
 from arranger.engine.gang.attempt.group_attempt import GangScheduleResult
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle, NominatedMembers
-from arranger.engine.gang.attempt.suspended_members import MemberSuspension, SuspendedMember
+from arranger.engine.gang.attempt.suspended_members import (
+    MemberSuspension,
+    SuspendedMember,
+    resuming,
+)
 from arranger.engine.gang.steps import Steps
-from arranger.engine.pod.reserve_and_permit import reserve_more
+from arranger.engine.pod.reserve_and_permit import must_be_placed_again
 
 #: Units of one step: some 40 milliseconds.
 STEP_UNITS: Final = 40_000
-#: Units to put a member back on its node and to take it off again, at most half of a step's.
-RESUMING: Final = 5
 #: After so many beginnings steps are twice as long, for things may change as fast.
 _MANY_BEGINNINGS: Final = 6
 #: Members from which on what follows from their having got nodes is a step of its own.
@@ -71,7 +73,7 @@ class GangAttempts:
         assert suspended is None or isinstance(suspended, SuspendedAttempt)
         beginnings, taken = (1, 0) if suspended is None else (suspended.beginnings, suspended.taken)
         longer = beginnings // _MANY_BEGINNINGS
-        if suspended is not None and reserve_more([each.member for each in suspended.placed]):
+        if suspended is not None and must_be_placed_again([m.member for m in suspended.placed]):
             longer = taken  # each step has to place them all again
         if suspended is not None and not self._resume(entity, suspended):
             beginnings, suspended = beginnings + 1, None
@@ -81,8 +83,8 @@ class GangAttempts:
             steps, nominated = suspended.steps, suspended.nominated
         work = self._cluster.work
         if in_steps:
-            resumed = 0 if suspended is None else len(suspended.placed)
-            units = STEP_UNITS - min(RESUMING * resumed, STEP_UNITS // 2)
+            resumed = 0 if suspended is None else resuming(suspended.placed)
+            units = STEP_UNITS - min(resumed, STEP_UNITS // 2)
             work.limit(units << min(longer, 10))
         ended = False
         try:

@@ -14,7 +14,11 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.placement.topology import OUTSIDE_DOMAIN
 from arranger.engine.pod.attempt_limits import looks_at_pods
-from arranger.engine.pod.reserve_and_permit import reserve_more
+from arranger.engine.pod.reserve_and_permit import (
+    has_claims,
+    must_be_placed_again,
+    reserve_again,
+)
 from arranger.engine.pod.schedule_result import PermitWait, RowMask, Scheduled
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
@@ -23,6 +27,9 @@ from arranger.framework.status import CycleState
 
 #: Rows that may have changed between two steps.
 _MAX_CHANGED_ROWS: Final = 1000
+#: Units to put a member back on its node and to take it off again, and more for its claims.
+RESUMING: Final = 5
+RESUMING_CLAIMS: Final = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,12 @@ class SuspendedMember:
     pod: PodInfo
     node: str
     state: CycleState
+
+
+def resuming(placed: Sequence[SuspendedMember]) -> int:
+    """Units of :mod:`~arranger.cluster.attempt_work` to put these back and to take them off."""
+    claiming = sum(has_claims(each.member) for each in placed)
+    return RESUMING * len(placed) + RESUMING_CLAIMS * claiming
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +83,8 @@ class MemberSuspension:
             return False
         if changed is None or (changed and not self._may_ignore(changed, placed)):
             return False
-        if reserve_more([each.member for each in placed]):
-            return self._place_again(placed)
+        if must_be_placed_again([each.member for each in placed]):
+            return self._place_all_again(placed)
         table = self._cluster.table
         for each in placed:
             self._nominator.clear(each.pod.uid)
@@ -81,9 +94,14 @@ class MemberSuspension:
             each.member.node, each.member.cycle_state = each.node, each.state
         members = [each.member for each in placed]
         fit = bool((table.requested[:, rows] <= table.allocatable[:, rows]).all())
-        if fit and self._within_quotas(placed) and self._cycle.may_stay(members):
+        if (
+            fit
+            and self._within_quotas(placed)
+            and self._cycle.may_stay(members)
+            and self._reserve_claims(placed)
+        ):
             return True
-        self._cycle.unreserve_all(members)
+        self._cycle.unreserve_all([each for each in members if each.uid in self._cluster])
         return False
 
     # --- inside ----------------------------------------------------------------------------
@@ -95,17 +113,32 @@ class MemberSuspension:
         pods = self._cluster.table.pods
         return all(p.affinity_terms is NO_TERMS for row in changed for p in pods[row].values())
 
-    def _place_again(self, placed: Sequence[SuspendedMember]) -> bool:
-        """As :meth:`put_back`, for members of which devices or volumes are reserved as well."""
-        table = self._cluster.table
+    def _reserve_claims(self, placed: Sequence[SuspendedMember]) -> bool:
+        """Have the members the devices found for them, or others where these are not free."""
+        for each in placed:
+            if not has_claims(each.member) or reserve_again(each.member):
+                continue
+            self._cycle.unreserve(each.member)
+            if not self._place_again(each):
+                return False
+        return True
+
+    def _place_all_again(self, placed: Sequence[SuspendedMember]) -> bool:
+        """As :meth:`put_back`, for members of which volumes, say, are reserved as well."""
         for n, each in enumerate(placed):
-            only = np.zeros(table.size, dtype=np.bool_)
-            only[table.index[each.node]] = True
-            answer = self._cycle.place(each.member, RowMask(only, OUTSIDE_DOMAIN))
-            if not isinstance(answer, Scheduled):
+            if not self._place_again(each):
                 self._cycle.unreserve_all([other.member for other in placed[:n]])
                 return False
         return True
+
+    def _place_again(self, each: SuspendedMember) -> bool:
+        """Place a member on its node as if it had not been there."""
+        table = self._cluster.table
+        only = np.zeros(table.size, dtype=np.bool_)
+        only[table.index[each.node]] = True
+        with self._cluster.work.uninterrupted():
+            answer = self._cycle.place(each.member, RowMask(only, OUTSIDE_DOMAIN))
+        return isinstance(answer, Scheduled)
 
     def _within_quotas(self, placed: Sequence[SuspendedMember]) -> bool:
         """Whether they exceed no quota, of which others may have used more meanwhile."""

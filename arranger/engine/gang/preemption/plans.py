@@ -19,7 +19,7 @@ from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle, N
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner, PreemptionPlan
 from arranger.engine.gang.preemption.trial import Between, PlanSteps
-from arranger.engine.pod.reserve_and_permit import reserve_more
+from arranger.engine.pod.reserve_and_permit import must_be_placed_again
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy
 
@@ -148,6 +148,6 @@ class GangPlans:
     def _longer(self, entity: QueuedEntity, between: Between) -> int:
         """How often the step is to be doubled."""
         longer = (entity.void_plans + between.repeated) // _MANY_REPETITIONS
-        if reserve_more(entity.one_of_each_class()):
+        if must_be_placed_again(entity.one_of_each_class()):
             longer += between.rests  # each step has to place them all again
         return min(longer, 10)
