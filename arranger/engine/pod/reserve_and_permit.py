@@ -20,11 +20,6 @@ log = logging.getLogger(__name__)
 _RESERVE_NOTHING_ELSE: Final = frozenset({"DynamicResources", "VolumeBinding"})
 
 
-def reserve_more(members: Sequence[QueuedPod]) -> bool:
-    """Whether plugins may reserve something for any of these beside its node, or wait with it."""
-    return must_be_placed_again(members) or any(map(has_claims, members))
-
-
 def must_be_placed_again(members: Sequence[QueuedPod]) -> bool:
     """Whether what is reserved for some of these is known only when they are placed once more.
 

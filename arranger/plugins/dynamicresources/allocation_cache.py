@@ -28,6 +28,7 @@ from arranger.plugins.dynamicresources.allocator import (
 from arranger.plugins.dynamicresources.cel_selectors import CompiledSelectors
 from arranger.plugins.dynamicresources.effort import (
     MAX_EFFORT,
+    MAX_EFFORT_OF_STEP,
     MICROSECONDS,
     NODE,
     Effort,
@@ -117,16 +118,19 @@ class AllocationQuery:
         """Reasons, and for each entry of the view the index of its reason; -1 for devices.
 
         With so much to do that it would keep other pods waiting, only some nodes are looked at, and
-        the others when the pod is tried again.
+        the others when the pod is tried again. What goes on in another step looks at all of them,
+        in smaller parts.
 
         Raises:
-            UnfinishedSearchError: no devices have been found yet, and not all nodes looked at.
+            UnfinishedSearchError: not all nodes have been looked at, and no devices been found yet.
         """
         entry = self._entry
         self._refresh()
         rows = nodes.row_numbers()
         kinds = entry.kind_of[rows]
-        selection = DeviceSelection(self._selectors, Effort())
+        work = self._cluster.work
+        units = MAX_EFFORT_OF_STEP if work.is_limited else MAX_EFFORT
+        selection = DeviceSelection(self._selectors, Effort(units))
         left = rows[(kinds == _UNKNOWN) & nodes.alive].tolist()
         for row in left:
             try:
@@ -137,12 +141,12 @@ class AllocationQuery:
                 entry.kind_of[row] = self._number_of(found)
             else:
                 entry.found[row], entry.kind_of[row] = found, _FOUND
-        effort = MICROSECONDS * (MAX_EFFORT - selection.effort.left)
-        self._cluster.work.count(effort + len(rows) // _ROWS_PER_UNIT)
+        effort = MICROSECONDS * (units - selection.effort.left)
+        work.count(effort + len(rows) // _ROWS_PER_UNIT)
         reasons = [self._reworded(reason) for reason in entry.reasons]
         kinds = entry.kind_of[rows]
         unknown = (kinds == _UNKNOWN) & nodes.alive
-        if unknown.any() and not (kinds == _FOUND).any():
+        if unknown.any() and (work.is_limited or not (kinds == _FOUND).any()):
             raise UnfinishedSearchError(
                 f"no devices found yet: {np.count_nonzero(unknown)} nodes are looked at in later "
                 "attempts"

@@ -189,7 +189,7 @@ class DryPlacement:
 
     def _place(self, trial: Trial) -> PlanSteps[GangScheduleResult]:
         steps = self._cycle.place_steps(
-            self._entity, self._row_mask, surplus=False, effort=self._effort
+            self._entity, self._row_mask, surplus=False, hopeful=True, effort=self._effort
         )
         while True:
             try:
