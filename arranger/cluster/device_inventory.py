@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
@@ -16,7 +17,11 @@ from arranger.api.types.resource_claims import (
 )
 from arranger.cluster.change_log import ChangeLog
 from arranger.cluster.object_store import DeviceObject, ObjectListener
-from arranger.cluster.resource_claim_tracker import ResourceClaimTracker, discard_nested
+from arranger.cluster.resource_claim_tracker import (
+    LiftedReservations,
+    ResourceClaimTracker,
+    discard_nested,
+)
 
 #: In place of a node's name: all nodes, or several.
 ALL_NODES: Final = ""
@@ -24,6 +29,21 @@ ALL_NODES: Final = ""
 _MAX_LOGGED_SLICES: Final = 16
 #: Changes kept in the log.
 _LOG_LIMIT: Final = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class LiftedDevices:
+    """What pods had reserved that are off their nodes for now.
+
+    Attributes:
+        before: the inventory's version when they still had it; ``after``: when they had not.
+        offers: what was offered then.
+    """
+
+    reserved: LiftedReservations
+    before: int
+    after: int
+    offers: tuple[int, int]
 
 
 class DeviceInventory:
@@ -51,6 +71,8 @@ class DeviceInventory:
         #: if these have been asked for since.
         self._offers: dict[str, int] = {}
         self._ids: dict[str, tuple[DeviceId, ...]] = {}
+        #: When anything that is offered anywhere has changed last.
+        self._offers_version = 0
         #: When that which several nodes use has changed last, taken or not.
         self._shared_offers = 0
         self._log: ChangeLog[str] = ChangeLog(_LOG_LIMIT)
@@ -96,6 +118,24 @@ class DeviceInventory:
             self._ids[node] = ids
         return self._offers[node], self.claim_tracker.taken_of(ids)
 
+    def lift(self, pods: Iterable[str]) -> LiftedDevices:
+        """Take what pods that are not bound have reserved out of the books, until they are back."""
+        before = self.version
+        reserved = self.claim_tracker.lift(pods)
+        offers = self.classes_version, self._offers_version
+        return LiftedDevices(reserved, before, self.version, offers)
+
+    def put_back(self, lifted: LiftedDevices) -> bool:
+        """Undo :meth:`lift`; False, and nothing is changed, if it cannot be as it was."""
+        unchanged = self.version == lifted.after
+        if (self.classes_version, self._offers_version) != lifted.offers:
+            return False
+        if not self.claim_tracker.put_back(lifted.reserved):
+            return False
+        if unchanged:
+            self._log.forget_since(lifted.before)
+        return True
+
     def check_consistent(self) -> None:
         """Check the parts against each other.
 
@@ -122,19 +162,19 @@ class DeviceInventory:
                 else ()
             )
             for home in node_names or (ALL_NODES,):
-                self._note(home, offers=True)
+                self._note(home)
 
     def _remove_slice(self, gone: ResourceSlice) -> None:
         discard_nested(self._pools, gone.pool_id, gone.metadata.name)
         discard_nested(self._by_node, _node_of_slice(gone), gone.metadata.name)
         for device in _device_ids(gone):
             discard_nested(self._homes, device, gone.metadata.name)
-        self._note(_node_of_slice(gone), offers=True)
+        self._note(_node_of_slice(gone))
 
     def _add_slice(self, there: ResourceSlice) -> None:
         self._pools.setdefault(there.pool_id, {})[there.metadata.name] = there
         self._by_node.setdefault(_node_of_slice(there), {})[there.metadata.name] = there
-        self._note(_node_of_slice(there), offers=True)
+        self._note(_node_of_slice(there))
         for device in _device_ids(there):
             self._homes.setdefault(device, {})[there.metadata.name] = _node_of_slice(there)
 
@@ -148,17 +188,17 @@ class DeviceInventory:
         return was != now  # then pods that have no claims may ask for them, too
 
     def _on_devices_changed(self, devices: Iterable[DeviceId]) -> None:
-        for device in devices:
-            for home in self._homes.get(device, {}).values():
-                self._note(home)
+        known = self._homes
+        homes = {home for each in devices if each in known for home in known[each].values()}
+        self.shared_version += ALL_NODES in homes
+        self._log.extend(homes)
 
-    def _note(self, home: str, *, offers: bool = False) -> None:
-        """Something has changed of the devices of a node, or of those that several use."""
+    def _note(self, home: str) -> None:
+        """What a node offers has changed, or what several use."""
         self._log.append(home)
         shared = home == ALL_NODES
         self.shared_version += shared
-        if not offers:
-            return
+        self._offers_version = self.version
         self._ids.pop(home, None)
         if shared:
             self._shared_offers = self.version

@@ -70,6 +70,11 @@ def unreserve_all(cluster: Cluster, members: Sequence[QueuedPod]) -> None:
         return
     for member in filter(has_claims, reversed(members)):
         run_unreserve_plugins(member)
+    leave_nodes(cluster, members)
+
+
+def leave_nodes(cluster: Cluster, members: Sequence[QueuedPod]) -> None:
+    """Take pods off their nodes, of which nothing else is reserved any more."""
     cluster.lift([member.uid for member in members])
     for member in members:
         _forget_node(member)

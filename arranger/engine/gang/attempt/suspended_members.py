@@ -10,12 +10,14 @@ import numpy as np
 
 from arranger.cluster.affinity_terms import NO_TERMS
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.device_inventory import LiftedDevices
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.placement.topology import OUTSIDE_DOMAIN
 from arranger.engine.pod.attempt_limits import looks_at_pods
 from arranger.engine.pod.reserve_and_permit import (
     has_claims,
+    leave_nodes,
     must_be_placed_again,
     reserve_again,
 )
@@ -29,7 +31,7 @@ from arranger.framework.status import CycleState
 _MAX_CHANGED_ROWS: Final = 1000
 #: Units to put a member back on its node and to take it off again, and more for its claims.
 RESUMING: Final = 5
-RESUMING_CLAIMS: Final = 25
+RESUMING_CLAIMS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,22 @@ class SuspendedMember:
     state: CycleState
 
 
-def resuming(placed: Sequence[SuspendedMember]) -> int:
-    """Units of :mod:`~arranger.cluster.attempt_work` to put these back and to take them off."""
-    claiming = sum(has_claims(each.member) for each in placed)
-    return RESUMING * len(placed) + RESUMING_CLAIMS * claiming
+@dataclass(frozen=True, slots=True)
+class SuspendedMembers:
+    """Members that had got nodes, in this order, and the devices that they had; None if these are
+    not kept."""
+
+    members: Sequence[SuspendedMember]
+    devices: LiftedDevices | None
+
+    def must_be_placed_again(self) -> bool:
+        """Whether they cannot just be put back."""
+        return must_be_placed_again([each.member for each in self.members])
+
+    def resuming(self) -> int:
+        """Units of :mod:`~arranger.cluster.attempt_work` to put these back and to take them off."""
+        claiming = sum(has_claims(each.member) for each in self.members)
+        return RESUMING * len(self.members) + RESUMING_CLAIMS * claiming
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +71,16 @@ class MemberSuspension:
     _nominator: Nominator
     _policy: EvictionPolicy
 
-    def take_off(
-        self, placed: Sequence[tuple[QueuedPod, PermitWait | None]]
-    ) -> list[SuspendedMember]:
+    def take_off(self, placed: Sequence[tuple[QueuedPod, PermitWait | None]]) -> SuspendedMembers:
         """Take those off that have got nodes."""
         left = [SuspendedMember(m, m.pod, m.node, m.cycle_state) for m, _ in placed]
-        self._cycle.unreserve_all([member for member, _ in placed])
-        return left
+        members = [member for member, _ in placed]
+        if not any(map(has_claims, members)) or must_be_placed_again(members):
+            self._cycle.unreserve_all(members)
+            return SuspendedMembers(left, None)
+        devices = self._cluster.devices.lift([member.uid for member in members])
+        leave_nodes(self._cluster, members)
+        return SuspendedMembers(left, devices)
 
     def changed_rows(self, version: int) -> set[int] | None:
         """The rows whose pods have changed since; None if there are too many."""
@@ -74,11 +91,12 @@ class MemberSuspension:
         rows = None if changes is None else {row for _, row in changes}
         return rows if rows is not None and len(rows) <= _MAX_CHANGED_ROWS else None
 
-    def put_back(self, placed: Sequence[SuspendedMember], changed: set[int] | None) -> bool:
+    def put_back(self, suspended: SuspendedMembers, changed: set[int] | None) -> bool:
         """Put all back on their nodes; False, and nobody is, if one may not be there any more.
 
         ``changed`` are the rows whose pods have changed meanwhile, None for too many.
         """
+        placed = suspended.members
         if any(each.member.pod is not each.pod for each in placed):
             return False
         if changed is None or (changed and not self._may_ignore(changed, placed)):
@@ -98,7 +116,7 @@ class MemberSuspension:
             fit
             and self._within_quotas(placed)
             and self._cycle.may_stay(members)
-            and self._reserve_claims(placed)
+            and self._reserve_claims(suspended)
         ):
             return True
         self._cycle.unreserve_all([each for each in members if each.uid in self._cluster])
@@ -113,9 +131,11 @@ class MemberSuspension:
         pods = self._cluster.table.pods
         return all(p.affinity_terms is NO_TERMS for row in changed for p in pods[row].values())
 
-    def _reserve_claims(self, placed: Sequence[SuspendedMember]) -> bool:
+    def _reserve_claims(self, suspended: SuspendedMembers) -> bool:
         """Have the members the devices found for them, or others where these are not free."""
-        for each in placed:
+        if suspended.devices is None or self._cluster.devices.put_back(suspended.devices):
+            return True
+        for each in suspended.members:
             if not has_claims(each.member) or reserve_again(each.member):
                 continue
             self._cycle.unreserve(each.member)
