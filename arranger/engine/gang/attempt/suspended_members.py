@@ -13,6 +13,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.device_inventory import LiftedDevices
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
+from arranger.engine.gang.attempt.within_quotas import exceed_no_quota, one_of_each_charge
 from arranger.engine.gang.placement.topology import OUTSIDE_DOMAIN
 from arranger.engine.pod.attempt_limits import looks_at_pods
 from arranger.engine.pod.reserve_and_permit import (
@@ -114,7 +115,7 @@ class MemberSuspension:
         fit = bool((table.requested[:, rows] <= table.allocatable[:, rows]).all())
         if (
             fit
-            and self._within_quotas(placed)
+            and exceed_no_quota(self._policy, one_of_each_charge(self._policy, members))
             and self._cycle.may_stay(members)
             and self._reserve_claims(suspended)
         ):
@@ -159,16 +160,3 @@ class MemberSuspension:
         with self._cluster.work.uninterrupted():
             answer = self._cycle.place(each.member, RowMask(only, OUTSIDE_DOMAIN))
         return isinstance(answer, Scheduled)
-
-    def _within_quotas(self, placed: Sequence[SuspendedMember]) -> bool:
-        """Whether they exceed no quota, of which others may have used more meanwhile."""
-        quota = self._policy.quota
-        if quota is None:
-            return True
-        classes = {each.member.equivalence_key: each for each in placed}
-        for each in classes.values():
-            own = dict(quota.released_by(each.pod))
-            remaining = quota.remaining(each.pod, each.node)
-            if any(left + own.get(limit, 0) < 0 for limit, left in remaining.items()):
-                return False
-        return True
