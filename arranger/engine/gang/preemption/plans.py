@@ -25,6 +25,8 @@ from arranger.framework.preemption import EvictionPolicy
 
 #: Units of one step: some 40 milliseconds.
 STEP_UNITS: Final = 40_000
+#: Units of all steps of a plan, after which it is given up: some minute.
+MAX_PLAN_UNITS: Final = 40_000_000
 #: After so many repetitions steps are twice as long, for things may change as fast.
 _MANY_REPETITIONS: Final = 6
 
@@ -123,6 +125,7 @@ class GangPlans:
     ) -> tuple[PreemptionPlan | PlanState, list[str]]:
         """What comes of a step, and whose nominations have ended in it."""
         work = self._cluster.work
+        before = work.spent
         with self._cycle.dry_run(entity, nominated):
             if in_steps:
                 work.limit(STEP_UNITS << self._longer(entity, between))
@@ -134,6 +137,10 @@ class GangPlans:
                 return PlanState.VOID if plan is None else plan, []
             finally:
                 work.lift()
+                between.spent += work.spent - before
+            if between.spent > MAX_PLAN_UNITS:
+                steps.close()
+                return PreemptionPlan(proven=False, given_up=True), []
             lost = [member.uid for member, _ in nominated if member.uid not in self._nominator]
         return PlanState.UNFINISHED, lost
 

@@ -13,7 +13,8 @@ from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
 from arranger.engine.gang.attempt import attempts
-from arranger.engine.gang.preemption import plan_search, plans
+from arranger.engine.gang.preemption import plan_search, plans, trial
+from arranger.engine.gang.preemption.executor import GIVEN_UP_MESSAGE, MAX_EVICTION_INTERVAL
 from arranger.framework.interface import SpecOnlyPlugin
 from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.framework.status import CycleState, Status
@@ -145,6 +146,40 @@ def test_a_plan_takes_many_steps_and_others_are_bound_in_between(small_steps: No
     busy.until_evicted()
     assert len(busy.evicted) == 12
     assert busy.steps > 20
+
+
+def test_a_plan_that_takes_too_long_is_given_up_for_a_while(
+    small_steps: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = Busy()
+    monkeypatch.setattr(plans, "MAX_PLAN_UNITS", 1500)
+    busy.until_evicted()
+    steps, entity = busy.steps, busy.harness.entity("g-0")
+    assert GIVEN_UP_MESSAGE in entity.reason
+    assert steps < 12
+    busy.harness.observe(a_node("small").offers(cpu=1))
+    busy.until_evicted()
+    assert busy.steps < steps + 4, "nothing is planned so soon again"
+    monkeypatch.undo()
+    busy.harness.now += MAX_EVICTION_INTERVAL
+    busy.until_evicted()
+    assert len(busy.evicted) == 12
+    assert GIVEN_UP_MESSAGE not in busy.harness.entity("g-0").reason
+
+
+def test_a_plan_that_has_taken_long_is_content_with_enough(
+    small_steps: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = list[int]()
+    for units in (10**9, 0):
+        monkeypatch.setattr(trial, "THRIFTY_UNITS", units)
+        busy = Busy()
+        busy.until_evicted()
+        steps.append(busy.steps)
+        assert len(busy.evicted) >= 12
+        busy.victims_leave()
+        assert len(busy.bound) == 6
+    assert steps[1] < steps[0]
 
 
 @pytest.mark.parametrize("seed", range(12))
