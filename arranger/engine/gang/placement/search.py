@@ -69,9 +69,15 @@ class PlacementSearcher:
                 return False
             placed = [m.pod for m in members if m.uid in self._cluster]
             movable = [*self._nominator.visible_pods(), *placed]
-            board = NumbersBoard(
-                self._cluster, self._cycle, row_mask, movable, members, effort, class_of
-            )
+            devices = self._cluster.devices
+            held_devices = devices.lift([pod.uid for pod in placed])  # they may be another's
+            try:
+                board = NumbersBoard(
+                    self._cluster, self._cycle, row_mask, movable, members, effort, class_of
+                )
+            finally:
+                back = devices.put_back(held_devices)
+            assert back, "nothing has come between"
             counts = group.count_by_bundle(held)
             if not board.has_room_for_each(group, counts):
                 return False
