@@ -19,7 +19,7 @@ from arranger.framework.interface import SpecOnlyPlugin
 from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.framework.status import CycleState, Status
 from arranger.plugins import default_profile
-from tests.builders import a_node, a_pod
+from tests.builders import PodBuilder, a_node, a_pod
 from tests.differential.gang_preemption.play import Played, play
 from tests.differential.gang_preemption.world import random_world
 from tests.unit.engine.harness import EngineHarness, of_kind
@@ -260,3 +260,21 @@ def test_where_each_step_places_all_again_the_steps_of_a_question_become_longer(
     assert len(busy.evicted) == 12
     busy.victims_leave()
     assert len(busy.bound) == 6
+
+
+def _evicted_for(*gang: PodBuilder) -> int:
+    """How many leave for a gang on twenty nodes with a pod each."""
+    harness = EngineHarness(default_profile())
+    harness.observe(*(a_node(f"n{n}").offers(cpu=2).in_zone("z") for n in range(20)))
+    harness.observe(*(a_pod(f"low-{n}").needs(cpu=2).on(f"n{n}") for n in range(20)))
+    harness.observe(*gang)
+    harness.run()
+    harness.engine.check_consistent()
+    return len(of_kind(DeletePod, harness.effects))
+
+
+def test_a_trial_goes_on_where_a_member_fits_once_others_have_places() -> None:
+    seeker = a_pod("g-0").needs(cpu=2).near("topology.kubernetes.io/zone", {"app": "sought"})
+    others = [a_pod(f"g-{n}").needs(cpu="1500m").labelled(app="sought") for n in range(1, 14)]
+    gang = [pod.with_priority(9).in_gang("g", 14) for pod in (seeker, *others)]
+    assert _evicted_for(*gang) == 14
