@@ -278,3 +278,10 @@ def test_a_trial_goes_on_where_a_member_fits_once_others_have_places() -> None:
     others = [a_pod(f"g-{n}").needs(cpu="1500m").labelled(app="sought") for n in range(1, 14)]
     gang = [pod.with_priority(9).in_gang("g", 14) for pod in (seeker, *others)]
     assert _evicted_for(*gang) == 14
+
+
+def test_a_trial_goes_on_where_members_were_passed_over_for_another_bundle() -> None:
+    gang = [a_pod(f"g-{n}").needs(cpu="1500m").in_bundle("g", "a", 1) for n in range(12)]
+    gang += [a_pod("g-12").needs(cpu=1).in_bundle("g", "b", 1).selects(on="no node")]
+    gang += [a_pod("g-13").needs(cpu="100m").in_bundle("g", "b", 1)]
+    assert _evicted_for(*(pod.with_priority(9).in_gang("g", 13) for pod in gang)) == 12
