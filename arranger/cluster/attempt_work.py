@@ -72,6 +72,11 @@ class AttemptWork:
         self._spent += units
 
     @property
+    def spent(self) -> int:
+        """How many units have been spent since the beginning, outside of :meth:`uninterrupted`."""
+        return self._spent
+
+    @property
     def is_limited(self) -> bool:
         """Whether what is put off is gone on with in a later step."""
         return self._left < math.inf

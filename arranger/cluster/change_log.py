@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
@@ -42,8 +43,12 @@ class ChangeLog(Generic[T]):
         entries.append(change)
         self.version += 1
 
-    def extend(self, changes: list[T]) -> None:
+    def extend(self, changes: Collection[T]) -> None:
         """Note several changes."""
+        if len(self._entries) + len(changes) <= self._limit:
+            self._entries.extend(changes)
+            self.version += len(changes)
+            return
         for change in changes:
             self.append(change)
 

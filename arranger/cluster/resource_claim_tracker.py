@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -43,6 +43,27 @@ class _PendingAllocation:
 
     allocation: Allocation
     devices: list[DeviceId]
+
+
+@dataclass(frozen=True, slots=True)
+class LiftedReservations:
+    """What some pods had reserved, and nobody else has.
+
+    Attributes:
+        by_pod: uid of the pod → uid of the claim → its reservation.
+        pending: uid of the claim → the allocation that is nobody's now.
+        shared: uid of the claim → the allocation that others have kept; None for none of ours.
+        claims: uid of the claim → as the API showed it.
+    """
+
+    by_pod: dict[str, dict[str, _Reservation]] = field(default_factory=dict)
+    pending: dict[str, _PendingAllocation] = field(default_factory=dict)
+    shared: dict[str, _PendingAllocation | None] = field(default_factory=dict)
+    claims: dict[str, ResourceClaim | None] = field(default_factory=dict)
+
+    def devices(self) -> list[DeviceId]:
+        """Those that nobody has now."""
+        return [device for pending in self.pending.values() for device in pending.devices]
 
 
 class ResourceClaimTracker:
@@ -84,6 +105,10 @@ class ResourceClaimTracker:
     def is_taken(self, device: DeviceId) -> bool:
         """Whether the device cannot be given to anybody else."""
         return device in self._taken
+
+    def taken_of(self, devices: Iterable[DeviceId]) -> frozenset[DeviceId]:
+        """Those of the devices that are taken."""
+        return frozenset(filter(self._taken.__contains__, devices))
 
     def allocation_of(self, claim: ResourceClaim) -> Allocation | None:
         """What a claim has been allocated, or is about to be."""
@@ -146,7 +171,7 @@ class ResourceClaimTracker:
     def reserve(self, claim: ResourceClaim, pod: ObjectKey, allocation: Allocation | None) -> None:
         """Have a pod use a claim; ``allocation`` is what a claim without one is to be given."""
         meta = claim.metadata
-        if allocation is not None and meta.uid not in self._pending:
+        if allocation is not None and self.allocation_of(claim) is None:
             pending = _PendingAllocation(allocation, allocation.exclusive_devices())
             self._pending[meta.uid] = pending
             self._mark_taken(pending.devices)
@@ -176,6 +201,51 @@ class ResourceClaimTracker:
                 reservation.unwanted = True
             else:
                 self._drop_reservation(reservation)
+
+    def lift(self, pods: Iterable[str]) -> LiftedReservations:
+        """Take the reservations of pods that are not bound out of the books; nothing is written."""
+        lifted, by_claim = LiftedReservations(), self._reservations_by_claim
+        for pod_uid in pods:
+            if (uses := self._reservations_by_pod.pop(pod_uid, None)) is None:
+                continue
+            lifted.by_pod[pod_uid] = uses
+            for uid in uses:
+                lifted.claims[uid] = self._observed.get(uid)
+                users = by_claim[uid]
+                del users[pod_uid]
+                if not users:
+                    del by_claim[uid]
+        for uid in lifted.claims:
+            kept = uid in by_claim or uid in self._inflight_releases
+            if kept or uid not in self._pending:
+                lifted.shared[uid] = self._pending.get(uid)
+            else:
+                lifted.pending[uid] = self._pending.pop(uid)
+        self._mark_free(lifted.devices())
+        return lifted
+
+    def put_back(self, lifted: LiftedReservations) -> bool:
+        """Undo :meth:`lift`; False, and nothing is changed, if anything of it is not as it was."""
+        claims, observed, devices = lifted.claims, self._observed, lifted.devices()
+        if any(observed.get(uid) is not claim for uid, claim in claims.items()):
+            return False
+        if any(self._pending.get(uid) is not given for uid, given in lifted.shared.items()):
+            return False
+        released = self._inflight_releases.keys() | self._unconfirmed_releases.keys()
+        if not (
+            released.isdisjoint(claims)
+            and lifted.pending.keys().isdisjoint(self._pending)
+            and self._taken.keys().isdisjoint(devices)
+            and lifted.by_pod.keys().isdisjoint(self._reservations_by_pod)
+        ):
+            return False
+        self._pending.update(lifted.pending)
+        self._reservations_by_pod.update(lifted.by_pod)
+        for pod_uid, uses in lifted.by_pod.items():
+            for uid, reservation in uses.items():
+                self._reservations_by_claim.setdefault(uid, {})[pod_uid] = reservation
+        self._mark_taken(devices)
+        return True
 
     def on_pod_bound(self, pod_uid: str) -> None:
         """The pod is bound; from now on its reservations are released by others."""
@@ -282,10 +352,13 @@ class ResourceClaimTracker:
             self._on_devices_changed(devices)
 
     def _mark_free(self, devices: list[DeviceId]) -> None:
+        taken = self._taken
         for device in devices:
-            self._taken[device] -= 1
-            if not self._taken[device]:
-                del self._taken[device]
+            left = taken[device] - 1
+            if left:
+                taken[device] = left
+            else:
+                taken.pop(device)
         if devices:
             self._on_devices_changed(devices)
 

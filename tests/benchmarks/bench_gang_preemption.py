@@ -43,6 +43,7 @@ CLAIMS = {
     "1,000 claims, devices for 998": (1000, "1", 998, 0),
     "100 claims, 20,000 pods": (100, "3", 10_000, 4),
     "100 claims, 20,000 pods, nothing helps": (100, "5", 10_000, 4),
+    "1,000 claims, 20,000 pods": (1000, "3", 10_000, 4),
 }
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 #: What members say of each other, of whom ``app`` is the label.

@@ -12,7 +12,7 @@ from arranger.engine.context.entity import QueuedPod
 from arranger.engine.pod.schedule_result import PermitWait
 from arranger.framework.interface import Wait
 from arranger.framework.runtime.plugin_errors import plugin_errors
-from arranger.framework.status import CycleState, Status
+from arranger.framework.status import Code, CycleState, Status
 
 log = logging.getLogger(__name__)
 
@@ -20,14 +20,39 @@ log = logging.getLogger(__name__)
 _RESERVE_NOTHING_ELSE: Final = frozenset({"DynamicResources", "VolumeBinding"})
 
 
-def reserve_more(members: Sequence[QueuedPod]) -> bool:
-    """Whether plugins may reserve something for any of these beside its node, or wait with it."""
+def must_be_placed_again(members: Sequence[QueuedPod]) -> bool:
+    """Whether what is reserved for some of these is known only when they are placed once more.
+
+    Claims are not: their plugin reserves with the state of a pod what was reserved for it before.
+    """
     for profile in {id(member.profile): member.profile for member in members}.values():
         others = {plugin.name for plugin in profile.plugins_at("reserve")} - _RESERVE_NOTHING_ELSE
         if others or profile.plugins_at("permit"):
             return True
     pods = (member.pod for member in members)
-    return any(pod.volumes or pod.pvc_keys or pod.pod.spec.resource_claims for pod in pods)
+    return any(pod.volumes or pod.pvc_keys for pod in pods)
+
+
+def has_claims(member: QueuedPod) -> bool:
+    """Whether devices may be reserved for it."""
+    return bool(member.pod.pod.spec.resource_claims)
+
+
+def reserve_again(member: QueuedPod) -> bool:
+    """Reserve for a pod that is on its node again what its state says; whether that may be.
+
+    If not the plugins have given back what they had reserved.
+    """
+    for plugin in member.profile.plugins_at("reserve"):
+        try:
+            answer = plugin.reserve(member.cycle_state, member.pod, member.node)
+        except Exception:
+            log.exception("pod %s: running Reserve plugin %r again", member.pod.key, plugin.name)
+            answer = Status(Code.ERROR)
+        if answer is not None and answer.rejected:
+            run_unreserve_plugins(member)
+            return False
+    return True
 
 
 def unreserve(cluster: Cluster, member: QueuedPod) -> None:
@@ -39,10 +64,17 @@ def unreserve(cluster: Cluster, member: QueuedPod) -> None:
 
 def unreserve_all(cluster: Cluster, members: Sequence[QueuedPod]) -> None:
     """Give the reservations of several pods up, the last first."""
-    if reserve_more(members):
+    if must_be_placed_again(members):
         for member in reversed(members):
             unreserve(cluster, member)
         return
+    for member in filter(has_claims, reversed(members)):
+        run_unreserve_plugins(member)
+    leave_nodes(cluster, members)
+
+
+def leave_nodes(cluster: Cluster, members: Sequence[QueuedPod]) -> None:
+    """Take pods off their nodes, of which nothing else is reserved any more."""
     cluster.lift([member.uid for member in members])
     for member in members:
         _forget_node(member)

@@ -7,7 +7,7 @@ repeated only on nodes whose devices have been added, removed, taken or released
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
@@ -26,7 +26,14 @@ from arranger.plugins.dynamicresources.allocator import (
     search,
 )
 from arranger.plugins.dynamicresources.cel_selectors import CompiledSelectors
-from arranger.plugins.dynamicresources.effort import NODE, Effort, EffortSpentError
+from arranger.plugins.dynamicresources.effort import (
+    MAX_EFFORT,
+    MAX_EFFORT_OF_STEP,
+    MICROSECONDS,
+    NODE,
+    Effort,
+    EffortSpentError,
+)
 from arranger.plugins.dynamicresources.pools import pools_for
 from arranger.plugins.dynamicresources.requests import AllocationError, DeviceSelection
 
@@ -42,6 +49,12 @@ _MAX_ENTRIES: Final = 16
 _MAX_EXHAUSTED_SEARCHES: Final = 4
 _SHORT_SEARCH_STEPS: Final = 50
 _SHORT_SEARCH_LOOKS: Final = 200
+#: States of the devices of one node of which it is kept what was found there.
+_MAX_STATES: Final = 16
+#: Rows whose results are handed on in one unit of an attempt's work.
+_ROWS_PER_UNIT: Final = 50
+#: Units of a look at what is kept.
+_LOOKING_UP: Final = 1
 #: In place of a reason's index: devices were found; nobody has looked yet.
 _FOUND: Final = -1
 _UNKNOWN: Final = -2
@@ -59,18 +72,21 @@ class _CacheEntry:
 
     Attributes:
         claims: keys of the claims that were searched for; the reasons name them.
-        versions: of nodes, devices and device classes when the results were current.
+        versions: of nodes, devices, classes and shared devices when the results were current.
         reasons: reason → its index.
         kind_of: row → index into ``reasons``, -1 where devices were found, -2 where nobody looked.
         found: row → the devices for each claim.
+        kept: row → state of the devices there → what was found: members of a gang are taken off and
+            put back, or tried with other victims, and the devices are as they were.
         exhausted_searches: how many searches hit their limit.
     """
 
     claims: list[str]
-    versions: tuple[int, int, int] = (-1, -1, -1)
+    versions: tuple[int, int, int, int] = (-1, -1, -1, -1)
     reasons: dict[str, int] = field(default_factory=dict)
     kind_of: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     found: dict[int, list[list[ChosenDevice]]] = field(default_factory=dict)
+    kept: dict[int, dict[Hashable, list[list[ChosenDevice]] | str]] = field(default_factory=dict)
     exhausted_searches: int = 0
 
     def count_search(self, *, exhausted: bool) -> None:
@@ -102,31 +118,35 @@ class AllocationQuery:
         """Reasons, and for each entry of the view the index of its reason; -1 for devices.
 
         With so much to do that it would keep other pods waiting, only some nodes are looked at, and
-        the others when the pod is tried again.
+        the others when the pod is tried again. What goes on in another step looks at all of them,
+        in smaller parts.
 
         Raises:
-            UnfinishedSearchError: no devices have been found yet, and not all nodes looked at.
+            UnfinishedSearchError: not all nodes have been looked at, and no devices been found yet.
         """
         entry = self._entry
         self._refresh()
         rows = nodes.row_numbers()
         kinds = entry.kind_of[rows]
-        selection = DeviceSelection(self._selectors, Effort())
+        work = self._cluster.work
+        units = MAX_EFFORT_OF_STEP if work.is_limited else MAX_EFFORT
+        selection = DeviceSelection(self._selectors, Effort(units))
         left = rows[(kinds == _UNKNOWN) & nodes.alive].tolist()
         for row in left:
             try:
-                selection.effort.spend(NODE)
-                found = self._search(row, selection)
+                found = self._look(row, selection)
             except EffortSpentError:
                 break
             if isinstance(found, str):
                 entry.kind_of[row] = self._number_of(found)
             else:
                 entry.found[row], entry.kind_of[row] = found, _FOUND
+        effort = MICROSECONDS * (units - selection.effort.left)
+        work.count(effort + len(rows) // _ROWS_PER_UNIT)
         reasons = [self._reworded(reason) for reason in entry.reasons]
         kinds = entry.kind_of[rows]
         unknown = (kinds == _UNKNOWN) & nodes.alive
-        if unknown.any() and not (kinds == _FOUND).any():
+        if unknown.any() and (work.is_limited or not (kinds == _FOUND).any()):
             raise UnfinishedSearchError(
                 f"no devices found yet: {np.count_nonzero(unknown)} nodes are looked at in later "
                 "attempts"
@@ -140,6 +160,23 @@ class AllocationQuery:
         if reason not in reasons and len(reasons) >= _MAX_REASONS:
             reason = NOT_ENOUGH
         return reasons.setdefault(reason, len(reasons))
+
+    def _look(self, row: int, selection: DeviceSelection) -> list[list[ChosenDevice]] | str:
+        """What is found on a row; searched for unless the devices have been in this state before.
+
+        Raises:
+            EffortSpentError: it has not been found out; ask again.
+        """
+        selection.effort.spend(_LOOKING_UP)
+        kept = self._entry.kept.setdefault(row, {})
+        state = self._cluster.devices.state_at(self._cluster.table.name(row))
+        if (found := kept.get(state)) is None:
+            selection.effort.count(NODE)
+            found = self._search(row, selection)
+            if len(kept) >= _MAX_STATES:
+                kept.clear()
+            kept[state] = found
+        return found
 
     def _search(self, row: int, selection: DeviceSelection) -> list[list[ChosenDevice]] | str:
         devices, objects = self._cluster.devices, self._cluster.objects
@@ -177,22 +214,27 @@ class AllocationQuery:
 
     def _refresh(self) -> None:
         entry, table, devices = self._entry, self._cluster.table, self._cluster.devices
-        versions = table.version, devices.version, devices.classes_version
+        shared = devices.classes_version, devices.shared_version
+        versions = table.version, devices.version, *shared
         if entry.versions == versions:
             return
-        nodes, taken, classes = entry.versions
+        nodes, taken, *before = entry.versions
         entry.versions = versions
         rows = table.changed_since(nodes)
         homes = devices.changed_since(taken)
-        if rows is None or homes is None or classes != versions[2]:
+        if rows is None or homes is None or tuple(before) != shared:
             entry.kind_of = np.full(table.size, _UNKNOWN, dtype=np.int64)
             entry.found.clear()
-            entry.exhausted_searches = 0
+            if rows is None or tuple(before) != shared:
+                entry.kept.clear()
+                entry.exhausted_searches = 0
             return
         if len(entry.kind_of) < table.size:
             more = np.full(table.size - len(entry.kind_of), _UNKNOWN, dtype=np.int64)
             entry.kind_of = np.concatenate([entry.kind_of, more])
         changed = {row for change, row in rows if change is RowChange.NODE}
+        for row in changed:
+            entry.kept.pop(row, None)
         changed |= {table.index[home] for home in homes if home in table.index}
         for row in changed:
             entry.kind_of[row] = _UNKNOWN

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from arranger.api.effects import Effect, ObjectKey
-from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
+from arranger.api.types.resource_claims import Allocation, DeviceClass, ResourceClaim
 from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.cluster.resource_claim_tracker import ResourceClaimTracker
 from arranger.framework import DependsOn, Diagnosis, FilterResult, Plugin, Rejection
@@ -41,6 +41,10 @@ from arranger.plugins.helpers.node_selectors import compile_terms, matches_any
 from arranger.plugins.helpers.normalize_score import default_normalize_score
 
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
+#: Where others have taken, or have been given, what a pod is to reserve once more.
+CHANGED_MEANWHILE: Final = "the devices have changed meanwhile"
+#: What is kept in the state of a pod that has reserved its claims.
+_RESERVED: Final = "DynamicResources/reserved"
 #: Claims of one pod: each is searched for on every node.
 MAX_CLAIMS: Final = 64
 #: Pods that a claim can be reserved for (``ResourceClaimReservedForMaxSize``).
@@ -66,6 +70,23 @@ class _PreFilterState:
     def tracker(self) -> ResourceClaimTracker:
         """Which claims and devices are taken."""
         return self.cluster.devices.claim_tracker
+
+    def row_of(self, node: str) -> int:
+        """The row of a node."""
+        return self.cluster.table.index[node]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reserved:
+    """What was reserved for a pod.
+
+    Attributes:
+        offers: what its node offered.
+        claims: each claim, and what it was allocated.
+    """
+
+    offers: Hashable
+    claims: Sequence[tuple[ResourceClaim, Allocation]]
 
 
 class DynamicResources(Plugin):
@@ -198,19 +219,32 @@ class DynamicResources(Plugin):
         return default_normalize_score(scores, feasible)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
-        """Reserve the claims, and the devices found for them."""
+        """Reserve the claims, and the devices found for them.
+
+        With the state of a pod that has given them up meanwhile: the same, without another search.
+        """
         data: _PreFilterState | None = state.get(self.name)
         if data is None:
             return None
-        table, claims = data.cluster.table, data.tracker
-        if data.query is not None:
-            found = data.query.devices_on(table.index[node])
+        kept: _Reserved | None = state.get(_RESERVED)
+        offers = data.cluster.devices.offers_at(node)
+        if kept is not None:
+            if kept.offers != offers or not _may_reserve_again(kept, data):
+                return self.reject(CHANGED_MEANWHILE, resolvable=False)
+            claims = kept.claims
+        else:
+            found = [] if data.query is None else data.query.devices_on(data.row_of(node))
             if isinstance(found, str):
                 return self.reject(found, resolvable=False)
-            for claim, chosen in zip(data.to_allocate, found, strict=True):
-                claims.reserve(claim, _pod_ref(pod), build_allocation(claim, chosen, node))
-        for claim in data.allocated:
-            claims.reserve(claim, _pod_ref(pod), None)
+            claims = [
+                (claim, build_allocation(claim, chosen, node))
+                for claim, chosen in zip(data.to_allocate, found, strict=True)
+            ]
+            given = ((claim, data.tracker.allocation_of(claim)) for claim in data.allocated)
+            claims += [(claim, has) for claim, has in given if has is not None]
+            state[_RESERVED] = _Reserved(offers, claims)
+        for claim, allocation in claims:
+            data.tracker.reserve(claim, _pod_ref(pod), allocation)
         return None
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
@@ -266,6 +300,23 @@ def _classify_claim(claim: ResourceClaim, pod: PodInfo, data: _PreFilterState) -
         return "resourceclaim in use"
     data.allocated.append(claim)
     return ""
+
+
+def _may_reserve_again(kept: _Reserved, data: _PreFilterState) -> bool:
+    """Whether the claims are as they were, and have the same devices, or may have them."""
+    objects, tracker = data.cluster.objects, data.tracker
+    for claim, allocation in kept.claims:
+        meta = claim.metadata
+        if objects.get(ResourceClaim, meta.namespace, meta.name) is not claim:
+            return False
+        if tracker.is_being_released(claim):
+            return False
+        given = tracker.allocation_of(claim)
+        if given is not None and given != allocation:
+            return False
+        if given is None and any(map(tracker.is_taken, allocation.exclusive_devices())):
+            return False
+    return True
 
 
 def _has_alternatives(claim: ResourceClaim) -> bool:

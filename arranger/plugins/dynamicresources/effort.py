@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
-#: Units of about two microseconds each: what one attempt spends on looking for devices. What is
+#: What a unit takes, about.
+MICROSECONDS: Final = 2
+#: Units that one attempt spends on looking for devices. What is
 #: found out is kept, and the next attempt goes on where this one stopped.
 MAX_EFFORT: Final = 40_000
+#: The same where the attempt goes on in another step, and has placed others in this one.
+MAX_EFFORT_OF_STEP: Final = 15_000
 #: Units of a look at one node, of each alternative of a request for it, of compiling a selector,
 #: and each token of it.
 NODE: Final = 10

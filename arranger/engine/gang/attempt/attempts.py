@@ -18,14 +18,11 @@ from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.gang.attempt.basis import AttemptBasis
 from arranger.engine.gang.attempt.group_attempt import GangScheduleResult
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle, NominatedMembers
-from arranger.engine.gang.attempt.suspended_members import MemberSuspension, SuspendedMember
+from arranger.engine.gang.attempt.suspended_members import MemberSuspension, SuspendedMembers
 from arranger.engine.gang.steps import Steps
-from arranger.engine.pod.reserve_and_permit import reserve_more
 
 #: Units of one step: some 40 milliseconds.
 STEP_UNITS: Final = 40_000
-#: Units to put a member back on its node and to take it off again, at most half of a step's.
-RESUMING: Final = 5
 #: After so many beginnings steps are twice as long, for things may change as fast.
 _MANY_BEGINNINGS: Final = 6
 #: Members from which on what follows from their having got nodes is a step of its own.
@@ -38,7 +35,7 @@ class SuspendedAttempt:
 
     Attributes:
         basis: what it is about; it is void when that is another one.
-        placed: the members that have got nodes in it, in this order.
+        placed: the members that have got nodes in it.
         nominated: those that were nominated when it began.
         version: the node table's, when they had left.
         beginnings: how often it has begun.
@@ -48,7 +45,7 @@ class SuspendedAttempt:
 
     steps: Steps[GangScheduleResult]
     basis: tuple[object, ...]
-    placed: list[SuspendedMember]
+    placed: SuspendedMembers
     nominated: NominatedMembers
     version: int
     beginnings: int
@@ -71,7 +68,7 @@ class GangAttempts:
         assert suspended is None or isinstance(suspended, SuspendedAttempt)
         beginnings, taken = (1, 0) if suspended is None else (suspended.beginnings, suspended.taken)
         longer = beginnings // _MANY_BEGINNINGS
-        if suspended is not None and reserve_more([each.member for each in suspended.placed]):
+        if suspended is not None and suspended.placed.must_be_placed_again():
             longer = taken  # each step has to place them all again
         if suspended is not None and not self._resume(entity, suspended):
             beginnings, suspended = beginnings + 1, None
@@ -81,8 +78,8 @@ class GangAttempts:
             steps, nominated = suspended.steps, suspended.nominated
         work = self._cluster.work
         if in_steps:
-            resumed = 0 if suspended is None else len(suspended.placed)
-            units = STEP_UNITS - min(RESUMING * resumed, STEP_UNITS // 2)
+            resumed = 0 if suspended is None else suspended.placed.resuming()
+            units = STEP_UNITS - min(resumed, STEP_UNITS // 2)
             work.limit(units << min(longer, 10))
         ended = False
         try:
@@ -110,7 +107,7 @@ class GangAttempts:
         if suspended.basis != self._basis.of(entity):
             return False
         placed = suspended.placed
-        if any(entity.members.get(each.pod.uid) is not each.member for each in placed):
+        if any(entity.members.get(each.pod.uid) is not each.member for each in placed.members):
             return False
         if suspended.nominated != self._cycle.nominated_members(entity):
             return False

@@ -55,6 +55,8 @@ class GroupAttempt:
         failed_classes: kind of pods to which the same nodes are open → one of its pods, and the
             plugins that rejected it.
         result: what is known so far.
+        hopeful: whether it ends as soon as the group cannot be complete any more.
+        hopeless: whether it has ended so.
     """
 
     gang_of: Mapping[str, Gang]
@@ -62,6 +64,8 @@ class GroupAttempt:
     row_mask: RowMask | None
     failed_classes: dict[Hashable, tuple[PodInfo, frozenset[str]]] = field(default_factory=dict)
     result: GangScheduleResult = field(default_factory=GangScheduleResult)
+    hopeful: bool = False
+    hopeless: bool = False
 
     @staticmethod
     def of(group: GangGroup, held: Iterable[str], row_mask: RowMask | None) -> GroupAttempt:
@@ -76,6 +80,14 @@ class GroupAttempt:
             self.placed_counts[gang.name][gang.memberships[member.uid].bundle] += 1
         uids = {member.uid for member, _ in placed}
         return [member for member in members if member.uid not in uids]
+
+    def may_be_complete(self, group: GangGroup, untried: Iterable[QueuedPod]) -> bool:
+        """Whether the group has what it needs if all of these get nodes."""
+        hoped = {name: Counter(bundles) for name, bundles in self.placed_counts.items()}
+        for member in untried:
+            gang = self.gang_of[member.uid]
+            hoped[gang.name][gang.memberships[member.uid].bundle] += 1
+        return not group.lacks_members(hoped)
 
     def fail(self, member: QueuedPod, kind: Hashable, answer: Infeasible | Unschedulable) -> None:
         """A member fits nowhere, and so do the others of its kind."""

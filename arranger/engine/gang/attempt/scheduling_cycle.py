@@ -26,6 +26,7 @@ from arranger.engine.pod.schedule_result import (
     RowMask,
     Scheduled,
     ScheduleResult,
+    Unschedulable,
 )
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
@@ -145,19 +146,22 @@ class GangSchedulingCycle:
         row_mask: RowMask | None,
         *,
         surplus: bool = True,
+        hopeful: bool = False,
         effort: SearchEffort,
         placed: Sequence[QueuedPod] = (),
     ) -> Steps[GangScheduleResult]:
         """Place what the group needs and, with ``surplus``, what else fits; all of it is kept.
 
         ``placed`` are members that have got their nodes in this attempt. Where one after the other
-        does not do, as much ``effort`` is made to find another way.
+        does not do, as much ``effort`` is made to find another way. A ``hopeful`` attempt ends as
+        soon as too few members are left to be tried: who else fits is not asked.
         """
         group = entity.gang_group
         held_uids = {member.uid for member in (*self._holds.members_of(entity), *placed)}
         waiting = (member for member in entity.ready() if member.uid not in held_uids)
         members = placement_order(waiting, group)
         attempt = GroupAttempt.of(group, held_uids, row_mask)
+        attempt.hopeful = hopeful
         unplaced = yield from self._place_required(attempt, group, members)
         stuck = not (attempt.result.complete or attempt.result.error)
         if stuck and self._searcher.may_fit(group, members, held_uids, row_mask, effort):
@@ -171,7 +175,7 @@ class GangSchedulingCycle:
         result = attempt.result
         result.bounded = effort.bounded and not result.complete
         if result.complete and surplus and not result.error:
-            yield from self._place_members(attempt, unplaced, required=False)
+            yield from self._place_members(attempt, unplaced, group, required=False)
         failed = attempt.failed_classes.values()
         result.placeable = len(held_uids) + len(result.placed)
         result.rejected_by = frozenset[str]().union(*(plugins for _, plugins in failed))
@@ -185,10 +189,10 @@ class GangSchedulingCycle:
         result, unplaced = attempt.result, list(members)
         while True:
             before = len(result.placed)
-            unplaced = yield from self._place_members(attempt, unplaced, required=True)
+            unplaced = yield from self._place_members(attempt, unplaced, group, required=True)
             result.complete = not group.lacks_members(attempt.placed_counts)
             progress = len(result.placed) > before
-            if result.complete or result.error or not progress:
+            if result.complete or result.error or attempt.hopeless or not progress:
                 return unplaced
             # Some were passed over until others had their minimum; and those that failed may have
             # affinity to members that were placed after them.
@@ -196,10 +200,15 @@ class GangSchedulingCycle:
             result.blocker, result.message = None, ""
 
     def _place_members(
-        self, attempt: GroupAttempt, members: Sequence[QueuedPod], *, required: bool
+        self,
+        attempt: GroupAttempt,
+        members: Sequence[QueuedPod],
+        group: GangGroup,
+        *,
+        required: bool,
     ) -> Steps[list[QueuedPod]]:
         """Try members once, only those that the minimum needs or all; returns the unplaced."""
-        unplaced, work = list[QueuedPod](), self._cluster.work
+        unplaced, passed_over, work = list[QueuedPod](), list[QueuedPod](), self._cluster.work
         for n, member in enumerate(members):
             gang = attempt.gang_of[member.uid]
             bundle, counts = gang.memberships[member.uid].bundle, attempt.placed_counts[gang.name]
@@ -208,6 +217,7 @@ class GangSchedulingCycle:
                 required and not gang.advances_minimum(bundle, counts)
             ):
                 unplaced.append(member)
+                passed_over.append(member)
                 continue
             if work.is_spent:
                 yield attempt.result.placed
@@ -222,6 +232,11 @@ class GangSchedulingCycle:
             else:
                 attempt.fail(member, self._cycle.kind_of(member), answer)
                 unplaced.append(member)
+                if not (attempt.hopeful and _fits_nowhere_later(member, answer)):
+                    passed_over.append(member)
+                elif not attempt.may_be_complete(group, [*passed_over, *members[n + 1 :]]):
+                    attempt.hopeless = True
+                    return [*unplaced, *members[n + 1 :]]
         return unplaced
 
     def _place(
@@ -310,6 +325,17 @@ class GangSchedulingCycle:
         for member, node in nominated:
             if member.uid not in self._cluster:
                 self._nominator.nominate(member, node)
+
+
+def _fits_nowhere_later(member: QueuedPod, answer: Infeasible | Unschedulable) -> bool:
+    """Whether a member that fits nowhere does so as well when more pods have got nodes: none of its
+    filters may be content with those, and it shares no claim that others may have allocated."""
+    uses, pod = member.pod.pod.spec.resource_claims, member.pod
+    if pod.volumes or pod.pvc_keys or any(use.resource_claim_name for use in uses):
+        return False
+    if isinstance(answer, Unschedulable):
+        return False
+    return answer.evaluation.pod_dependent_filters <= member.profile.monotone_filters
 
 
 def _no_domain(entity: QueuedEntity) -> GangScheduleResult:

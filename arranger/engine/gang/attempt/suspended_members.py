@@ -10,11 +10,18 @@ import numpy as np
 
 from arranger.cluster.affinity_terms import NO_TERMS
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.device_inventory import LiftedDevices
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
+from arranger.engine.gang.attempt.within_quotas import exceed_no_quota, one_of_each_charge
 from arranger.engine.gang.placement.topology import OUTSIDE_DOMAIN
 from arranger.engine.pod.attempt_limits import looks_at_pods
-from arranger.engine.pod.reserve_and_permit import reserve_more
+from arranger.engine.pod.reserve_and_permit import (
+    has_claims,
+    leave_nodes,
+    must_be_placed_again,
+    reserve_again,
+)
 from arranger.engine.pod.schedule_result import PermitWait, RowMask, Scheduled
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
@@ -23,6 +30,9 @@ from arranger.framework.status import CycleState
 
 #: Rows that may have changed between two steps.
 _MAX_CHANGED_ROWS: Final = 1000
+#: Units to put a member back on its node and to take it off again, and more for its claims.
+RESUMING: Final = 5
+RESUMING_CLAIMS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,24 @@ class SuspendedMember:
 
 
 @dataclass(frozen=True, slots=True)
+class SuspendedMembers:
+    """Members that had got nodes, in this order, and the devices that they had; None if these are
+    not kept."""
+
+    members: Sequence[SuspendedMember]
+    devices: LiftedDevices | None
+
+    def must_be_placed_again(self) -> bool:
+        """Whether they cannot just be put back."""
+        return must_be_placed_again([each.member for each in self.members])
+
+    def resuming(self) -> int:
+        """Units of :mod:`~arranger.cluster.attempt_work` to put these back and to take them off."""
+        claiming = sum(has_claims(each.member) for each in self.members)
+        return RESUMING * len(self.members) + RESUMING_CLAIMS * claiming
+
+
+@dataclass(frozen=True, slots=True)
 class MemberSuspension:
     """Takes members off, and puts them back where they may still be there."""
 
@@ -44,13 +72,16 @@ class MemberSuspension:
     _nominator: Nominator
     _policy: EvictionPolicy
 
-    def take_off(
-        self, placed: Sequence[tuple[QueuedPod, PermitWait | None]]
-    ) -> list[SuspendedMember]:
+    def take_off(self, placed: Sequence[tuple[QueuedPod, PermitWait | None]]) -> SuspendedMembers:
         """Take those off that have got nodes."""
         left = [SuspendedMember(m, m.pod, m.node, m.cycle_state) for m, _ in placed]
-        self._cycle.unreserve_all([member for member, _ in placed])
-        return left
+        members = [member for member, _ in placed]
+        if not any(map(has_claims, members)) or must_be_placed_again(members):
+            self._cycle.unreserve_all(members)
+            return SuspendedMembers(left, None)
+        devices = self._cluster.devices.lift([member.uid for member in members])
+        leave_nodes(self._cluster, members)
+        return SuspendedMembers(left, devices)
 
     def changed_rows(self, version: int) -> set[int] | None:
         """The rows whose pods have changed since; None if there are too many."""
@@ -61,17 +92,18 @@ class MemberSuspension:
         rows = None if changes is None else {row for _, row in changes}
         return rows if rows is not None and len(rows) <= _MAX_CHANGED_ROWS else None
 
-    def put_back(self, placed: Sequence[SuspendedMember], changed: set[int] | None) -> bool:
+    def put_back(self, suspended: SuspendedMembers, changed: set[int] | None) -> bool:
         """Put all back on their nodes; False, and nobody is, if one may not be there any more.
 
         ``changed`` are the rows whose pods have changed meanwhile, None for too many.
         """
+        placed = suspended.members
         if any(each.member.pod is not each.pod for each in placed):
             return False
         if changed is None or (changed and not self._may_ignore(changed, placed)):
             return False
-        if reserve_more([each.member for each in placed]):
-            return self._place_again(placed)
+        if must_be_placed_again([each.member for each in placed]):
+            return self._place_all_again(placed)
         table = self._cluster.table
         for each in placed:
             self._nominator.clear(each.pod.uid)
@@ -81,9 +113,14 @@ class MemberSuspension:
             each.member.node, each.member.cycle_state = each.node, each.state
         members = [each.member for each in placed]
         fit = bool((table.requested[:, rows] <= table.allocatable[:, rows]).all())
-        if fit and self._within_quotas(placed) and self._cycle.may_stay(members):
+        if (
+            fit
+            and exceed_no_quota(self._policy, one_of_each_charge(self._policy, members))
+            and self._cycle.may_stay(members)
+            and self._reserve_claims(suspended)
+        ):
             return True
-        self._cycle.unreserve_all(members)
+        self._cycle.unreserve_all([each for each in members if each.uid in self._cluster])
         return False
 
     # --- inside ----------------------------------------------------------------------------
@@ -95,27 +132,31 @@ class MemberSuspension:
         pods = self._cluster.table.pods
         return all(p.affinity_terms is NO_TERMS for row in changed for p in pods[row].values())
 
-    def _place_again(self, placed: Sequence[SuspendedMember]) -> bool:
-        """As :meth:`put_back`, for members of which devices or volumes are reserved as well."""
-        table = self._cluster.table
+    def _reserve_claims(self, suspended: SuspendedMembers) -> bool:
+        """Have the members the devices found for them, or others where these are not free."""
+        if suspended.devices is None or self._cluster.devices.put_back(suspended.devices):
+            return True
+        for each in suspended.members:
+            if not has_claims(each.member) or reserve_again(each.member):
+                continue
+            self._cycle.unreserve(each.member)
+            if not self._place_again(each):
+                return False
+        return True
+
+    def _place_all_again(self, placed: Sequence[SuspendedMember]) -> bool:
+        """As :meth:`put_back`, for members of which volumes, say, are reserved as well."""
         for n, each in enumerate(placed):
-            only = np.zeros(table.size, dtype=np.bool_)
-            only[table.index[each.node]] = True
-            answer = self._cycle.place(each.member, RowMask(only, OUTSIDE_DOMAIN))
-            if not isinstance(answer, Scheduled):
+            if not self._place_again(each):
                 self._cycle.unreserve_all([other.member for other in placed[:n]])
                 return False
         return True
 
-    def _within_quotas(self, placed: Sequence[SuspendedMember]) -> bool:
-        """Whether they exceed no quota, of which others may have used more meanwhile."""
-        quota = self._policy.quota
-        if quota is None:
-            return True
-        classes = {each.member.equivalence_key: each for each in placed}
-        for each in classes.values():
-            own = dict(quota.released_by(each.pod))
-            remaining = quota.remaining(each.pod, each.node)
-            if any(left + own.get(limit, 0) < 0 for limit, left in remaining.items()):
-                return False
-        return True
+    def _place_again(self, each: SuspendedMember) -> bool:
+        """Place a member on its node as if it had not been there."""
+        table = self._cluster.table
+        only = np.zeros(table.size, dtype=np.bool_)
+        only[table.index[each.node]] = True
+        with self._cluster.work.uninterrupted():
+            answer = self._cycle.place(each.member, RowMask(only, OUTSIDE_DOMAIN))
+        return isinstance(answer, Scheduled)

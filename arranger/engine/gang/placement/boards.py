@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.placement.topology import OUTSIDE_DOMAIN
+from arranger.engine.pod.reserve_and_permit import has_claims
 from arranger.engine.pod.schedule_result import PermitWait, RowMask, Scheduled
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.gangs.group import GangGroup
@@ -83,15 +85,25 @@ class Board(Protocol):
         """Undo the last :meth:`put`."""
 
 
+def class_by_numbers(member: QueuedPod) -> Hashable:
+    """A member's class where nothing but numbers is compared: who has claims is known by its
+    requests, as each would be a class of its own, and may be on any row."""
+    if member.signature is None and has_claims(member):
+        return tuple(sorted(member.pod.requests.items()))
+    return member.equivalence_key
+
+
 def count_alike(
-    group: GangGroup, members: Iterable[QueuedPod]
+    group: GangGroup,
+    members: Iterable[QueuedPod],
+    class_of: Callable[[QueuedPod], Hashable] = attrgetter("equivalence_key"),
 ) -> Counter[tuple[Hashable, str, str]]:
     """(class, gang, bundle) → how many of the members."""
     alike: Counter[tuple[Hashable, str, str]] = Counter()
     gang_of = group.gangs_by_uid()
     for member in members:
         gang = gang_of[member.uid]
-        alike[member.equivalence_key, gang.name, gang.memberships[member.uid].bundle] += 1
+        alike[class_of(member), gang.name, gang.memberships[member.uid].bundle] += 1
     return alike
 
 
@@ -120,6 +132,7 @@ class NumbersBoard:
 
     Args:
         movable: pods that do not count, as they may go elsewhere or have to stand aside.
+        class_of: members of one class are compared once.
 
     Attributes:
         possible_rows: the rows that any member may be on.
@@ -131,6 +144,7 @@ class NumbersBoard:
     _movable: Iterable[PodInfo]
     _members: Sequence[QueuedPod]
     _effort: SearchEffort
+    _class_of: Callable[[QueuedPod], Hashable] = attrgetter("equivalence_key")
     possible_rows: list[int] = field(init=False)
     #: Row → what is left there, by resource.
     _free: dict[int, list[int]] = field(init=False)
@@ -151,10 +165,11 @@ class NumbersBoard:
             for column, n in zip(*pod.request_vector(table.resource_column), strict=True):
                 free[column, row] += 0 if row is None else n
         masks: dict[Hashable, BoolArray] = {}
-        for member in {each.equivalence_key: each for each in self._members}.values():
-            key, wanted = member.equivalence_key, self._wanted(member)
-            evaluation = self._cycle.evaluate(member.profile, member.pod, member.signature)
-            masks[key] = within & evaluation.fits_when_empty
+        for key, member in {self._class_of(each): each for each in self._members}.items():
+            wanted, masks[key] = self._wanted(member), within
+            if key == member.equivalence_key:
+                evaluation = self._cycle.evaluate(member.profile, member.pod, member.signature)
+                masks[key] = within & evaluation.fits_when_empty
             room = np.min([free[column] // n for column, n in wanted], axis=0)
             self._room[key] = int(np.maximum(room[masks[key]], 0).sum())
         rows = np.flatnonzero(np.logical_or.reduce(list(masks.values())))
@@ -166,7 +181,8 @@ class NumbersBoard:
 
     def has_room_for_each(self, group: GangGroup, counts: Mapping[str, Counter[str]]) -> bool:
         """Whether the group would have what it needs if no role took room from another."""
-        return has_room_for_each(group, counts, count_alike(group, self._members), self._room)
+        alike = count_alike(group, self._members, self._class_of)
+        return has_room_for_each(group, counts, alike, self._room)
 
     def kind_of(self, member: QueuedPod) -> Hashable:
         """Its class: what is kept by Reservations and plans is not known here."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 from arranger.cluster.cluster import Cluster
@@ -22,6 +23,7 @@ from arranger.engine.gang.placement.boards import (
     Placements,
     RealBoard,
     SearchEffort,
+    class_by_numbers,
     role_in,
 )
 from arranger.engine.gang.steps import PLACING, ROWS_PER_UNIT
@@ -32,6 +34,10 @@ from arranger.gangs.group import GangGroup
 
 #: Members of groups for which other ways are tried.
 MAX_MEMBERS: Final = 12
+#: Classes of members up to which it is worked out whether there is hope in ways not tried.
+MAX_CLASSES: Final = 64
+
+_class_of: Final = attrgetter("equivalence_key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +57,27 @@ class PlacementSearcher:
         effort: SearchEffort,
     ) -> bool:
         """Whether there is hope by the requests alone; the members' own nodes do not count."""
-        work, kinds = self._cluster.work, len({member.equivalence_key for member in members})
+        work, untried = self._cluster.work, effort.left <= 0 or len(members) > MAX_MEMBERS
+        class_of = class_by_numbers if untried else _class_of
+        kinds = len(set(map(class_of, members)))
+        if untried and kinds > MAX_CLASSES:
+            effort.leave_untried()  # to compare the numbers of so many is too dear
+            return False
         work.count(kinds * self._cluster.table.size // ROWS_PER_UNIT)
         with work.unlimited():
-            untried = effort.left <= 0 or len(members) > MAX_MEMBERS
             if not self._may_differ(members) or (untried and effort.bounded):
                 return False
             placed = [m.pod for m in members if m.uid in self._cluster]
             movable = [*self._nominator.visible_pods(), *placed]
-            board = NumbersBoard(self._cluster, self._cycle, row_mask, movable, members, effort)
+            devices = self._cluster.devices
+            held_devices = devices.lift([pod.uid for pod in placed])  # they may be another's
+            try:
+                board = NumbersBoard(
+                    self._cluster, self._cycle, row_mask, movable, members, effort, class_of
+                )
+            finally:
+                back = devices.put_back(held_devices)
+            assert back, "nothing has come between"
             counts = group.count_by_bundle(held)
             if not board.has_room_for_each(group, counts):
                 return False

@@ -16,6 +16,7 @@ from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.attempt.group_attempt import GangScheduleResult
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
+from arranger.engine.gang.attempt.within_quotas import exceed_no_quota, one_of_each_charge
 from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.preemption.room_by_numbers import RoomByNumbers
 from arranger.engine.gang.preemption.trial import Between, PlanSteps, Trial, VoidTrialError
@@ -32,6 +33,8 @@ T = TypeVar("T")
 #: that for each member on its node.
 SPARING: Final = 10
 LOOKING: Final = 3
+#: The same for members that are charged alike.
+CHARGING: Final = 5
 #: Victims from which on what follows a trial has a step of its own.
 MANY_GONE: Final = 2000
 #: Units to look at a class of members, and to look at a node for one of them that compares more
@@ -166,7 +169,7 @@ class DryPlacement:
         placed_on: dict[str, list[QueuedPod]] = {}
         for member, _ in result.placed:
             placed_on.setdefault(member.node, []).append(member)
-        classes = _one_per_class(member for member, _ in result.placed)
+        charged = one_of_each_charge(self._policy, (member for member, _ in result.placed))
         needed: list[PodInfo] = []
         for victim in victims:
             if work.is_spent:
@@ -175,11 +178,11 @@ class DryPlacement:
                 continue  # it has left meanwhile
             node = trial.node_of(pod)
             members = placed_on.get(node, ())
-            work.count(SPARING + LOOKING * len(members))
+            work.count(SPARING + LOOKING * len(members) + CHARGING * len(charged))
             with work.uninterrupted():
                 trial.put_back(pod)
                 fit = self._still_fit(node, members, sums=trial.is_sums(pod))
-                if fit and self._within_quotas(classes):
+                if fit and exceed_no_quota(self._policy, charged):
                     trial.spare(pod)
                     continue
                 trial.take_again(pod)
@@ -189,7 +192,7 @@ class DryPlacement:
 
     def _place(self, trial: Trial) -> PlanSteps[GangScheduleResult]:
         steps = self._cycle.place_steps(
-            self._entity, self._row_mask, surplus=False, effort=self._effort
+            self._entity, self._row_mask, surplus=False, hopeful=True, effort=self._effort
         )
         while True:
             try:
@@ -198,18 +201,6 @@ class DryPlacement:
                 result: GangScheduleResult = end.value
                 return result
             yield from trial.rest(placed)
-
-    def _within_quotas(self, members: Iterable[QueuedPod]) -> bool:
-        """Whether the placed members exceed no quota, to which pods on all nodes count."""
-        quota = self._policy.quota
-        if quota is None:
-            return True
-        for member in members:
-            own = dict(quota.released_by(member.pod))
-            remaining = quota.remaining(member.pod, member.node)
-            if any(left + own.get(limit, 0) < 0 for limit, left in remaining.items()):
-                return False
-        return True
 
     def _still_fit(self, node: str, members: Collection[QueuedPod], *, sums: bool) -> bool:
         """Whether members that were placed on a node still fit with the pods there now.

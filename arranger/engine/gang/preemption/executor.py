@@ -20,6 +20,8 @@ PROTECTED_MESSAGE: Final = "Others have not run their minimum time, or are back 
 #: Said where so many pods could leave, or the members may be placed in so many ways, that not all
 #: of these were compared.
 BOUNDED_MESSAGE: Final = "There are too many ways to make room for it to compare them all"
+#: Said where nobody is evicted because it takes too long to find out who would have to be.
+GIVEN_UP_MESSAGE: Final = "It takes too long to find out whom to evict for it: nobody is for now"
 #: Seconds between two evictions for one group: doubled with each, up to the maximum.
 MIN_EVICTION_INTERVAL: Final = 10.0
 MAX_EVICTION_INTERVAL: Final = 300.0
@@ -27,6 +29,8 @@ MAX_EVICTION_INTERVAL: Final = 300.0
 
 def told_of(plan: PreemptionPlan) -> str:
     """What is said of a plan in the members' conditions; "" for nothing."""
+    if plan.given_up:
+        return f" {GIVEN_UP_MESSAGE}."
     told = "" if plan.proven else f" {BOUNDED_MESSAGE}."
     protected = plan.time_protected and not plan.victims
     return f"{told} {PROTECTED_MESSAGE}." if protected else told
@@ -114,6 +118,8 @@ class GangPreemptionExecutor:
             return False
         entity.reason += told_of(plan)
         self._context.record_gang_plan(found=bool(plan.victims), proven=plan.proven)
+        if plan.given_up:
+            entity.evict_after = now + MAX_EVICTION_INTERVAL
         if not plan.victims:
             for member in entity.members.values():
                 self._executor.clear_nomination(member, now)

@@ -20,7 +20,7 @@ from arranger.engine.gang.placement.topology import age
 from arranger.engine.gang.preemption.candidates import PreemptionCandidates
 from arranger.engine.gang.preemption.dry_placement import DryPlacement
 from arranger.engine.gang.preemption.leaving_requests import LeavingRequests
-from arranger.engine.gang.preemption.trial import PlanSteps
+from arranger.engine.gang.preemption.trial import Between, PlanSteps
 from arranger.framework.preemption import EvictionPolicy
 from arranger.preemption.victim_search import MAX_CANDIDATES, VictimSearch, VictimSet, cost_of
 
@@ -52,6 +52,7 @@ class PlanSearch:
     _candidates: PreemptionCandidates
     _members: Sequence[QueuedPod]
     _leaving: LeavingRequests
+    _between: Between
 
     def is_small(self, pods: Sequence[PodInfo]) -> bool:
         """Whether all sets of these can be compared in reasonable time."""
@@ -140,7 +141,8 @@ class PlanSearch:
         chosen = yield from self._shrink(group, (yield from self._cheapest(group, enough)))
         # Whether all of these are needed, or which of the others if they may not leave together.
         few = yield from self._candidates.ordered(chosen or enough)
-        if len(few) <= MAX_CANDIDATES and len(few) * len(self._members) <= 2 * MAX_EFFORT:
+        compared = len(few) <= MAX_CANDIDATES and not self._between.is_thrifty
+        if compared and len(few) * len(self._members) <= 2 * MAX_EFFORT:
             better = yield from self._search(group, few)
             if better.victims or chosen is None:
                 return replace(better, proven=False)
@@ -190,7 +192,7 @@ class PlanSearch:
             if high >= len(by_node):
                 return None
             low, high = high, min(2 * high, len(by_node))
-        while fewest and high - low > 1:
+        while fewest and high - low > 1 and not self._between.is_thrifty:
             middle = (low + high) // 2
             enough = yield from group.fits_without(_first(by_node, middle))
             low, high = (low, middle) if enough else (middle, high)
@@ -220,7 +222,7 @@ class PlanSearch:
         yield from self._candidates.may_rest(2 * size)
         if best is not None and group.fewest_victims(best) >= len(best):
             return best
-        while best is not None and size and attempts:
+        while best is not None and size and attempts and not self._between.is_thrifty:
             for start in range(0, len(best), size):
                 rest = [*best[:start], *best[start + size :]]
                 attempts -= 1
@@ -228,7 +230,7 @@ class PlanSearch:
                 if other is not None and len(other) < len(best):
                     best = other
                     break
-                if not attempts:
+                if not attempts or self._between.is_thrifty:
                     break
             else:
                 size //= 2

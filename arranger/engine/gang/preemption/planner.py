@@ -47,6 +47,7 @@ class PreemptionPlan:
         waits: whether the room of pods that are leaving anyway is enough, so that nobody else has
             to.
         domain: where the members go; None for anywhere.
+        given_up: whether nobody leaves only because it takes too long to find out who has to.
     """
 
     destinations: Destinations = ()
@@ -55,6 +56,7 @@ class PreemptionPlan:
     time_protected: bool = False
     waits: bool = False
     domain: RowMask | None = None
+    given_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,13 @@ class GangPreemptionPlanner:
         candidates = self._candidates(entity, members, plugin)
         leaving_requests = LeavingRequests(self._cluster, self._nominator)
         search = PlanSearch(
-            self._cluster, candidates.policy, self._links, candidates, members, leaving_requests
+            self._cluster,
+            candidates.policy,
+            self._links,
+            candidates,
+            members,
+            leaving_requests,
+            between,
         )
         pods = yield from candidates.found()
         plan = (yield from trials.best(pods, search)) if pods else PreemptionPlan()

@@ -19,12 +19,14 @@ from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle, N
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner, PreemptionPlan
 from arranger.engine.gang.preemption.trial import Between, PlanSteps
-from arranger.engine.pod.reserve_and_permit import reserve_more
+from arranger.engine.pod.reserve_and_permit import must_be_placed_again
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy
 
 #: Units of one step: some 40 milliseconds.
 STEP_UNITS: Final = 40_000
+#: Units of all steps of a plan, after which it is given up: some minute.
+MAX_PLAN_UNITS: Final = 40_000_000
 #: After so many repetitions steps are twice as long, for things may change as fast.
 _MANY_REPETITIONS: Final = 6
 
@@ -123,6 +125,7 @@ class GangPlans:
     ) -> tuple[PreemptionPlan | PlanState, list[str]]:
         """What comes of a step, and whose nominations have ended in it."""
         work = self._cluster.work
+        before = work.spent
         with self._cycle.dry_run(entity, nominated):
             if in_steps:
                 work.limit(STEP_UNITS << self._longer(entity, between))
@@ -134,6 +137,10 @@ class GangPlans:
                 return PlanState.VOID if plan is None else plan, []
             finally:
                 work.lift()
+                between.spent += work.spent - before
+            if between.spent > MAX_PLAN_UNITS:
+                steps.close()
+                return PreemptionPlan(proven=False, given_up=True), []
             lost = [member.uid for member, _ in nominated if member.uid not in self._nominator]
         return PlanState.UNFINISHED, lost
 
@@ -148,6 +155,6 @@ class GangPlans:
     def _longer(self, entity: QueuedEntity, between: Between) -> int:
         """How often the step is to be doubled."""
         longer = (entity.void_plans + between.repeated) // _MANY_REPETITIONS
-        if reserve_more(entity.one_of_each_class()):
+        if must_be_placed_again(entity.one_of_each_class()):
             longer += between.rests  # each step has to place them all again
         return min(longer, 10)

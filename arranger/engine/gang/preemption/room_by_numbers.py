@@ -15,8 +15,12 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.engine.context.entity import QueuedPod
-from arranger.engine.gang.placement.boards import count_alike, has_room_for_each
-from arranger.engine.pod.reserve_and_permit import reserve_more
+from arranger.engine.gang.placement.boards import (
+    class_by_numbers,
+    count_alike,
+    has_room_for_each,
+)
+from arranger.engine.pod.reserve_and_permit import must_be_placed_again
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.gangs.group import GangGroup
@@ -46,14 +50,14 @@ class RoomByNumbers:
     _open: dict[Hashable, BoolArray | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self._one_of = {member.equivalence_key: member for member in self._members}
-        self._alike = count_alike(self._group, self._members)
+        self._one_of = {class_by_numbers(member): member for member in self._members}
+        self._alike = count_alike(self._group, self._members, class_by_numbers)
 
     @property
     def decides(self) -> bool:
         """Whether anything can be denied; if not, it need not be asked."""
         one_of = list(self._one_of.values())
-        return len(one_of) <= _MAX_CLASSES and not reserve_more(one_of)
+        return len(one_of) <= _MAX_CLASSES and not must_be_placed_again(one_of)
 
     def may_fit(self, free: IntArray) -> bool:
         """Whether there is hope if so much is free (resource × row)."""
@@ -73,10 +77,14 @@ class RoomByNumbers:
         if key not in self._open:
             table, size = self._cluster.table, self._cluster.table.size
             within = table.alive[:size] if self._row_mask is None else self._row_mask.rows
-            with self._cluster.work.unlimited():
-                evaluation = self._cycle.evaluate(member.profile, member.pod, member.signature)
-            known = evaluation.pre_filter_status is None
-            self._open[key] = within & evaluation.fits_when_empty if known else None
+            known = True
+            # Devices come and go while the plan goes on: who has claims may be anywhere.
+            if key == member.equivalence_key:
+                with self._cluster.work.unlimited():
+                    evaluation = self._cycle.evaluate(member.profile, member.pod, member.signature)
+                known = evaluation.pre_filter_status is None
+                within = within & evaluation.fits_when_empty
+            self._open[key] = within if known else None
         return self._open[key]
 
     def _room_for(self, member: QueuedPod, free: IntArray, rows: BoolArray) -> int:

@@ -31,6 +31,10 @@ HIDING: Final = 4
 FREEING: Final = 1
 
 
+#: Units after which a plan looks for nothing better than what it has found: some half a minute.
+THRIFTY_UNITS: Final = 20_000_000
+
+
 class VoidTrialError(Exception):
     """What has happened between two steps leaves nothing of the trial: ask again."""
 
@@ -44,12 +48,19 @@ class Between:
         disturbed: whether anything has changed between any two steps.
         repeated: how many trials were void, and have been begun again.
         rests: how many steps the present trial has taken without coming to an end.
+        spent: units that all steps have taken.
     """
 
     changed: set[int] | None = field(default_factory=set)
     disturbed: bool = False
     repeated: int = 0
     rests: int = 0
+    spent: int = 0
+
+    @property
+    def is_thrifty(self) -> bool:
+        """Whether what is enough is good enough."""
+        return self.spent > THRIFTY_UNITS
 
     def on_step(self, changed: set[int] | None, *, disturbed: bool) -> None:
         """Another step begins; ``disturbed``: something else than the rows may have changed."""

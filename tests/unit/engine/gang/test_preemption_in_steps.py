@@ -13,12 +13,13 @@ from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
 from arranger.engine.gang.attempt import attempts
-from arranger.engine.gang.preemption import plan_search, plans
+from arranger.engine.gang.preemption import plan_search, plans, trial
+from arranger.engine.gang.preemption.executor import GIVEN_UP_MESSAGE, MAX_EVICTION_INTERVAL
 from arranger.framework.interface import SpecOnlyPlugin
 from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.framework.status import CycleState, Status
 from arranger.plugins import default_profile
-from tests.builders import a_node, a_pod
+from tests.builders import PodBuilder, a_node, a_pod
 from tests.differential.gang_preemption.play import Played, play
 from tests.differential.gang_preemption.world import random_world
 from tests.unit.engine.harness import EngineHarness, of_kind
@@ -147,6 +148,40 @@ def test_a_plan_takes_many_steps_and_others_are_bound_in_between(small_steps: No
     assert busy.steps > 20
 
 
+def test_a_plan_that_takes_too_long_is_given_up_for_a_while(
+    small_steps: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = Busy()
+    monkeypatch.setattr(plans, "MAX_PLAN_UNITS", 1500)
+    busy.until_evicted()
+    steps, entity = busy.steps, busy.harness.entity("g-0")
+    assert GIVEN_UP_MESSAGE in entity.reason
+    assert steps < 12
+    busy.harness.observe(a_node("small").offers(cpu=1))
+    busy.until_evicted()
+    assert busy.steps < steps + 4, "nothing is planned so soon again"
+    monkeypatch.undo()
+    busy.harness.now += MAX_EVICTION_INTERVAL
+    busy.until_evicted()
+    assert len(busy.evicted) == 12
+    assert GIVEN_UP_MESSAGE not in busy.harness.entity("g-0").reason
+
+
+def test_a_plan_that_has_taken_long_is_content_with_enough(
+    small_steps: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = list[int]()
+    for units in (10**9, 0):
+        monkeypatch.setattr(trial, "THRIFTY_UNITS", units)
+        busy = Busy()
+        busy.until_evicted()
+        steps.append(busy.steps)
+        assert len(busy.evicted) >= 12
+        busy.victims_leave()
+        assert len(busy.bound) == 6
+    assert steps[1] < steps[0]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_comes_between_nobody_is_evicted_in_vain(seed: int, small_steps: None) -> None:
     rng, busy = random.Random(seed), Busy()
@@ -225,3 +260,28 @@ def test_where_each_step_places_all_again_the_steps_of_a_question_become_longer(
     assert len(busy.evicted) == 12
     busy.victims_leave()
     assert len(busy.bound) == 6
+
+
+def _evicted_for(*gang: PodBuilder) -> int:
+    """How many leave for a gang on twenty nodes with a pod each."""
+    harness = EngineHarness(default_profile())
+    harness.observe(*(a_node(f"n{n}").offers(cpu=2).in_zone("z") for n in range(20)))
+    harness.observe(*(a_pod(f"low-{n}").needs(cpu=2).on(f"n{n}") for n in range(20)))
+    harness.observe(*gang)
+    harness.run()
+    harness.engine.check_consistent()
+    return len(of_kind(DeletePod, harness.effects))
+
+
+def test_a_trial_goes_on_where_a_member_fits_once_others_have_places() -> None:
+    seeker = a_pod("g-0").needs(cpu=2).near("topology.kubernetes.io/zone", {"app": "sought"})
+    others = [a_pod(f"g-{n}").needs(cpu="1500m").labelled(app="sought") for n in range(1, 14)]
+    gang = [pod.with_priority(9).in_gang("g", 14) for pod in (seeker, *others)]
+    assert _evicted_for(*gang) == 14
+
+
+def test_a_trial_goes_on_where_members_were_passed_over_for_another_bundle() -> None:
+    gang = [a_pod(f"g-{n}").needs(cpu="1500m").in_bundle("g", "a", 1) for n in range(12)]
+    gang += [a_pod("g-12").needs(cpu=1).in_bundle("g", "b", 1).selects(on="no node")]
+    gang += [a_pod("g-13").needs(cpu="100m").in_bundle("g", "b", 1)]
+    assert _evicted_for(*(pod.with_priority(9).in_gang("g", 13) for pod in gang)) == 12

@@ -59,6 +59,12 @@ def test_replicas_are_searched_for_only_where_devices_have_changed(
     cluster.objects.set(claims[3].given("b", pool="n7").at_version("2").build())
     assert feasible("c1") == 19
     assert searches[21:] == ["n7"]
+    cluster.objects.set(claims[3].at_version("3").build())
+    assert feasible("c1") == 20
+    cluster.objects.set(claims[3].given("b", pool="n7").at_version("4").build())
+    assert feasible("c1") == 19
+    assert len(searches) == 22, "its devices are as they have been before"
+    cluster.devices.check_consistent()
     cluster.set_node(nodes[3].in_zone("other").build())
     cluster.remove_node("n4")
     cluster.set_node(a_node("n20").build())
@@ -67,6 +73,22 @@ def test_replicas_are_searched_for_only_where_devices_have_changed(
     cluster.objects.set(a_device_class("gpu", "false").at_version("2").build())
     assert feasible("c1") == 0
     assert len(searches) == 24 + 20
+
+
+def test_who_takes_a_device_is_noticed_though_an_older_slice_that_listed_it_is_gone() -> None:
+    older, claims = a_slice("n1", "a"), [a_claim(f"c{n}").asks() for n in range(2)]
+    newer = a_slice("n1", "a", name="newer").in_pool("n1", generation=2)
+    cluster, plugin = a_cluster(N1, older, newer, GPUS, *claims), DynamicResources()
+    cluster.objects.remove(older.build())
+
+    def feasible() -> bool:
+        pod = claiming(a_pod("c1"), "c1").info()
+        return bool(Evaluation(single_plugin_profile(plugin), cluster, pod).feasible.any())
+
+    assert feasible()
+    cluster.objects.set(claims[0].given("a", pool="n1").at_version("2").build())
+    assert not feasible(), "nobody gets it a second time"
+    cluster.devices.check_consistent()
 
 
 def test_a_riddle_is_given_up_on_every_node_soon() -> None:
