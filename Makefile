@@ -142,7 +142,7 @@ corpus: $(STAMP) oracle celjudge ## Ask kube-scheduler's plugins again about the
 	$(BIN)/python -m tests.differential.cel.recorded
 
 .PHONY: bench
-bench: $(STAMP) controlplane stubserver ## Measure against kube-scheduler on the real control plane (20 minutes)
+bench: $(STAMP) controlplane stubserver ## Measure against kube-scheduler on the real control plane (25 minutes)
 	$(BIN)/python -m tests.benchmarks.bench_throughput --nodes 1000 --gangs 250 10 5000
 	$(BIN)/python -m tests.benchmarks.bench_throughput --nodes 5000 --gangs 250 10 5000
 	$(BIN)/python -m tests.benchmarks.bench_live own
