@@ -11,6 +11,7 @@ from importlib.metadata import distributions
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from arranger.daemon.config.profiles import build_profiles
 from arranger.daemon.config.schema import load_config
@@ -54,6 +55,19 @@ def entries(lock: str) -> list[tuple[str, str, str]]:
 def test_a_lock_pins_every_dependency(lock: str) -> None:
     missing = {canonical(each) for each in LOCKS[lock]} - pinned(lock).keys()
     assert not missing, "run `make lock`"
+
+
+def test_the_oldest_python_that_is_promised_takes_every_package() -> None:
+    """`>=3.11` has 3.11.0 in it; Debian 12's is 3.11.2, and a package may ask for a later one."""
+    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    pins = pinned("requirements-dev.lock")
+    asked = {
+        each.name: each.metadata["Requires-Python"]
+        for each in distributions()
+        if canonical(each.name) in pins and each.metadata["Requires-Python"]
+    }
+    assert len(asked) > 40
+    assert {name: of for name, of in asked.items() if oldest not in SpecifierSet(of)} == {}
 
 
 def test_a_lock_names_the_extras_that_its_packages_ask_of_each_other() -> None:
