@@ -11,17 +11,22 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
-import msgspec
 from msgspec import inspect
 
-from arranger.api.parsing.protobuf import ENTRY, ITEM, VALUE, Message
+from arranger.api.parsing.protobuf import (
+    ENTRY,
+    INLINED,
+    ITEM,
+    NUMBER,
+    NUMBER_UNLESS_ZERO,
+    VALUE,
+    Message,
+    MessageField,
+    Wire,
+    message_class,
+)
 
 S = TypeVar("S")
-
-#: The tags of an entry's key and value, and bytes of an entry of which no length takes two.
-_KEY_TAG: Final = 1 << 3 | 2
-_VALUE_TAG: Final = 2 << 3 | 2
-_SHORT: Final = 128
 
 #: Bytes of one part with which what it says is kept.
 MAX_SHARED_PART: Final = 2 * 1024
@@ -63,66 +68,26 @@ def _text(part: bytes) -> str:
         return _UNDECODED.sub("\ufffd", part.decode("utf-8", "surrogateescape"))
 
 
-def _signed(number: int) -> int:
-    number &= (1 << 64) - 1
-    return number - (1 << 64) if number >> 63 else number
+#: ``metav1.Time``, in seconds since 1970; ``resource.Quantity``; and an entry of a map.
+_TIME: Final = message_class(seconds=(1, Wire.INT))
+_QUANTITY: Final = message_class(string=(1, Wire.BYTES))
+_ENTRY: Final = message_class(key=(1, Wire.BYTES), value=(2, Wire.BYTES))
 
 
-class _Time(msgspec.Struct):
-    """``metav1.Time``: seconds since 1970. A time that is none has no field."""
-
-    seconds: int | None = None
-
-
-class _Quantity(msgspec.Struct):
-    """``resource.Quantity``."""
-
-    string: str = ""
+def _time(part: bytes) -> datetime | None:
+    """A point in time; one that is none has no field."""
+    time = _TIME.FromString(part)
+    return datetime.fromtimestamp(time.seconds, UTC) if time.HasField("seconds") else None
 
 
-class _Entry(msgspec.Struct):
-    """One entry of a map."""
-
-    key: str = ""
-    value: Any = ""
+def _label(part: bytes) -> tuple[str, str]:
+    entry = _ENTRY.FromString(part)
+    return _text(entry.key), _text(entry.value)
 
 
-def _time_reader() -> Callable[[bytes], datetime | None]:
-    message = Message(_Time)
-    message.add_number(1, "seconds", _signed, unless_zero=False)
-
-    def read(part: bytes) -> datetime | None:
-        seconds = message(part).seconds
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-
-    return read
-
-
-def _quantity_reader() -> Callable[[bytes], str]:
-    message = Message(_Quantity)
-    message.add_part(1, "string", VALUE, _text)
-    return lambda part: message(part).string
-
-
-def _entry_reader(read_value: Callable[[bytes], Any]) -> Callable[[bytes], tuple[str, Any]]:
-    message = Message(_Entry)
-    message.add_part(1, "key", VALUE, _text)
-    message.add_part(2, "value", VALUE, read_value)
-
-    def read(part: bytes) -> tuple[str, Any]:
-        size = len(part)
-        if (  # as it is mostly: a short key and a short value, one behind the other
-            size > 3
-            and part[0] == _KEY_TAG
-            and (end := part[1] + 2) + 1 < size < _SHORT
-            and part[end] == _VALUE_TAG
-            and end + 2 + part[end + 1] == size
-        ):
-            return _text(part[2:end]), read_value(part[end + 2 :])
-        entry = message(part)
-        return entry.key, entry.value
-
-    return read
+def _amount(part: bytes) -> tuple[str, str]:
+    entry = _ENTRY.FromString(part)
+    return _text(entry.key), _text(_QUANTITY.FromString(entry.value).string)
 
 
 class Inlined(NamedTuple):
@@ -151,7 +116,6 @@ class Messages:
         numbers: of the fields of each Struct that occurs.
         shared: Structs of which many objects have equal ones.
         own: attributes whose texts differ from object to object.
-        before_rest: attributes after which many objects have the same bytes until their end.
     """
 
     def __init__(
@@ -160,18 +124,16 @@ class Messages:
         *,
         shared: Collection[type] = (),
         own: Collection[tuple[type, str]] = (),
-        before_rest: Mapping[type, str] | None = None,
     ) -> None:
         self._numbers = numbers
-        self._before_rest = before_rest or {}
         self._own = own
         self._made: dict[type, Message[Any]] = {}
         self._shares = frozenset(shared)
         self._shared: dict[type, Callable[[bytes], Any]] = {}
         self._texts = Shared(_text).__getitem__
-        self._times = Shared(_time_reader()).__getitem__
-        self._quantities = Shared(_entry_reader(_quantity_reader())).__getitem__
-        self._labels = Shared(_entry_reader(_text)).__getitem__
+        self._times = Shared(_time).__getitem__
+        self._amounts = Shared(_amount).__getitem__
+        self._labels = Shared(_label).__getitem__
 
     def of(self, kind: type[S]) -> Message[S]:
         """The reader of a Struct.
@@ -181,47 +143,52 @@ class Messages:
         """
         message = self._made.get(kind)
         if message is None:
-            message = Message(kind)
             info = inspect.type_info(kind)
             assert isinstance(info, inspect.StructType)
+            fields: list[MessageField] = []
+            inlined: dict[int, list[MessageField]] = {}
             for field in info.fields:
-                self._add(message, field, self._numbers[kind][field.name])
-            if (name := self._before_rest.get(kind)) is not None:
-                number = self._numbers[kind][name]
-                assert isinstance(number, int)
-                message.share_rest(number, Shared(message.values_of_rest))
+                where = self._numbers[kind][field.name]
+                if isinstance(where, Inlined):
+                    inlined.setdefault(where.message, []).append(self._field(kind, field, where))
+                else:
+                    fields.append(self._field(kind, field, where))
+            for number, inner in inlined.items():
+                fields.append(
+                    MessageField(number, "", INLINED, Shared(Message(dict, inner)).__getitem__)
+                )
+            message = Message(kind, fields)
             self._made[kind] = message  # whole: another thread may read with it at once
         return message
 
-    def _add(self, message: Message[Any], field: inspect.Field, where: int | Inlined) -> None:
+    def _field(self, kind: type, field: inspect.Field, where: int | Inlined) -> MessageField:
         of, name = field.type, field.name
-        if isinstance(where, Inlined):
-            message, number, content = message.inlined(where.message), where.number, where.content
-        else:
-            number, content = where, None
+        number, content = (
+            (where.number, where.content) if isinstance(where, Inlined) else (where, None)
+        )
         if isinstance(of, inspect.UnionType) and of.includes_none:
             [of] = [each for each in of.types if not isinstance(each, inspect.NoneType)]
             default = None
         else:
             default = None if field.required else field.default
         match of:
-            case inspect.IntType():
-                message.add_number(number, name, _signed, unless_zero=bool(default))
-            case inspect.BoolType():
-                message.add_number(number, name, bool, unless_zero=bool(default))
+            case inspect.IntType() | inspect.BoolType():
+                how = NUMBER_UNLESS_ZERO if default else NUMBER
+                return MessageField(
+                    number, name, how, int if isinstance(of, inspect.IntType) else bool
+                )
             case inspect.ListType():
-                message.add_part(number, name, ITEM, self._reader(of.item_type))
+                return MessageField(number, name, ITEM, self._reader(of.item_type))
             case inspect.DictType() if content is not None:
-                message.add_part(number, name, VALUE, self._dict_reader(content))
+                return MessageField(number, name, VALUE, self._dict_reader(content))
             case inspect.DictType():
                 texts = isinstance(of.value_type, inspect.StrType)
-                message.add_part(number, name, ENTRY, self._labels if texts else self._quantities)
-            case inspect.StrType() if (message.kind, name) in self._own:
-                message.add_part(number, name, VALUE, _text)
+                return MessageField(number, name, ENTRY, self._labels if texts else self._amounts)
+            case inspect.StrType() if (kind, name) in self._own:
+                return MessageField(number, name, VALUE, _text)
             case inspect.StrType() if isinstance(default, str) and default:
-                message.add_part(number, name, VALUE, lambda part: self._texts(part) or default)
-            case _:
-                message.add_part(number, name, VALUE, self._reader(of))
+                return MessageField(number, name, VALUE, lambda part: self._texts(part) or default)
+        return MessageField(number, name, VALUE, self._reader(of))
 
     def _reader(self, of: inspect.Type) -> Callable[[bytes], Any]:
         match of:
@@ -240,11 +207,13 @@ class Messages:
             self._shared[kind] = Shared(self.of(kind)).__getitem__
         return self._shared[kind]
 
-    def _dict_reader(self, content: Mapping[str, tuple[int, type]]) -> Callable[[bytes], Any]:
-        message: Message[Any] = Message(dict)
-        for name, (number, kind) in content.items():
-            if kind is bool:
-                message.add_number(number, name, bool, unless_zero=True)
-            else:
-                message.add_part(number, name, ITEM if kind is list else VALUE, self._texts)
-        return message
+    def _dict_reader(self, content: Mapping[str, tuple[int, type]]) -> Message[dict[str, Any]]:
+        return Message(
+            dict,
+            [
+                MessageField(number, name, NUMBER_UNLESS_ZERO, bool)
+                if kind is bool
+                else MessageField(number, name, ITEM if kind is list else VALUE, self._texts)
+                for name, (number, kind) in content.items()
+            ],
+        )

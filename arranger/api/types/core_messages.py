@@ -210,6 +210,4 @@ CORE_MESSAGES: Final = Messages(
         (ObjectMeta, "resource_version"),
         (StatusCondition, "message"),
     ),
-    # What follows is the same for all pods of a Deployment.
-    before_rest={PodSpec: "node_name"},
 )

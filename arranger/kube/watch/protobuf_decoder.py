@@ -17,8 +17,9 @@ from arranger.api.parsing.protobuf import (
     MAGIC,
     MEDIA_TYPE,
     Message,
-    fields,
-    part_of,
+    Wire,
+    message_class,
+    parse,
     read_message,
     unwrap,
 )
@@ -42,12 +43,10 @@ from arranger.kube.watch.decoder import (
 BINARY_KINDS: Final[frozenset[type]] = frozenset({Pod, Node})
 #: How an event begins in binary form: with its type. No line of JSON does.
 _EVENT_TYPE: Final = b"\n"
-#: Fields of ``WatchEvent``, of the extension in it, and of a list.
-_TYPE: Final = 1
-_OBJECT: Final = 2
-_RAW: Final = 1
-_METADATA: Final = 1
-_ITEMS: Final = 2
+#: ``WatchEvent``, the extension in it, and a list.
+_EVENT: Final = message_class(type=(1, Wire.BYTES), object=(2, Wire.BYTES))
+_EXTENSION: Final = message_class(raw=(1, Wire.BYTES))
+_LIST: Final = message_class(metadata=(1, Wire.BYTES), items=(2, Wire.BYTES_LIST))
 
 
 def decoder_of(kind: type[T], trim: Callable[[T], None] | None = None) -> Decoder[T]:
@@ -74,8 +73,9 @@ class ProtobufDecoder(Decoder[T]):
             return super().decode_event(frame)
         kind = ""
         try:
-            kind = part_of(frame, _TYPE).decode()
-            body = part_of(part_of(frame, _OBJECT), _RAW)
+            event = parse(_EVENT, frame)
+            kind = event.type.decode()
+            body = parse(_EXTENSION, event.object).raw
             if kind in ("ERROR", "BOOKMARK"):
                 return RawWatchEvent(kind, msgspec.Raw(body))
             inner = unwrap(body)
@@ -91,18 +91,16 @@ class ProtobufDecoder(Decoder[T]):
         """One page of a list; raises ParseError if it is none."""
         if not body.startswith(MAGIC):
             return super().decode_page(body)
-        metadata = ListMeta()
+        found = parse(_LIST, unwrap(body))
         good: list[T] = []
         bad: list[UndecodableObject] = []
-        for number, part in fields(unwrap(body)):
-            if number == _METADATA:
-                metadata = read_message(part, METADATA_MESSAGES.of(ListMeta))
-            elif number == _ITEMS:
-                found = self._read(part)
-                if isinstance(found, UndecodableObject):
-                    bad.append(found)
-                else:
-                    good.append(found)
+        for part in found.items:
+            decoded = self._read(part)
+            if isinstance(decoded, UndecodableObject):
+                bad.append(decoded)
+            else:
+                good.append(decoded)
+        metadata = read_message(found.metadata, METADATA_MESSAGES.of(ListMeta))
         return metadata, good, bad
 
     def _read(self, body: bytes) -> T | UndecodableObject:

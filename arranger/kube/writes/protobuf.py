@@ -13,12 +13,11 @@ from __future__ import annotations
 from typing import Final
 
 from arranger.api.parsing.errors import ParseError
-from arranger.api.parsing.protobuf import MAGIC, UNKNOWN_RAW, fields, unwrap
+from arranger.api.parsing.protobuf import MAGIC, UNKNOWN, Wire, message_class, parse
 
-#: Fields by number: of the object, of ``ObjectMeta``.
-_METADATA: Final = 1
-_FINALIZERS: Final = 14
-_LENGTH_DELIMITED: Final = 2  # the wire type of what has a length
+#: Of an object and of ``ObjectMeta`` what is added.
+_OBJECT: Final = message_class(metadata=(1, Wire.BYTES))
+_METADATA: Final = message_class(finalizers=(14, Wire.BYTES_LIST))
 
 
 def add_finalizer(body: bytes, finalizer: str) -> bytes:
@@ -27,25 +26,12 @@ def add_finalizer(body: bytes, finalizer: str) -> bytes:
     Raises:
         ParseError: it is not in the binary form.
     """
-    if not (whole := unwrap(body)):
+    if not body.startswith(MAGIC):
+        raise ParseError("no object in binary form")
+    unknown = parse(UNKNOWN, body[len(MAGIC) :])
+    if not unknown.raw:
         raise ParseError("nothing in the binary form")
-    metadata = _encode_field(_FINALIZERS, finalizer.encode())
-    edited = whole + _encode_field(_METADATA, metadata)
-    # ``Unknown`` has no fields but such with a length.
-    return MAGIC + b"".join(
-        _encode_field(number, edited if number == UNKNOWN_RAW else part)
-        for number, part in fields(body[len(MAGIC) :])
-    )
-
-
-def _encode_field(number: int, content: bytes) -> bytes:
-    return _encode_varint(number << 3 | _LENGTH_DELIMITED) + _encode_varint(len(content)) + content
-
-
-def _encode_varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+    metadata = _METADATA(finalizers=[finalizer.encode()]).SerializeToString()
+    unknown.raw += _OBJECT(metadata=metadata).SerializeToString()
+    whole: bytes = unknown.SerializeToString()
+    return MAGIC + whole

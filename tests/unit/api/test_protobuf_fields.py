@@ -1,83 +1,15 @@
-"""Numbers and fields of the API server's binary form, written by hand and read again."""
+"""What messages of the API server's binary form say, written by hand."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from arranger.api.parsing.errors import ParseError
-from arranger.api.parsing.protobuf import fields, part_of, read_length, read_message, read_varint
+from arranger.api.parsing.protobuf import read_length, read_message
 from arranger.api.parsing.protobuf_messages import Inlined, Messages
 from arranger.api.types.core import ResourceRequirements
 from arranger.api.types.core_messages import CORE_MESSAGES
-from tests.binary_form import a_field, an_entry, varint
-
-NUMBERS = [0, 1, 0x7F, 0x80, 0x3FFF, 0x4000, 0x1FFFFF, 1 << 35, (1 << 63) - 1, (1 << 64) - 1]
-
-#: A field as it is written, and what it is: its number and its bytes, None for one without length.
-Written = tuple[bytes, tuple[int, bytes] | None]
-
-
-def _fixed(number: int, size: int) -> Written:
-    return varint(number << 3 | (5 if size == 4 else 1)) + b"\x0a" * size, None
-
-
-NUMBER = st.integers(1, 15) | st.integers(16, 3000)
-A_FIELD: st.SearchStrategy[Written] = st.one_of(
-    st.builds(lambda n, part: (a_field(n, part), (n, part)), NUMBER, st.binary(max_size=200)),
-    st.builds(lambda n, value: (a_field(n, value), None), NUMBER, st.sampled_from(NUMBERS)),
-    st.builds(_fixed, NUMBER, st.sampled_from([4, 8])),
-)
-
-
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("before", [b"", b"\xff\x01"])
-def test_a_number_is_read_with_the_place_of_what_follows(number: int, before: bytes) -> None:
-    body = before + varint(number)
-    assert read_varint(body + b"\x05", len(before)) == (number, len(body))
-
-
-@pytest.mark.parametrize(
-    ("sentence", "body"),
-    [
-        ("nothing", b""),
-        ("cut short", b"\xff"),
-        ("cut short later", b"\xff\xff\xff"),
-        ("eleven bytes", b"\xff" * 10 + b"\x01"),
-        ("without an end", b"\x80" * 30),
-    ],
-)
-def test_what_is_no_number_is_refused(sentence: str, body: bytes) -> None:
-    with pytest.raises(ParseError):
-        read_varint(body, 0)
-    assert sentence
-
-
-def test_a_number_may_have_ten_bytes() -> None:
-    assert read_varint(b"\x80" * 9 + b"\x01", 0) == (1 << 63, 10)
-
-
-@given(st.lists(A_FIELD, max_size=8), st.binary(max_size=3))
-def test_fields_are_those_that_were_written(written: list[Written], before: bytes) -> None:
-    body = b"".join(part for part, _ in written)
-    found = [field for _, field in written if field is not None]
-    assert fields(body) == found
-    for number in range(1, 16):
-        last = next((part for n, part in reversed(found) if n == number), b"")
-        assert part_of(body, number) == last
-        assert part_of(before + body, number, len(before)) == last
-
-
-@given(st.lists(A_FIELD, min_size=1, max_size=4), st.data())
-def test_fields_that_are_cut_short_are_refused(written: list[Written], data: st.DataObject) -> None:
-    parts = [part for part, _ in written]
-    whole = b"".join(parts[:-1])
-    body = whole + parts[-1][: data.draw(st.integers(1, len(parts[-1]) - 1))]
-    for read in (fields, lambda cut: part_of(cut, 1)):
-        with pytest.raises(ParseError):
-            read(body)
+from tests.binary_form import a_field, an_entry
 
 
 def test_a_length_before_a_frame_has_its_largest_byte_first() -> None:
