@@ -143,6 +143,15 @@ class Cluster:
         self.assumed.discard(uid)
         return self._detach(uid)
 
+    def place_anew(self, uid: str) -> None:
+        """Have everybody look again at a pod on its node: its queue is charged something else."""
+        row = self.table.index.get(self._node_of[uid])
+        order = None if row is None else self.table.pods[row].copy()
+        node = self._node_of[uid]
+        self._attach(self._detach(uid), node)
+        if row is not None and order is not None:
+            self.table.restore_order(row, order)
+
     @contextmanager
     def simulate_without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
         """Take pods off their nodes, in memory only, for as long as the block runs.

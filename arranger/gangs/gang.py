@@ -76,7 +76,7 @@ class Gang:
         self._retracted_bundles: set[str] = set()
         #: Distinct settings of the members → of how many; those edited last come first.
         self._settings_counts: dict[GangSettings, int] = {}
-        self._from_pod_group = NO_SETTINGS
+        self._from_members = self._from_pod_group = NO_SETTINGS
 
     def __repr__(self) -> str:
         return f"Gang({self.name})"
@@ -125,12 +125,11 @@ class Gang:
         self._resolve_settings()
         return before != self.settings
 
-    def _resolve_settings(self) -> None:
-        sources = [*self._settings_counts, self._from_pod_group]
-        if self._retained_bundles:
-            retained = tuple(sorted(self._retained_bundles.items()))
-            sources.append(GangSettings(bundle_minimums=retained))
-        self.settings = combined(sources)
+    def _resolve_settings(self, *, recombine: bool = False) -> None:
+        if recombine:
+            self._from_members = combined(self._settings_counts)
+        retained = GangSettings(bundle_minimums=tuple(self._retained_bundles.items()))
+        self.settings = combined((self._from_members, self._from_pod_group, retained))
         self.total_minimum = max(self.minimum, sum(n for _, n in self.settings.bundle_minimums))
 
     def _update_created(self, created: object) -> None:
@@ -151,7 +150,8 @@ class Gang:
             count = self._settings_counts.get(membership.settings, 0)
             self._settings_counts[membership.settings] = count + 1
             self._update_created(pod.metadata.creation_timestamp)
-            if not count:
+            if not count:  # what comes last fills the gaps, however many came before
+                self._from_members = combined((self._from_members, membership.settings))
                 self._resolve_settings()
         elif earlier is not membership and earlier.settings != membership.settings:
             self._drop_settings(earlier.settings)
@@ -159,7 +159,7 @@ class Gang:
             count = self._settings_counts.pop(membership.settings, 0)
             self._settings_counts = {membership.settings: count + 1, **self._settings_counts}
             self._retract_bundles(earlier)
-            self._resolve_settings()
+            self._resolve_settings(recombine=True)
         if earlier is not membership:
             if earlier is not None:
                 self.pod_group_types[earlier.pod_group_type] -= 1
@@ -201,7 +201,7 @@ class Gang:
                 self._retract_bundles(membership)
             else:
                 self._retained_bundles |= membership.settings.bundle_minimums
-            self._resolve_settings()
+            self._resolve_settings(recombine=True)
         return self.settings != before
 
     def restore_bundles(self, minimums: Mapping[str, int]) -> bool:
@@ -394,5 +394,6 @@ class Gang:
         known = self._terminating.keys() | self.terminating_at_reset
         assert known <= self.memberships.keys(), f"{self}: members that are gone"
         assert sum(self._settings_counts.values()) == len(self.memberships), f"{self}: settings"
+        assert combined(self._settings_counts) == self._from_members, f"{self}: combined settings"
         types = Counter(each.pod_group_type for each in self.memberships.values())
         assert types == +self.pod_group_types, f"{self}: types of PodGroups"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from arranger.api.settings.gang_membership import GangMembership
 from arranger.api.types.core import Pod
-from arranger.api.types.pod_groups import GANG_DEFINERS, AnyPodGroup, GangObject, WorkloadGroup
+from arranger.api.types.pod_groups import AnyPodGroup, GangObject, WorkloadGroup
 from arranger.gangs.gang import Gang
 from arranger.gangs.gang_object import believed_until
 from arranger.gangs.group import GangGroup
 from arranger.gangs.group_index import GroupIndex
 from arranger.gangs.member_state import MemberState
+from arranger.gangs.pod_group_index import PodGroupIndex
 
 
 class _Progress(NamedTuple):
@@ -34,7 +35,10 @@ class GangRegistry:
             once a member is seen to have a node.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, regrouped: Callable[[Iterable[str]], None] = lambda _: None) -> None:
+        """``regrouped`` is told of pods that have been seen before and whose PodGroup is another
+        now, or says otherwise."""
+        self._regrouped = regrouped
         self.gangs: dict[str, Gang] = {}
         self.previously_satisfied: set[str] = set()
         #: Gang → bundle minimums that its Gang object records, and when that was created.
@@ -42,8 +46,7 @@ class GangRegistry:
         self._gang_by_uid: dict[str, Gang] = {}
         #: uids of members that we are evicting, until they are gone.
         self._evicting: set[str] = set()
-        #: Name → the PodGroups of that name, by type.
-        self._pod_groups: dict[str, dict[type[AnyPodGroup], AnyPodGroup]] = {}
+        self._pod_groups = PodGroupIndex()
         self._groups = GroupIndex(self.gangs)
 
     def gang_of(self, uid: str) -> Gang | None:
@@ -66,7 +69,7 @@ class GangRegistry:
 
     def pod_group(self, kind: type[AnyPodGroup], name: str) -> AnyPodGroup | None:
         """The PodGroup of that kind and name (``namespace/name``)."""
-        return self._pod_groups.get(name, {}).get(kind)
+        return self._pod_groups.get(kind, name)
 
     def members_of(self, name: str) -> Iterable[str]:
         """The uids of a gang's pods; none, if there is no such gang."""
@@ -88,6 +91,7 @@ class GangRegistry:
         changed: set[str] = set()
         if known is not None and (membership is None or membership.gang != known.name):
             changed |= {known.name} | self.on_pod_deleted(uid, moved=True)
+            self._regrouped((uid,))
         if membership is None:
             return changed
         gang = self._get_or_create(membership.gang)
@@ -99,7 +103,8 @@ class GangRegistry:
         if pod.metadata.deletion_timestamp is not None:
             self._evicting.discard(uid)  # it goes whether or not our eviction succeeds
         settings_changed = gang.update_member(pod, membership, evicting=uid in self._evicting)
-        if self._resolve_pod_group(gang) | self._restore_minimums(gang):
+        only = earlier is None and len(gang.memberships) == 1
+        if self._resolve_pod_group(gang, tell=not only) | self._restore_minimums(gang):
             settings_changed = True
         if gang.blocked and earlier is not None and earlier.timed_out and not membership.timed_out:
             # The owner has removed the annotation that says that the gang timed out.
@@ -162,8 +167,7 @@ class GangRegistry:
 
     def changes_owner_fields(self, pod_group: AnyPodGroup) -> bool:
         """Whether a PodGroup is new, or differs from before in more than its status."""
-        before = self.pod_group(type(pod_group), pod_group.key)
-        return before is None or _owner_fields(before) != _owner_fields(pod_group)
+        return self._pod_groups.changes_owner_fields(pod_group)
 
     def knows(self, pod_group: AnyPodGroup) -> bool:
         """Whether a PodGroup was there before."""
@@ -176,11 +180,14 @@ class GangRegistry:
 
     def on_pod_group_updated(self, pod_group: AnyPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
+        new_rules = self._pod_groups.changes_rules(pod_group)
         edited = self.knows(pod_group) and self.changes_owner_fields(pod_group)
-        self._pod_groups.setdefault(pod_group.key, {})[type(pod_group)] = pod_group
+        self._pod_groups.set(pod_group)
         gang = self.gangs.get(pod_group.key)
-        if gang is None or self._find_pod_group(gang) is not pod_group:
+        if gang is None or self._pod_groups.find(gang) is not pod_group:
             return set()
+        if new_rules:
+            self._regrouped(gang.memberships)
         changed = gang.set_pod_group(pod_group)
         if edited and gang.blocked:
             gang.blocked, changed = False, True
@@ -188,10 +195,7 @@ class GangRegistry:
 
     def on_pod_group_deleted(self, kind: type[AnyPodGroup], name: str) -> set[str]:
         """A PodGroup was deleted."""
-        named = self._pod_groups.pop(name, {})
-        named.pop(kind, None)
-        if named:
-            self._pod_groups[name] = named
+        self._pod_groups.remove(kind, name)
         gang = self.gangs.get(name)
         if gang is None:
             self.forget_records(name)  # they are not about a later gang of that name
@@ -372,20 +376,14 @@ class GangRegistry:
             return set()  # too early to try; after a restart thousands are seen one by one
         return group.waiting_names
 
-    def _find_pod_group(self, gang: Gang) -> AnyPodGroup | None:
-        """The first PodGroup of the gang's name whose type a member names, or that any may."""
-        if not (named := self._pod_groups.get(gang.name)):
-            return None
-        for pod_group_type in GANG_DEFINERS:
-            found = named.get(pod_group_type)
-            if found and (gang.pod_group_types[pod_group_type] or gang.pod_group_types[None]):
-                return found
-        return None
-
-    def _resolve_pod_group(self, gang: Gang) -> bool:
+    def _resolve_pod_group(self, gang: Gang, *, tell: bool = True) -> bool:
         """Use the PodGroup that defines the gang now; returns whether that changes settings."""
-        found = self._find_pod_group(gang)
-        return found is not gang.pod_group and gang.set_pod_group(found)
+        found = self._pod_groups.find(gang)
+        if found is gang.pod_group:
+            return False
+        if tell:
+            self._regrouped(gang.memberships)
+        return gang.set_pod_group(found)
 
     def _delete_gang(self, gang: Gang) -> set[str]:
         """The gang has lost its last pod; returns it and the gangs that were grouped with it."""
@@ -393,8 +391,3 @@ class GangRegistry:
         del self.gangs[gang.name]
         self.forget_records(gang.name)  # they are not about a later gang of that name
         return self._groups.on_gang_deleted(gang)
-
-
-def _owner_fields(pod_group: AnyPodGroup) -> tuple[object, ...]:
-    """The parts of a PodGroup that its owner edits."""
-    return pod_group.spec, pod_group.metadata.annotations

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from arranger.api.resource_requests import Amounts
 from arranger.cluster import IdArray, NodeTable, RowChange
 from arranger.cluster.columns import IntArray, Interner, exact_sum
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
@@ -23,6 +24,7 @@ class CardColumn:
         self._version = -1
         self._present: frozenset[tuple[str, str]] = frozenset()
         self._kinds: list[int] = [0]
+        self._resource_totals: tuple[int, Amounts] = (-1, {})
         #: Node → its object, and the cards that this has.
         self._cards_by_node: dict[str, tuple[object, Cards]] = {}
 
@@ -81,6 +83,15 @@ class CardColumn:
                         column = np.minimum(column, most[resource])
                     found += np.where(self._column == kind, column, 0)
         return found
+
+    def resource_totals(self) -> Amounts:
+        """Resource → what all nodes have together."""
+        table = self._table
+        if self._resource_totals[0] != table.nodes_version:
+            sums = table.allocatable[:, : table.size].sum(axis=1).tolist()
+            named = zip(table.resources.values, sums, strict=False)
+            self._resource_totals = table.nodes_version, dict(named)
+        return self._resource_totals[1]
 
     def totals(self) -> dict[str, int]:
         """Card → how many all nodes have together."""

@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol
 
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup
-from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import Limit
 
 
@@ -88,29 +87,3 @@ class PodGroups(Protocol):
     def pod_group_of(self, uid: str) -> AnyPodGroup | None:
         """The PodGroup of a pod, if it has one."""
         ...
-
-
-class LiftedCharges:
-    """Charges that were given back, for pods that come back to their nodes unchanged.
-
-    As when a plan whom to evict takes many pods away and puts them back in each of its steps.
-    """
-
-    def __init__(self) -> None:
-        #: Uid → pod, node, charge.
-        self._lifted: dict[str, tuple[PodInfo, str, Charge]] = {}
-
-    def put(self, pod: PodInfo, node: str, charge: Charge) -> None:
-        """A pod has left its node."""
-        self._lifted[pod.uid] = pod, node, charge
-
-    def take(self, pod: PodInfo, node: str) -> Charge | None:
-        """What a pod was charged there, if it is the same as then."""
-        known = self._lifted.pop(pod.uid, None)
-        if known is None or known[0] is not pod or known[1] != node:
-            return None
-        return known[2]
-
-    def clear(self) -> None:
-        """What charges depend on may have changed."""
-        self._lifted.clear()

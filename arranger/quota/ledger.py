@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 
 from arranger.api.annotations import SERVICE_TYPE
@@ -26,8 +26,9 @@ from arranger.cluster import Cluster, NodeTable, PodInfo
 from arranger.framework.preemption import Limit
 from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, is_card_resource
-from arranger.quota.charges import Charge, ChargedLimit, LiftedCharges, PodGroups, QuotaShortage
+from arranger.quota.charges import Charge, ChargedLimit, PodGroups, QuotaShortage
 from arranger.quota.guarantees import Guarantees
+from arranger.quota.placed_charges import LiftedCharges, PlacedCharges
 from arranger.quota.pod_annotations import PodAnnotations, queue_named_by
 from arranger.quota.pod_owners import PodOwners
 from arranger.quota.queue_rights import TenantRights, not_for_namespace
@@ -61,6 +62,9 @@ class QuotaLedger:
         rights: which queues namespaces may use, and what is believed of their pods there.
         uncharged: the queues of which it is not known what they use.
         version, charges_version: number of changes of queues, and times all was charged anew.
+        facts_version: the same, and times that single pods were.
+        placed: what each pod on a node is charged; who notes that something else is said of some,
+            or of their PodGroup or owner, doubts it there.
         has_dues: whether any queue deserves anything, or is guaranteed it.
     """
 
@@ -72,6 +76,7 @@ class QuotaLedger:
         owners: PodOwners | None = None,
         service_by_owner: Mapping[str, str] | None = None,
         exempt_card_pods: bool = False,
+        placed: PlacedCharges | None = None,
     ) -> None:
         self.table = table
         self.annotations = PodAnnotations(pod_groups, owners or PodOwners())
@@ -83,8 +88,8 @@ class QuotaLedger:
         self._guarantees = Guarantees()
         #: Used where no queue of that name was created.
         self._default_queue = QueueQuota(DEFAULT_QUEUE)
-        self._cluster_total: tuple[int, Amounts] = (-1, {})
-        self._charges, self._lifted = dict[str, Charge](), LiftedCharges()
+        self.placed = PlacedCharges() if placed is None else placed
+        self._lifted = LiftedCharges()
         self.card_column = CardColumn(table)
         self.rights = TenantRights(
             lambda: (queue.rights for queue in self.queues.values()),
@@ -92,7 +97,7 @@ class QuotaLedger:
         )
         #: Whether charges may have changed; what queues use is to be summed up anew; they changed.
         self._stale = self._uncounted = self._edited = False
-        self.version = self.charges_version = 0
+        self.version = self.charges_version = self.facts_version = 0
         self.has_dues = False
         self.uncharged = UnchargedPods(self.rights.may_use)
 
@@ -100,16 +105,6 @@ class QuotaLedger:
     def active(self) -> bool:
         """Whether there are queues; without any, nothing is charged."""
         return bool(self.queues)
-
-    @property
-    def cluster_total(self) -> Amounts:
-        """Resource → what all nodes have together."""
-        table = self.table
-        if self._cluster_total[0] != table.nodes_version:
-            sums = table.allocatable[:, : table.size].sum(axis=1).tolist()
-            named = zip(table.resources.values, sums, strict=False)
-            self._cluster_total = table.nodes_version, dict(named)
-        return self._cluster_total[1]
 
     def set_queue(self, queue: Queue) -> bool:
         """A queue was added or edited; returns whether anything but its status has changed."""
@@ -137,24 +132,19 @@ class QuotaLedger:
         self._stale = True
 
     def mark_stale(self) -> None:
-        """PodGroups or nodes have changed, and with them perhaps what pods are charged."""
+        """Queues, rights or nodes have changed, and with them perhaps what all are charged."""
         self._stale |= self.active
 
-    def set_uncharged(self, uid: str, queue: str, namespace: str) -> None:
-        """A pod on a node cannot be charged to its queue; "" for one that is not known."""
-        self._edited |= self.uncharged.set(uid, queue, namespace)
-
-    def end_uncharged(self, uid: str) -> bool:
-        """It can, or is gone; returns whether that is news."""
-        opened = self.uncharged.end(uid)
-        self._edited |= opened
-        return opened
-
     def refresh(self, cluster: Cluster) -> None:
-        """Charge every pod anew if anything has changed that charges depend on."""
+        """Charge anew whose charges depend on anything that has changed: every pod, or a few."""
         self._lifted.clear()
         stale, counts = self._stale, self._stale or self._uncounted
-        if counts or self._edited:
+        edited = self.uncharged.take_edited() or counts or self._edited
+        doubted = self.placed.take_doubted()
+        self.facts_version += edited or doubted is not None
+        if doubted is not None and self.active and not stale:
+            self._charge_anew(cluster, doubted)
+        if edited:
             self._stale = self._uncounted = self._edited = False
             self.version, self.charges_version = self.version + 1, self.charges_version + stale
             self.has_dues = any(state.due for state in self.queues.values())
@@ -323,7 +313,7 @@ class QuotaLedger:
                     key, used = (state.name, name), state.used[name]
                     yield ChargedLimit(key, state.name, name, n, used, limit)
         for name in self._guarantees.resources & demand.keys() - set(exempt):
-            total = self.cluster_total
+            total = self.card_column.resource_totals()
             if name not in total:
                 total = self.card_column.totals()
             for key, part, room, slack in self._guarantees.limits(queue, name, total):
@@ -345,7 +335,7 @@ class QuotaLedger:
 
     def charge_of(self, uid: str) -> Charge | None:
         """What a placed pod is charged."""
-        return self._charges.get(uid)
+        return self.placed.get(uid)
 
     def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
         """Charge a pod that takes a node (1), or give its charge back (-1)."""
@@ -353,9 +343,9 @@ class QuotaLedger:
             return
         if sign > 0:
             charge = self._lifted.take(pod, node) or self.charge(pod, self.cards_on(node))
-            self._charges[pod.uid] = charge
+            self.placed.set(pod, charge)
             self._count(charge, 1)
-        elif known := self._charges.pop(pod.uid, None):
+        elif known := self.placed.pop(pod):
             self._lifted.put(pod, node, known)
             self._count(known, -1)
 
@@ -372,16 +362,26 @@ class QuotaLedger:
         charged, may_go = self.charges_for(pod, cards), self.annotations.is_preemptable(pod)
         return Charge(self.queue_name(pod), charged, service, may_go, said)
 
+    def _charge_anew(self, cluster: Cluster, uids: Iterable[str]) -> None:
+        """Charge these anew: a tenant may edit what is his as often as he likes."""
+        for uid in uids:
+            pod, node, known = cluster.pod(uid), cluster.node_of(uid), self.placed.get(uid)
+            if pod and node and known and known != self.charge(pod, self.cards_on(node)):
+                self.placed.pop(pod)
+                self._count(known, -1)
+                cluster.place_anew(uid)
+        cluster.objects.invalidate()
+
     def _recount(self, cluster: Cluster, *, charge: bool = True) -> None:
         """Sum up what queues use; ``charge``: of pods that are all charged anew."""
         for state in (*self.queues.values(), self._default_queue):
             state.used.clear()
         self._guarantees.reset(self.queues)
         if not charge:
-            for each in self._charges.values():
+            for each in self.placed.values():
                 self._count(each, 1)
             return
-        self._charges.clear()
+        self.placed.clear()
         self.card_column.forget_nodes()
         for pod, node in cluster.placed_pods():
             self.on_pod_moved(pod, node, 1)

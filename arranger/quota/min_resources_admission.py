@@ -150,7 +150,9 @@ class MinResourcesAdmission:
                 # Who asks for more than there is on a node leaves as much to others elsewhere.
                 offered = table.allocatable[column, : table.size]
                 used = exact_sum(np.minimum(table.requested[column, : table.size], offered))
-                limit = cluster_limit(group, self._ledger.cluster_total.get(name, 0))
+                limit = cluster_limit(
+                    group, self._ledger.card_column.resource_totals().get(name, 0)
+                )
                 yield (CLUSTER, name), Room(CLUSTER, name, used, limit)
         if self._ledger.active and isinstance(group, VolcanoPodGroup):
             for each in self._ledger.limits_for(self._ledger.queue_of_group(group)[0], wanted):

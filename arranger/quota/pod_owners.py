@@ -22,9 +22,11 @@ class _Owner(NamedTuple):
     """What is kept of an owner: its annotations that count, and the uid of its own owner.
 
     Attributes:
+        namespace: its own, which is that of the pods and owners below it: nobody else's pod is its.
         copied: whether the annotations are copies of its owner's.
     """
 
+    namespace: str
     annotations: Mapping[str, str]
     owner: str
     copied: bool = False
@@ -53,40 +55,43 @@ class PodOwners:
         """An owner appeared or was edited; returns whether pods may be told otherwise."""
         said = meta.annotations
         found: dict[str, str] = {key: said[key] for key in OWNER_ANNOTATIONS if key in said}
-        owner = _Owner(found or _NOTHING, _owner_of(meta), bool(found) and _COPIED in said)
-        return self._replace(meta.uid, owner)
+        owner = _Owner(
+            meta.namespace, found or _NOTHING, _owner_of(meta), bool(found) and _COPIED in said
+        )
+        return self._replace(meta, owner)
 
     def remove(self, meta: ObjectMeta) -> bool:
         """An owner was deleted; returns whether pods may be told otherwise."""
-        changed = self._replace(meta.uid, None)
+        changed = self._replace(meta, None)
         self._asked.discard(meta.uid)
         return changed
 
     def annotations_of(self, meta: ObjectMeta) -> Mapping[str, str]:
         """What the owners of a pod say about it, the nearest first."""
         uid = _owner_of(meta)
-        return self._collect(uid) if uid else _NOTHING
+        return self._collect(uid, meta.namespace) if uid else _NOTHING
 
     def is_owned_by(self, meta: ObjectMeta, uid: str) -> bool:
         """Whether an owner is among those of a pod."""
-        return uid in self._path(_owner_of(meta))
+        return uid in self._path(_owner_of(meta), meta.namespace)
 
-    def _replace(self, uid: str, owner: _Owner | None) -> bool:
+    def _replace(self, meta: ObjectMeta, owner: _Owner | None) -> bool:
+        uid, namespace = meta.uid, meta.namespace
         if self._owners.get(uid) == owner:
             return False
         asked = uid in self._asked or self._any_asked
-        before = self._collect(uid) if asked else _NOTHING
+        before = self._collect(uid, namespace) if asked else _NOTHING
         if owner is None:
             del self._owners[uid]
         else:
             self._owners[uid] = owner
-        return asked and self._collect(uid) != before
+        return asked and self._collect(uid, namespace) != before
 
-    def _collect(self, uid: str) -> Mapping[str, str]:
+    def _collect(self, uid: str, namespace: str) -> Mapping[str, str]:
         found: Mapping[str, str] = _NOTHING
-        for each in self._path(uid):
+        for each in self._path(uid, namespace):
             self._note_asked(each)
-            known = self._owners.get(each)
+            known = self._of(each, namespace)
             if known is None or (known.copied and known.owner in self._owners):
                 continue
             if known.annotations:
@@ -102,11 +107,15 @@ class PodOwners:
             self._asked.clear()
             self._any_asked = True
 
-    def _path(self, uid: str) -> list[str]:
+    def _of(self, uid: str, namespace: str) -> _Owner | None:
+        known = self._owners.get(uid)
+        return known if known is not None and known.namespace == namespace else None
+
+    def _path(self, uid: str, namespace: str) -> list[str]:
         path: list[str] = []
         while uid and len(path) < _MAX_DEPTH:
             path.append(uid)
-            known = self._owners.get(uid)
+            known = self._of(uid, namespace)
             uid = known.owner if known is not None else ""
         return path
 

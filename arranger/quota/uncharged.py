@@ -26,6 +26,7 @@ class UnchargedPods:
     """
 
     _may_use: Callable[[str, str], bool]
+    _edited: bool = field(default=False, init=False)
     #: Uid of a pod, or of the group of pods → where it is.
     _places: dict[str, _Place] = field(default_factory=dict, init=False)
     _counts: Counter[_Place] = field(default_factory=Counter, init=False)
@@ -36,22 +37,26 @@ class UnchargedPods:
     def __bool__(self) -> bool:
         return bool(self._places)
 
-    def set(self, uid: str, queue: str, namespace: str) -> bool:
-        """Somebody is not charged; returns whether that is news. "" for a queue that is unknown."""
+    def set(self, uid: str, queue: str, namespace: str) -> None:
+        """Somebody on a node cannot be charged to a queue; "" for one that is not known."""
         place = queue, namespace
-        known = self._places.get(uid)
-        if known == place:
-            return False
-        self.end(uid)
-        self._places[uid] = place
-        self._counts[place] += 1
-        return True
+        if self._places.get(uid) != place:
+            self.end(uid)
+            self._places[uid] = place
+            self._counts[place] += 1
+            self._edited = True
+
+    def take_edited(self) -> bool:
+        """Whether others may be closed than when this was asked last."""
+        edited, self._edited = self._edited, False
+        return edited
 
     def end(self, uid: str) -> bool:
         """Somebody is charged, or is gone; returns whether that is news."""
         known = self._places.pop(uid, None)
         if known is not None:
             _count_down(self._counts, known)
+            self._edited = True
         return known is not None
 
     def note_group(self, group: AnyPodGroup) -> None:
@@ -61,12 +66,14 @@ class UnchargedPods:
             place = queue, group.metadata.namespace
             self._named[type(group), group.key] = place
             self._named_counts[place] += 1
+            self._edited |= bool(self)
 
     def forget_group(self, kind: type[AnyPodGroup], key: str) -> None:
         """It was deleted."""
         known = self._named.pop((kind, key), None)
         if known is not None:
             _count_down(self._named_counts, known)
+            self._edited |= bool(self)
 
     def closes(self, name: str) -> bool:
         """Whether it is not known what a queue uses."""

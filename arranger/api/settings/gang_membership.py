@@ -124,7 +124,8 @@ def workload_key(pod: Pod) -> str:
     if membership is not None:
         return f"gang {membership.gang}"
     owner = pod.metadata.controller
-    return f"owner {owner.uid}" if owner is not None else ""
+    # Owners are of the pod's own namespace, whatever it says.
+    return f"owner {pod.metadata.namespace}/{owner.uid}" if owner is not None else ""
 
 
 @bounded_cache(4096)

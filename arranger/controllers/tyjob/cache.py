@@ -42,8 +42,9 @@ class TYJobCache:
     def __init__(self) -> None:
         self.tombstones = Tombstones()
         self._jobs: dict[str, TYJob] = {}
-        #: (uid of the job, resource) → name → object.
-        self._owned: dict[tuple[str, str], dict[str, OwnedObject]] = {}
+        #: (key and uid of the job, resource) → name → object. Owners are of the object's own
+        #: namespace: whoever names the uid of another's job has no part of that.
+        self._owned: dict[tuple[str, str, str], dict[str, OwnedObject]] = {}
         #: Uid of the job → what the server refused last.
         self._refusals: dict[str, Refusal] = {}
         #: Uid of the job → the leader that ended by itself last. It may be deleted before anybody
@@ -92,10 +93,10 @@ class TYJobCache:
     def observed_state(self, job: TYJob) -> ObservedState:
         """What is observed of a job."""
         uid = job.metadata.uid
-        pods = {n: p for n, p in self._owned_by(uid, "pods").items() if isinstance(p, TYJobPod)}
-        maps = self._owned_by(uid, "configmaps").values()
+        pods = {n: p for n, p in self._owned_by(job, "pods").items() if isinstance(p, TYJobPod)}
+        maps = self._owned_by(job, "configmaps").values()
         data = next((each.data for each in maps if isinstance(each, LeaderConfigMap)), None)
-        services = self._owned_by(uid, "services").values()
+        services = self._owned_by(job, "services").values()
         service = next((each for each in services if isinstance(each, LeaderService)), None)
         refusal, ended = self._refusals.get(uid), self._ended_leaders.get(uid)
         return ObservedState(pods, service, data, refusal, ended)
@@ -108,8 +109,8 @@ class TYJobCache:
             self._refusals[uid] = refusal
         return refusal != before
 
-    def _owned_by(self, uid: str, plural: str) -> dict[str, OwnedObject]:
-        return self._owned.get((uid, plural), {})
+    def _owned_by(self, job: TYJob, plural: str) -> dict[str, OwnedObject]:
+        return self._owned.get((job.key, job.metadata.uid, plural), {})
 
     def on_owned_updated(self, plural: str, owned: OwnedObject, *, asked_at: str = "") -> set[str]:
         """An object was added or edited, or is the answer to a write of ours (``is_stale``)."""
@@ -119,7 +120,7 @@ class TYJobCache:
         uid, key = owner
         if self.tombstones.has(key, owned.metadata.uid, asked_at=asked_at):
             return set()
-        there = self._owned.setdefault((uid, plural), {})
+        there = self._owned.setdefault((key, uid, plural), {})
         known = there.get(owned.metadata.name)
         if is_stale(owned, known, asked_at=asked_at):
             return set()
@@ -137,14 +138,14 @@ class TYJobCache:
             return set()
         uid, key = owner
         self.tombstones.add(key, owned.metadata.uid)
-        there = self._owned.get((uid, plural), {})
+        there = self._owned.get((key, uid, plural), {})
         known = there.get(owned.metadata.name)
         if known is None or known.metadata.uid != owned.metadata.uid:
             return set()
         del there[owned.metadata.name]
         self._note_end(uid, key, owned)
         if not there:
-            del self._owned[uid, plural]
+            del self._owned[key, uid, plural]
         return {key}
 
     def _note_end(self, uid: str, key: str, owned: OwnedObject) -> None:
@@ -167,8 +168,7 @@ def decode_owned(plural: str, body: bytes) -> OwnedObject:
 
 def is_owned_by(owned: OwnedObject, job: TYJob) -> bool:
     """Whether a job owns an object: this job, and not an earlier one of its name."""
-    owner = _owner_uid_and_key(owned.metadata)
-    return owner is not None and owner[0] == job.metadata.uid
+    return _owner_uid_and_key(owned.metadata) == (job.metadata.uid, job.key)
 
 
 def _owner_uid_and_key(metadata: ObjectMeta) -> tuple[str, str] | None:

@@ -9,10 +9,12 @@ failed is deleted, from numbers that never fall for the same pod.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.timestamps import parse_time
 from arranger.api.types.tyjob import TYJob, validate_tyjob
 from arranger.controllers.runtime.objects import Object, conditions_of, merge_patch
@@ -149,5 +151,6 @@ def _waiting_since(job: TYJob) -> datetime | None:
     for condition in conditions_of(job.status.get("conditions")):
         if (condition.get("type"), condition.get("status")) == ("Scheduled", "False"):
             since = condition.get("lastTransitionTime")
-            return parse_time(since) if isinstance(since, str) and since else None
+            with suppress(ParseError):  # somebody else may have written it
+                return parse_time(since) if isinstance(since, str) else None
     return None

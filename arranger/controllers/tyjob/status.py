@@ -123,10 +123,10 @@ def event_notes(job: TYJob, patch: Object) -> Iterable[EventNote]:
     """The Events that a change of the status is worth."""
     before = job.status
     for condition in patch.get("conditions", ()):
-        refused = condition["type"] == "Valid" and condition["status"] == "False"
+        refused = (condition.get("type"), condition.get("status")) == ("Valid", "False")
         if refused and condition not in conditions_of(before.get("conditions")):
             yield EventNote(_REFUSALS[condition["reason"]], condition["message"], warning=True)
-    if patch.get("restarts", 0) > _count(before.get("restarts")):
+    if "restarts" in patch and patch["restarts"] > _count(before.get("restarts")):
         leader = job.replicas[0].pod
         failed = f"{leader} has failed, for the {_ordinal(patch['restarts'])} time"
         yield EventNote(event_reasons.LEADER_FAILED, failed, warning=True, pod=leader)
@@ -188,7 +188,7 @@ def _with_generation(conditions: list[Object], job: TYJob) -> list[Object]:
     """The conditions with the generation that Valid was worked out from, where it is known."""
     generation = job.metadata.generation
     return [
-        {**c, "observedGeneration": generation} if generation and c["type"] == "Valid" else c
+        {**c, "observedGeneration": generation} if generation and c.get("type") == "Valid" else c
         for c in conditions
     ]
 

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from arranger.api.effects import ObjectReference
 from arranger.api.parsing.objects import convert_object
-from arranger.api.types.core import ObjectMeta, OwnerReference, StatusCondition, Struct
+from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
 from arranger.api.types.queue import Queue
 from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JobPod, VolcanoJob, task_index
 from arranger.controllers.runtime.objects import Object, UnstructuredObject, is_stale
@@ -31,9 +31,14 @@ class _PodGroupStatus(Struct):
     conditions: list[StatusCondition] | None = None
 
 
+#: ``namespace/name`` and uid of a job. Owners are of the object's own namespace: whoever names the
+#: uid of another's job has no part of that.
+_JobId = tuple[str, str]
+
+
 @dataclass(slots=True)
 class _Record:
-    """What is known of one job, under its uid, which the objects it owns name as their owner's."""
+    """What is known of one job, under the name and uid that the objects it owns say."""
 
     name: str
     job: VolcanoJob | None = None
@@ -67,7 +72,7 @@ class JobCache:
         self.schedulers = tuple(schedulers)
         self.queues = JobQueues()
         self.tombstones = Tombstones()
-        self._records: dict[str, _Record] = {}
+        self._records: dict[_JobId, _Record] = {}
         #: ``namespace/name`` → uid of the job that has the name now.
         self._uids: dict[str, str] = {}
 
@@ -88,7 +93,7 @@ class JobCache:
         earlier = self._uids.get(job.key)
         if earlier is not None and earlier != uid:
             self.on_job_deleted(job.key, earlier)
-        record = self._record(uid, job.key)
+        record = self._record((job.key, uid))
         if is_stale(job, record.job, asked_at=asked_at):
             return set()
         if record.job is not None and is_stale(job, record.job):
@@ -116,8 +121,8 @@ class JobCache:
         self.tombstones.add(name, uid)
         if self._uids.get(name) == uid:
             del self._uids[name]
-            self._records[uid].job = None
-            self._drop_if_empty(uid)
+            self._records[name, uid].job = None
+            self._drop_if_empty((name, uid))
         return set()
 
     def on_pod_updated(self, pod: JobPod, *, asked_at: str = "") -> set[str]:
@@ -125,10 +130,10 @@ class JobCache:
         found = _owner_and_index(pod)
         if found is None:
             return set()
-        uid, index, name = found
-        if self.tombstones.has(name, pod.metadata.uid, asked_at=asked_at):
+        owner, index = found
+        if self.tombstones.has(owner[0], pod.metadata.uid, asked_at=asked_at):
             return set()
-        record = self._record(uid, name)
+        record = self._record(owner)
         known = record.pods.get(index)
         if is_stale(pod, known, asked_at=asked_at):
             return set()
@@ -141,20 +146,20 @@ class JobCache:
         found = _owner_and_index(pod)
         if found is None:
             return set()
-        uid, index, name = found
-        self.tombstones.add(name, pod.metadata.uid)
-        record = self._records.get(uid)
+        owner, index = found
+        self.tombstones.add(owner[0], pod.metadata.uid)
+        record = self._records.get(owner)
         known = record.pods.get(index) if record is not None else None
         if record is None or known is None or known.metadata.uid != pod.metadata.uid:
             return set()  # a newer pod of this index is known
         del record.pods[index]
         record.confirmed_empty.add(index)
-        self._drop_if_empty(uid)
+        self._drop_if_empty(owner)
         return self._affected(record)
 
     def confirm_empty(self, job: VolcanoJob, index: TaskIndex) -> None:
         """The server has answered that this pod of the job does not exist."""
-        if record := self._records.get(job.metadata.uid):
+        if record := self._records.get(_id_of(job)):
             record.confirmed_empty.add(index)
 
     def on_pod_group_updated(self, obj: UnstructuredObject, *, asked_at: str = "") -> set[str]:
@@ -167,8 +172,7 @@ class JobCache:
         owner = _owning_job(meta)
         if owner is None:
             return set()
-        name = f"{meta.namespace}/{owner.name}"
-        if self.tombstones.has(name, meta.uid, asked_at=asked_at):
+        if self.tombstones.has(owner[0], meta.uid, asked_at=asked_at):
             return set()
         status = convert_object(obj.status_fields, _PodGroupStatus, strict=False)
         waiting = [c for c in status.conditions or () if c.type == "Unschedulable"]
@@ -177,7 +181,7 @@ class JobCache:
         whole = not _left_out(meta, kept)
         kept.labels = {}
         seen = ObservedPodGroup(kept, obj.spec_fields, status.phase or "", message, whole=whole)
-        record = self._record(owner.uid, name)
+        record = self._record(owner)
         known = record.pod_groups.get(meta.name)
         if is_stale(seen, known, asked_at=asked_at):
             return set()
@@ -190,28 +194,28 @@ class JobCache:
         owner = _owning_job(meta)
         if owner is None:
             return set()
-        self.tombstones.add(f"{meta.namespace}/{owner.name}", meta.uid)
-        record = self._records.get(owner.uid)
+        self.tombstones.add(owner[0], meta.uid)
+        record = self._records.get(owner)
         known = record.pod_groups.get(meta.name) if record is not None else None
         if record is None or known is None or known.metadata.uid != meta.uid:
             return set()
         del record.pod_groups[meta.name]
-        self._drop_if_empty(owner.uid)
+        self._drop_if_empty(owner)
         return self._affected(record)
 
     def record_created(self, job: VolcanoJob, what: str, digest: str) -> None:
         """An object that a job needs exists, from the manifest of this digest."""
-        if record := self._records.get(job.metadata.uid):
+        if record := self._records.get(_id_of(job)):
             record.created[what] = digest
 
     def record_refusal(self, job: VolcanoJob, refusal: str) -> None:
         """All that a job needs was created (""), or this is what the server had against it."""
-        if record := self._records.get(job.metadata.uid):
+        if record := self._records.get(_id_of(job)):
             record.refusal = refusal
 
     def announce(self, job: VolcanoJob, notes: frozenset[str]) -> frozenset[str]:
         """What is going to happen to a job; returns what was not so the last time."""
-        record = self._records.get(job.metadata.uid)
+        record = self._records.get(_id_of(job))
         if record is None:
             return frozenset()
         new, record.announced = notes - record.announced, notes
@@ -225,7 +229,7 @@ class JobCache:
     def snapshot(self, name: str, now: datetime) -> JobSnapshot | None:
         """One job as it is known now; None where there is none of that name."""
         uid = self._uids.get(name)
-        record = self._records.get(uid) if uid else None
+        record = self._records.get((name, uid)) if uid else None
         if record is None or record.job is None:
             return None
         return JobSnapshot(
@@ -241,15 +245,24 @@ class JobCache:
             now=now,
         )
 
-    def _record(self, uid: str, name: str) -> _Record:
-        return self._records.setdefault(uid, _Record(name))
+    def _record(self, owner: _JobId) -> _Record:
+        return self._records.setdefault(owner, _Record(owner[0]))
 
     def _affected(self, record: _Record) -> set[str]:
         return {record.name} if record.job is not None else set()
 
-    def _drop_if_empty(self, uid: str) -> None:
-        if self._records[uid].empty:
-            del self._records[uid]
+    def _drop_if_empty(self, owner: _JobId) -> None:
+        if self._records[owner].empty:
+            del self._records[owner]
+
+
+def is_owned_by(meta: ObjectMeta, job: VolcanoJob) -> bool:
+    """Whether a job owns an object: this job, and not an earlier one of its name."""
+    return _owning_job(meta) == _id_of(job)
+
+
+def _id_of(job: VolcanoJob) -> _JobId:
+    return job.key, job.metadata.uid
 
 
 def _left_out(meta: ObjectMeta, kept: ObjectMeta) -> int:
@@ -258,18 +271,17 @@ def _left_out(meta: ObjectMeta, kept: ObjectMeta) -> int:
     return sum(kept.annotations.get(key) != text for key, text in texts if key != LAST_APPLIED)
 
 
-def _owner_and_index(pod: JobPod) -> tuple[str, TaskIndex, str] | None:
-    """(uid of its job, its index, ``namespace/name`` of the job); None for others' pods."""
+def _owner_and_index(pod: JobPod) -> tuple[_JobId, TaskIndex] | None:
+    """The job that owns a pod, and the pod's index; None for others' pods."""
     meta = pod.metadata
     owner = _owning_job(meta)
     index = task_index(meta.labels, meta.annotations)
-    if owner is None or index is None:
-        return None
-    return owner.uid, index, f"{meta.namespace}/{owner.name}"
+    return None if owner is None or index is None else (owner, index)
 
 
-def _owning_job(meta: ObjectMeta) -> OwnerReference | None:
+def _owning_job(meta: ObjectMeta) -> _JobId | None:
+    """The job that an object says it is owned by."""
     owner = meta.controller
     if owner is None or (owner.kind, owner.api_version.partition("/")[0]) != ("Job", JOB_GROUP):
         return None
-    return owner
+    return f"{meta.namespace}/{owner.name}", owner.uid

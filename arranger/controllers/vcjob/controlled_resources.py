@@ -12,13 +12,14 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Final
 
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.json_text import parse_json
 from arranger.api.parsing.scalars import parse_int, parse_int_or
+from arranger.api.types.job_limits import MAX_PODS
 
 #: (task, index) of a pod.
 TaskIndex = tuple[str, int]
@@ -34,6 +35,9 @@ _LAST_COMMAND: Final = "command"
 _TEMPLATE: Final = "pods-template"
 #: Characters of what is remembered: an object has no more.
 _MAX_STATE: Final = 3_000_000
+#: Entries of it: one for each pod that is to be replaced, and few others. What is beyond, or what
+#: more pods are said to be seen than a job can have, somebody else has written.
+_MAX_ENTRIES: Final = 2 * MAX_PODS
 _RANGE: Final = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?", re.ASCII)
 
 
@@ -132,7 +136,7 @@ class ControlledResources:
         pods: dict[TaskIndex, int] = {}
         indices: dict[str, set[TaskIndex]] = {_SEEN: set(), _SUCCEEDED: set()}
         created: dict[str, str] = {}
-        for key, text in written.items():
+        for key, text in islice(written.items(), _MAX_ENTRIES):
             kind, _, rest = key.partition("/")
             task, _, index = rest.partition("/")
             if kind == _RESTART_VERSION and (number := parse_int_or(index, -1)) >= 0:
@@ -140,7 +144,8 @@ class ControlledResources:
             elif kind == _RESTART_VERSION and task and not index:
                 tasks[task] = parse_int_or(text, 0)
             elif kind in indices:
-                indices[kind] |= {(task, n) for n in _parse_ranges(text)}
+                left = MAX_PODS - len(indices[kind])
+                indices[kind] |= {(task, n) for n in islice(_parse_ranges(text), left)}
             elif kind == _CREATED:
                 created[rest] = text
         version = parse_int_or(written.get(_RESTART_VERSION, ""), 0)
@@ -168,7 +173,7 @@ class ControlledResources:
 
 def _decode_state(text: str) -> Mapping[str, str]:
     try:
-        state = parse_json(text, max_length=_MAX_STATE, max_elements=_MAX_STATE) if text else {}
+        state = parse_json(text, max_length=_MAX_STATE, max_elements=_MAX_ENTRIES) if text else {}
     except ParseError:
         return {}
     items = state.items() if isinstance(state, dict) else ()
@@ -177,7 +182,8 @@ def _decode_state(text: str) -> Mapping[str, str]:
 
 def _parse_ranges(text: str) -> Iterator[int]:
     """``0-3,7`` as numbers."""
-    for first, last in _RANGE.findall(text):
+    for found in islice(_RANGE.finditer(text), MAX_PODS):
+        first, last = found.groups()
         yield from range(parse_int(first), parse_int(last or first) + 1)
 
 

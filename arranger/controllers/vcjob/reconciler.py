@@ -15,7 +15,6 @@ from arranger.api.effects import ObjectReference
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import decode_object
 from arranger.api.types.command import Command
-from arranger.api.types.core import ObjectMeta
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobPod, VolcanoJob
 from arranger.controllers.runtime.commands import PendingCommands
@@ -25,7 +24,7 @@ from arranger.controllers.runtime.trimming import decode_owned_object
 from arranger.controllers.runtime.work_queue import Result
 from arranger.controllers.runtime.worker_thread import RunAside
 from arranger.controllers.runtime.writer import MAX_CREATED, StatusError, Writer, slow_start
-from arranger.controllers.vcjob.cache import JobCache
+from arranger.controllers.vcjob.cache import JobCache, is_owned_by
 from arranger.controllers.vcjob.commands import is_dropped, is_settled
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.manifests import pod_of
@@ -214,7 +213,7 @@ class JobReconciler:
                     continue
             else:
                 self._observe_pod(snapshot.job, pod)
-                if _is_ours(pod.metadata, snapshot.job):
+                if is_owned_by(pod.metadata, snapshot.job):
                     continue
             self.cache.confirm_empty(snapshot.job, index)
 
@@ -227,7 +226,7 @@ class JobReconciler:
                 return False
             return self._refuse(snapshot.job, manifest["metadata"]["name"], error)
         pod = decode_owned_object(body, JobPod)
-        if not _is_ours(pod.metadata, snapshot.job):
+        if not is_owned_by(pod.metadata, snapshot.job):
             return self._refuse_foreign(snapshot.job, f"pod {pod.metadata.name}")
         self._observe_pod(snapshot.job, pod)
         return True
@@ -257,7 +256,7 @@ class JobReconciler:
         written = decode_object(body, UnstructuredObject)
         asked_at = observed.metadata.resource_version if observed is not None else ""
         self.cache.on_pod_group_updated(written, asked_at=asked_at)
-        if not _is_ours(written.metadata, job):
+        if not is_owned_by(written.metadata, job):
             return self._refuse_foreign(job, f"PodGroup {written.metadata.name}")
         return True
 
@@ -273,7 +272,7 @@ class JobReconciler:
                     raise
                 there = decode_object(await self.writer.get(path), UnstructuredObject)
                 if not manifest.immutable:
-                    if not _is_ours(there.metadata, job):
+                    if not is_owned_by(there.metadata, job):
                         return self._refuse_foreign(job, manifest.name)
                     change = {k: v for k, v in manifest.body.items() if k in ("data", "spec")}
                     await self.writer.patch(path, change)
@@ -328,10 +327,6 @@ def _refusal_text(job: VolcanoJob, what: str, error: StatusError) -> str:
     """Logs and returns why the server refused."""
     log.warning("job.refused", job=job.key, what=what, message=error.message)
     return f"{what}: {error.message}"
-
-
-def _is_ours(meta: ObjectMeta, job: VolcanoJob) -> bool:
-    return any(owner.uid == job.metadata.uid for owner in meta.owner_references)
 
 
 def _ref(job: VolcanoJob) -> ObjectReference:

@@ -29,6 +29,7 @@ from arranger.quota.admission import Admission
 from arranger.quota.decayed_usage import decayed_usage
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.min_resources_admission import MinResourcesAdmission
+from arranger.quota.placed_charges import PlacedCharges
 from arranger.quota.pod_owners import PodOwners
 from arranger.quota.preemption.eviction_protection import EvictionProtection
 from arranger.quota.preemption.policy import QueuePreemptionPolicy
@@ -65,9 +66,11 @@ class EngineState:
 def make_state(settings: EngineSettings) -> EngineState:
     """That of an engine which has not heard of anything."""
     quotas = settings.quota_config
-    registry, owners, table = GangRegistry(), PodOwners(), NodeTable()
+    owners, table, placed = PodOwners(), NodeTable(), PlacedCharges()
+    registry = GangRegistry(regrouped=placed.doubt)
     ledger = QuotaLedger(
         table,
+        placed=placed,
         pod_groups=registry,
         owners=owners,
         service_by_owner=quotas.service_type_by_owner,

@@ -48,14 +48,14 @@ class HeldByObjects:
                 self._cluster.objects.set(_for_nobody(obj))
         elif isinstance(obj, PodGroup) and obj.spec.queue not in ("", DEFAULT_QUEUE):
             meta = obj.metadata
-            self._ledger.set_uncharged(meta.uid, obj.spec.queue, meta.namespace)
+            self._ledger.uncharged.set(meta.uid, obj.spec.queue, meta.namespace)
 
     def end(self, obj: Any) -> None:
         """It counts again, or is gone."""
         if isinstance(obj, Reservation):
             self._cluster.objects.remove(_for_nobody(obj))
         elif isinstance(obj, POD_GROUPS):
-            self._ledger.end_uncharged(obj.metadata.uid)
+            self._ledger.uncharged.end(obj.metadata.uid)
 
     def gives_up(self, obj: Any) -> bool:
         """Whether an object that makes our code raise is only what stands there; then it goes."""

@@ -132,13 +132,13 @@ class HeldRoom:
                 return
             succeeds(self._pods.on_deleted, pod.key, now)
         self._uncounted.add(key_of_pod(pod.metadata))
-        self._ledger.set_uncharged(pod.metadata.uid, queue, pod.metadata.namespace)
+        self._ledger.uncharged.set(pod.metadata.uid, queue, pod.metadata.namespace)
         self._close(pod.metadata.uid, node, error, now)
 
     def on_undecodable(self, meta: Any, node: str, now: float) -> None:
         """A pod is on a node, and more of it cannot be read; the last known state holds, if any."""
         if meta.uid and meta.uid not in self._context.cluster:
-            self._ledger.set_uncharged(meta.uid, _named_by(meta), meta.namespace)
+            self._ledger.uncharged.set(meta.uid, _named_by(meta), meta.namespace)
             self._close(meta.uid, node, UnreadableError("a pod on it cannot be decoded"), now)
 
     def end(self, meta: Any) -> None:
@@ -147,7 +147,7 @@ class HeldRoom:
             uid = meta.uid
             self._closed.end(uid)
             self._uncounted.discard(key_of_pod(meta))
-            self._opened |= self._ledger.end_uncharged(uid)
+            self._opened |= self._ledger.uncharged.end(uid)
 
     def take_open(self, now: float) -> list[tuple[WatchedKind[Node], Node]]:
         """The nodes that are to be heard of again, as all of their pods are counted.
@@ -169,7 +169,7 @@ class HeldRoom:
         """A pod takes what it takes of its node; perhaps it is not known of which queue."""
         self.end(pod.metadata)
         if not queue:
-            self._ledger.set_uncharged(pod.metadata.uid, queue, pod.metadata.namespace)
+            self._ledger.uncharged.set(pod.metadata.uid, queue, pod.metadata.namespace)
 
     def _close(self, uid: str, node: str, error: Exception, now: float) -> None:
         self._closed.close_for(uid, node)

@@ -57,7 +57,6 @@ class GangHandlers:
         changed = self._registry.on_pod_group_updated(group)
         if edited and gang is not None and gang.pod_group is group:
             # Its queue, its service type or its cards may be others.
-            self._ledger.mark_stale()
             changed = changed | {gang.name}
             if self._quota.withdraw(group.key):
                 self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
@@ -77,8 +76,6 @@ class GangHandlers:
         """An owner says otherwise of a gang; most often only its minimum, and nothing of queues."""
         before = self._registry.workload_group(group.key)
         if before is None or _rules_of(before) == _rules_of(group):
-            if before is None and self._has_placed_pods(group.key):
-                self._ledger.mark_stale()
             self._ledger.uncharged.note_group(group)
             changed = self._registry.on_pod_group_updated(group)
             self._priorities.update_group(group)
@@ -89,7 +86,6 @@ class GangHandlers:
     def on_pod_group_deleted(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup was deleted."""
         self.release_admission(group.key, now)
-        self._ledger.mark_stale()
         self._ledger.uncharged.forget_group(type(group), group.key)
         changed = self._registry.on_pod_group_deleted(type(group), group.key)
         if group.key in self._registry.gangs:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from arranger.api.types.core import Pod
+from arranger.api.types.core import ObjectMeta
 from arranger.api.types.workloads import AnyOwner
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.phases import Phase
@@ -29,21 +28,27 @@ class OwnerHandlers:
     def on_updated(self, owner: AnyOwner, now: float) -> None:
         """An owner appeared or was edited."""
         if self._owners.set(owner.metadata):
-            uid, is_owned_by = owner.metadata.uid, self._owners.is_owned_by
-            self._reconsider(lambda pod: is_owned_by(pod.metadata, uid), now)
+            self._reconsider(owner.metadata, now)
 
     def on_deleted(self, owner: AnyOwner, now: float) -> None:
         """An owner was deleted."""
         if self._owners.remove(owner.metadata):
-            self._reconsider(lambda pod: bool(pod.metadata.owner_references), now)
+            self._reconsider(owner.metadata, now)
 
-    def _reconsider(self, concerned: Callable[[Pod], bool], now: float) -> None:
-        self._ledger.mark_stale()
-        self._ledger.refresh(self._context.cluster)
+    def _reconsider(self, owner: ObjectMeta, now: float) -> None:
+        """Look again at the pods below an owner, which are of its namespace."""
+        ledger, cluster, is_owned_by = self._ledger, self._context.cluster, self._owners.is_owned_by
+        namespace, uid = owner.namespace, owner.uid
+        placed = map(cluster.pod, ledger.placed.in_namespace(namespace))
+        ledger.placed.doubt(p.uid for p in placed if p and is_owned_by(p.pod.metadata, uid))
+        ledger.refresh(cluster)
         self._queue.wake(quota_change("Owner"), now)
         for member in list(self._context.pods.values()):
             entity = member.entity
-            if member.phase is not Phase.QUEUED or entity is None or not concerned(member.pod.pod):
+            if member.phase is not Phase.QUEUED or entity is None:
+                continue
+            meta = member.pod.pod.metadata
+            if meta.namespace != namespace or not is_owned_by(meta, uid):
                 continue
             event = ClusterEvent(ActionType.OWN_UPDATE, pod=member.pod.pod)
             self._queue.update(entity, member, member.pod, event, now)

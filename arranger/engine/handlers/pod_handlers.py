@@ -198,7 +198,7 @@ class PodHandlers:
                 self._stop_tracking(member, now)  # else the Binding's outcome ends the story
         new_rules = before is not None and quota_fields(before.pod) != quota_fields(info.pod)
         if new_rules:
-            self._ledger.mark_stale()
+            self._ledger.placed.doubt((info.uid,))
         cluster.observe_pod(info)
         for follower in self._followers:
             follower.observe(info)

@@ -75,7 +75,7 @@ class Satisfiability:
             if JOB_PRIORITY not in pod.pod.metadata.annotations:
                 return ""
         least = () if group is None else tuple(gang.shortfall({}) for gang in group.gangs)
-        state = (table.nodes_version, self._ledger.version, entity.revision, least, len(held))
+        state = (table.nodes_version, self._ledger.facts_version, entity.revision, least, len(held))
         if entity.judged_at != state:
             entity.judged_at, entity.never = state, self._why_never(entity, held)
         return entity.never

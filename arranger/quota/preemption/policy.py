@@ -301,12 +301,12 @@ class QueuePreemptionPolicy:
         with many."""
         ledger = self._ledger
         known = self._facts.get(pod.uid)
-        if known is None or known[0] is not pod or known[1] != ledger.version:
+        if known is None or known[0] is not pod or known[1] != ledger.facts_version:
             if len(self._facts) >= _REMEMBERED:
                 self._facts.clear()
             charge = ledger.charge(pod)
             open_ = not ledger.why_refused(pod)
-            known = self._facts[pod.uid] = pod, ledger.version, (charge, open_)
+            known = self._facts[pod.uid] = pod, ledger.facts_version, (charge, open_)
         return known[2]
 
     def _demand_of(self, pod: PodInfo, charge: Charge) -> Demand:

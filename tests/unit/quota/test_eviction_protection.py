@@ -96,6 +96,14 @@ def test_what_was_evicted_long_ago_is_forgotten() -> None:
     assert len(sparing._last_eviction) == 7
 
 
+def test_an_eviction_does_not_protect_whoever_names_the_uid_of_anothers_owner() -> None:
+    sparing = a_sparing(110, cool_down=60)
+    theirs = since(training("t").owned_by("ReplicaSet", "rs"), 200)
+    sparing.record_eviction(training("t").owned_by("ReplicaSet", "rs").info())
+    assert sparing.is_protected(theirs.info(), same_queue=False)
+    assert not sparing.is_protected(theirs.in_namespace("culprit").info(), same_queue=False)
+
+
 def test_whoever_asks_again_and_again_is_noted_once() -> None:
     sparing = a_sparing(110, reclaim_min_runtime=60, preempt_min_runtime=30)
     pods = [since(training(f"t{n}"), 100).info() for n in range(3)]

@@ -317,15 +317,15 @@ def test_pods_that_cannot_be_charged_are_news_once() -> None:
     versions = [books.ledger.version]
     for uid, queue in told:
         if queue is None:
-            books.ledger.end_uncharged(uid)
+            books.ledger.uncharged.end(uid)
         else:
-            books.ledger.set_uncharged(uid, queue, "default")
+            books.ledger.uncharged.set(uid, queue, "default")
         books.ledger.refresh(books.cluster)
         versions.append(books.ledger.version)
     news = [after > before for before, after in pairwise(versions)]
     assert news == [True, False, True, False, True, False, False]
-    books.ledger.set_uncharged("p", "a", "default")
-    books.ledger.set_uncharged("p", "a", "default")
+    books.ledger.uncharged.set("p", "a", "default")
+    books.ledger.uncharged.set("p", "a", "default")
     books.ledger.refresh(books.cluster)
     assert books.ledger.version > versions[-1], "also if it is said twice before anybody looks"
 
@@ -351,7 +351,7 @@ def test_shares_are_of_what_is_due_or_else_of_the_limits_or_else_of_all_there_is
     books.ledger.refresh(books.cluster)
     for queue in ("due", "limits", "none"):
         books.place(in_queue(queue, queue, cpu=1, memory="2Gi"))
-    queues, total = books.ledger.queues, books.ledger.cluster_total
+    queues, total = books.ledger.queues, books.ledger.card_column.resource_totals()
     shares = {name: queues[name].dominant_share(total) for name in ("due", "limits", "none")}
     assert shares == {"due": 0.5, "limits": 0.5, "none": 0.25}
 

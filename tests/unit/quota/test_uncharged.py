@@ -50,8 +50,10 @@ def test_a_queue_is_open_once_nobody_names_it_any_more() -> None:
 
 def test_it_is_closed_while_there_is_anyone() -> None:
     uncharged = UnchargedPods(lambda _, __: True)
-    assert uncharged.set("one", "mine", "team")
-    assert not uncharged.set("one", "mine", "team")
+    uncharged.set("one", "mine", "team")
+    assert uncharged.take_edited()
+    uncharged.set("one", "mine", "team")
+    assert not uncharged.take_edited()
     uncharged.set("two", "mine", "team")
     uncharged.end("one")
     assert uncharged.closes("mine")

@@ -34,7 +34,7 @@ class FairShareOrder:
         ancestors = list(self._ledger.path_self_to_root(queue))
         if not ancestors:
             return 0, ()
-        total, usage = self._ledger.cluster_total, self._usage
+        total, usage = self._ledger.card_column.resource_totals(), self._usage
         if usage is None:
             shares = (q.dominant_share(total) / q.weight for q in reversed(ancestors))
         else:

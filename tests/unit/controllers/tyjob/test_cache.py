@@ -9,7 +9,12 @@ import pytest
 
 from arranger.api.types.tyjob import TYJobPod
 from arranger.controllers.runtime.informers import CacheHandler
-from arranger.controllers.tyjob.cache import OWNED_KINDS, TYJobCache, decode_owned
+from arranger.controllers.tyjob.cache import (
+    OWNED_KINDS,
+    TYJobCache,
+    decode_owned,
+    is_owned_by,
+)
 from arranger.kube.watch.informer import Informer, uid_of
 from tests.builders import an_unstructured
 from tests.tyjobs import a_tyjob
@@ -70,6 +75,24 @@ def test_parts_count_by_their_owner_and_not_by_their_label(store: TYJobCache) ->
     assert store.on_owned_updated("pods", stray) == set()
     assert not names(store)
     assert store.on_owned_updated("pods", pod()) == {"default/job"}
+    assert names(store) == {LEADER}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "owner"), [("culprit", "job"), ("culprit", "another"), ("default", "another")]
+)
+def test_whoever_names_the_uid_of_a_job_and_not_its_place_has_no_part_of_it(
+    namespace: str, owner: str, store: TYJobCache
+) -> None:
+    forged = observed_pod(JOB, LEADER, phase="Succeeded")
+    forged.metadata.namespace = namespace
+    forged.metadata.owner_references[0].name = owner
+    assert store.on_owned_updated("pods", forged) == {f"{namespace}/{owner}"}
+    assert not names(store)
+    assert not store.observed_state(JOB).succeeded_leader
+    assert not is_owned_by(forged, JOB)
+    store.on_owned_updated("pods", pod())
+    assert store.on_owned_deleted("pods", forged) == {f"{namespace}/{owner}"}
     assert names(store) == {LEADER}
 
 

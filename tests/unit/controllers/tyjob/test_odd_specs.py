@@ -8,11 +8,19 @@ from typing import Any
 import pytest
 
 from arranger.api.types.tyjob import parse_tyjob, validate_tyjob
+from arranger.controllers.tyjob.observed_state import ObservedState
 from arranger.controllers.tyjob.state_machine import plan
 from arranger.controllers.tyjob.writes import Create
 from tests.odd_values import ODD, spoil, spoilt_everywhere
 from tests.tyjobs import a_template, a_tyjob
-from tests.unit.controllers.tyjob.observed import NOW, observed_pod, observed_state
+from tests.unit.controllers.tyjob.observed import (
+    LEADER,
+    NOW,
+    a_job,
+    observed_pod,
+    observed_state,
+    refused,
+)
 
 
 def _template() -> dict[str, Any]:
@@ -69,3 +77,30 @@ def check_spec(spec: Any) -> None:
             assert not isinstance(write, Create) or write.manifest["metadata"]["name"]
         if problems and not job.terminating:
             assert (planned.status["reason"], planned.writes) == ("Invalid", ())
+
+
+_UNTIMED = {"type": "Scheduled", "status": "False", "lastTransitionTime": "0000-99"}
+#: What somebody who may write the status has put there.
+STATUSES: dict[str, dict[str, Any]] = {
+    "a condition of no type": {"conditions": [{}]},
+    "a condition of a strange type": {"conditions": [{"type": 5}, 7]},
+    "a refusal of others": {"conditions": [{"type": "Valid", "status": "False", "message": []}]},
+    "a moment that is none": {"stage": "Running", "conditions": [_UNTIMED]},
+    "fewer restarts than none": {"restarts": -5},
+    "restarts beyond 64 bits": {"restarts": 10**30, "workerRestarts": {"a": 10**40, "b": True}},
+    "a stage that is none": {"stage": {"a": 1}, "reason": [], "message": 1, "startTime": 5},
+}
+
+
+@pytest.mark.parametrize("status", STATUSES.values(), ids=STATUSES)
+@pytest.mark.parametrize("least", [1, 99], ids=["valid", "invalid"])
+@pytest.mark.parametrize("phase", ["", "Running", "Failed"])
+def test_whatever_its_status_says_it_is_planned(
+    status: dict[str, Any], least: int, phase: str
+) -> None:
+    job = a_job(status, generation=3)
+    job.valid_spec.min_workers_num = least
+    job.valid_spec.scheduling_timeout_seconds = 60
+    pods = {LEADER: observed_pod(a_job(), LEADER, phase=phase)} if phase else {}
+    planned = plan(job, ObservedState(pods, refusal=refused("no", 3)), NOW)
+    assert planned.status or planned.writes

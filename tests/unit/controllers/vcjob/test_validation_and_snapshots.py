@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -10,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arranger.api.parsing.errors import ParseError
+from arranger.api.types.job_limits import MAX_PODS
 from arranger.api.types.volcano_job import JobPod, VolcanoJob
 from arranger.controllers.runtime.informers import CacheHandler
 from arranger.controllers.runtime.objects import UnstructuredObject
 from arranger.controllers.vcjob import plan as planning
-from arranger.controllers.vcjob.cache import JobCache
+from arranger.controllers.vcjob.cache import JobCache, is_owned_by
 from arranger.controllers.vcjob.controlled_resources import ControlledResources
 from arranger.controllers.vcjob.manifests import pod_group_of
 from arranger.controllers.vcjob.snapshot import JobSnapshot
@@ -66,6 +68,30 @@ def test_a_state_that_somebody_has_spoiled_is_none(text: str) -> None:
 def test_the_memory_of_somebody_else_is_no_harm() -> None:
     theirs = {"plugin-svc": "svc", "pods-since": "x", "pods-seen/w": "all", "pods-since/w/x": "1"}
     assert ControlledResources.parse(theirs) == ControlledResources()
+
+
+@pytest.mark.parametrize("of", ["pods-seen", "pods-succeeded"])
+@pytest.mark.parametrize(
+    "said",
+    [{"w": "0-999999,0-999999"}, {"a": "0-999999", "b": "0-999999"}],
+    ids=["at once", "of many tasks"],
+)
+@pytest.mark.parametrize("nested", [True, False])
+def test_no_status_says_of_more_pods_than_a_job_can_have(
+    said: dict[str, str], of: str, nested: bool
+) -> None:
+    forged = {f"{of}/{task}": text for task, text in said.items()}
+    written = {"arranger.io/state": json.dumps(forged)} if nested else forged
+    memory = ControlledResources.parse(written)
+    assert len(memory.seen | memory.succeeded) <= MAX_PODS
+
+
+def test_all_pods_of_the_largest_job_are_remembered() -> None:
+    places = [(f"task-{n % 2}", 2 * n) for n in range(MAX_PODS)]
+    memory = ControlledResources().with_observed(places, places[::2])
+    memory = memory.with_pod_restarts(3, places[::3])
+    memory = memory.with_observed(places, ())
+    assert ControlledResources.parse(memory.to_dict()) == memory
 
 
 def test_what_the_job_no_longer_has_is_forgotten() -> None:
@@ -208,6 +234,34 @@ def test_pods_before_their_job() -> None:
     ledger = JobCache()
     assert ledger.on_pod_updated(_pod("w/0")) == set()
     assert ledger.on_job_updated(an_unstructured(job_body())) == {"default/j"}
+    assert _view(ledger).pods.keys() == {("w", 0)}
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["a pod of its own comes later", "first"])
+@pytest.mark.parametrize(
+    ("namespace", "owner"), [("culprit", "j"), ("culprit", "other"), ("default", "other")]
+)
+def test_whoever_names_the_uid_of_a_job_and_not_its_place_has_no_part_of_it(
+    namespace: str, owner: str, known: bool
+) -> None:
+    ledger = JobCache()
+    forged = _pod("w/0", fate="Failed", version="9")
+    group = _group({}, "9")
+    for meta in (forged.metadata, group.metadata):
+        meta.namespace = namespace
+        meta.owner_references[0].name = owner
+    if known:
+        ledger.on_job_updated(an_unstructured(job_body()))
+        ledger.on_pod_updated(_pod("w/0"))
+    assert ledger.on_pod_updated(forged) == set()
+    assert ledger.on_pod_group_updated(group) == set()
+    if not known:
+        ledger.on_job_updated(an_unstructured(job_body()))
+        assert ledger.on_pod_updated(_pod("w/0")) == {"default/j"}
+    assert _view(ledger).pods["w", 0].status.phase == "Running"
+    assert not _view(ledger).pod_groups
+    assert not is_owned_by(forged.metadata, _view(ledger).job)
+    ledger.on_pod_deleted(forged)
     assert _view(ledger).pods.keys() == {("w", 0)}
 
 

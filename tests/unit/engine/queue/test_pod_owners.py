@@ -31,6 +31,7 @@ def workload(name: str, owner: str = "", **notes: str) -> Owner:
     return Owner(
         ObjectMeta(
             name=name,
+            namespace="default",
             uid=f"uid-{kind}-{name}",
             annotations={words[key]: text for key, text in notes.items()} | {"other": "x"},
             owner_references=owners if owner else [],
@@ -186,10 +187,31 @@ def test_what_a_deployment_has_copied_onto_its_replica_set_counts_where_it_is_no
     copy = workload("rs", "d", service="training").metadata
     copy.annotations["deployment.kubernetes.io/revision"] = "1"
     owners.set(copy)
-    pod = ObjectMeta(owner_references=[OwnerReference(kind="ReplicaSet", uid=copy.uid)])
+    pod = ObjectMeta(
+        namespace="default", owner_references=[OwnerReference(kind="ReplicaSet", uid=copy.uid)]
+    )
     assert owners.annotations_of(pod) == {SERVICE: "training"}
     owners.set(workload("d").metadata)
     assert owners.annotations_of(pod) == {}, "the Deployment does not say it any more"
+
+
+def test_nobody_is_owned_by_what_is_in_another_namespace() -> None:
+    owners = PodOwners()
+    made = workload("rs", "d", service="training")
+    pod = ObjectMeta(
+        namespace="culprit",
+        owner_references=[OwnerReference(kind="ReplicaSet", uid=made.metadata.uid)],
+    )
+    assert owners.annotations_of(pod) == {}
+    owners.set(made.metadata)
+    owners.set(workload("d", preemptable="false").metadata)
+    assert owners.annotations_of(pod) == {}
+    assert not owners.is_owned_by(pod, workload("d").metadata.uid)
+    below = workload("mine", "d").metadata
+    below.namespace = "culprit"
+    owners.set(below)
+    pod.owner_references = [OwnerReference(kind="ReplicaSet", uid=below.uid)]
+    assert owners.annotations_of(pod) == {}
 
 
 def test_owners_that_own_each_other_end() -> None:
@@ -198,7 +220,7 @@ def test_owners_that_own_each_other_end() -> None:
     other.metadata.owner_references = [OwnerReference(uid=one.metadata.uid)]
     owners.set(one.metadata)
     owners.set(other.metadata)
-    pod = ObjectMeta(owner_references=[OwnerReference(uid=one.metadata.uid)])
+    pod = ObjectMeta(namespace="default", owner_references=[OwnerReference(uid=one.metadata.uid)])
     assert owners.annotations_of(pod) == {}
 
 
@@ -206,8 +228,12 @@ def test_of_owners_that_nobody_has_seen_no_more_is_kept_than_so_much() -> None:
     owners = PodOwners()
     for number in range(MAX_ASKED + 10):
         uid = f"invented-{number}"
-        owners.annotations_of(ObjectMeta(owner_references=[OwnerReference(uid=uid)]))
-    owners.annotations_of(ObjectMeta(owner_references=[OwnerReference(uid="x" * 100_000)]))
+        owners.annotations_of(
+            ObjectMeta(namespace="default", owner_references=[OwnerReference(uid=uid)])
+        )
+    owners.annotations_of(
+        ObjectMeta(namespace="default", owner_references=[OwnerReference(uid="x" * 100_000)])
+    )
     assert len(owners._asked) <= MAX_ASKED
     assert max(map(len, owners._asked), default=0) < 1000
     late = workload("late", service="training").metadata

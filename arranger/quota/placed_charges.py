@@ -1,0 +1,85 @@
+"""What is noted of pods that are charged: how much, and of whom that may be another by now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from arranger.cluster.pod_info import PodInfo
+from arranger.quota.charges import Charge
+
+
+class PlacedCharges:
+    """What each placed pod is charged, and of which pods that may be another by now."""
+
+    def __init__(self) -> None:
+        self._charges: dict[str, Charge] = {}
+        #: Namespace → uids.
+        self._of_namespace: dict[str, dict[str, None]] = {}
+        self._doubted: dict[str, None] | None = None
+
+    def get(self, uid: str) -> Charge | None:
+        """What a pod is charged."""
+        return self._charges.get(uid)
+
+    def values(self) -> Iterable[Charge]:
+        """What all pods are charged."""
+        return self._charges.values()
+
+    def in_namespace(self, name: str) -> Iterable[str]:
+        """The uids of the pods of a namespace."""
+        return list(self._of_namespace.get(name, ()))
+
+    def set(self, pod: PodInfo, charge: Charge) -> None:
+        """A pod is charged."""
+        self._charges[pod.uid] = charge
+        self._of_namespace.setdefault(pod.namespace, {})[pod.uid] = None
+
+    def pop(self, pod: PodInfo) -> Charge | None:
+        """A pod is charged no more; what it was charged."""
+        charge = self._charges.pop(pod.uid, None)
+        if charge is not None:
+            of_namespace = self._of_namespace[pod.namespace]
+            del of_namespace[pod.uid]
+            if not of_namespace:
+                del self._of_namespace[pod.namespace]
+        return charge
+
+    def clear(self) -> None:
+        """Nobody is charged anything."""
+        self._charges.clear()
+        self._of_namespace.clear()
+
+    def doubt(self, uids: Iterable[str]) -> None:
+        """What these are charged may be another by now."""
+        self._doubted = (self._doubted or {}) | dict.fromkeys(uids)
+
+    def take_doubted(self) -> Iterable[str] | None:
+        """Those that were doubted since the last time; None if nobody has asked."""
+        doubted, self._doubted = self._doubted, None
+        return doubted
+
+
+class LiftedCharges:
+    """Charges that were given back, for pods that come back to their nodes unchanged.
+
+    As when a plan whom to evict takes many pods away and puts them back in each of its steps.
+    """
+
+    def __init__(self) -> None:
+        #: Uid → pod, node, charge.
+        self._lifted: dict[str, tuple[PodInfo, str, Charge]] = {}
+
+    def put(self, pod: PodInfo, node: str, charge: Charge) -> None:
+        """A pod has left its node."""
+        self._lifted[pod.uid] = pod, node, charge
+
+    def take(self, pod: PodInfo, node: str) -> Charge | None:
+        """What a pod was charged there, if it is the same as then."""
+        known = self._lifted.pop(pod.uid, None)
+        if known is None or known[0] is not pod or known[1] != node:
+            return None
+        return known[2]
+
+    def clear(self) -> None:
+        """What charges depend on may have changed."""
+        self._lifted.clear()
