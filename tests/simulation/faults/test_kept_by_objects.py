@@ -19,11 +19,13 @@ from itertools import count
 
 import pytest
 
+from arranger.api.annotations import PREEMPTABLE
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.faults.callables import Callee, Fault, recorded
 from tests.faults.sampling import sample
 from tests.queueing import a_queue_manifest
 from tests.simulation.harnesses.gangs import DEFINITIONS, members
+from tests.simulation.harnesses.preemption import with_priority
 from tests.simulation.harnesses.simulation import MERGE, VIRTUAL_TIME, Object, SimulationHarness
 
 pytestmark = VIRTUAL_TIME
@@ -97,6 +99,25 @@ def _any_of_the_others(pods: Sequence[Object]) -> str:
     return f"{found} are bound" if found else ""
 
 
+def _who_is_gone(pods: Sequence[Object]) -> str:
+    there = {p["metadata"]["name"] for p in pods if "deletionTimestamp" not in p["metadata"]}
+    gone = {f"victim-{n}" for n in range(3)} - there
+    return f"{gone} were evicted" if gone else ""
+
+
+def _not_preemptable() -> Object:
+    group = _group(3)
+    group["metadata"]["annotations"] = {PREEMPTABLE: "false"}
+    return group
+
+
+_IMPORTANT: Object = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "p9"},
+    "value": 9,
+}
+
 #: With it there is room for two members of a gang only.
 _BLOCKER = a_pod("blocker").needs(cpu=3).on("n2")
 
@@ -128,6 +149,13 @@ KEEPINGS = {
         [*(a_pod(f"victim-{n}").needs(cpu=3).annotated(_GROUP) for n in range(3)), _BLOCKER],
         lambda name: a_pod(name).needs(cpu=4),
         _half_a_gang,
+    ),
+    "that a PodGroup is not preemptable": Keeping(
+        _GROUPS,
+        [_IMPORTANT, a_queue_manifest("q"), _not_preemptable()],
+        [a_pod(f"victim-{n}").needs(cpu=3).annotated(_GROUP).on(f"n{n}") for n in range(3)],
+        lambda name: with_priority(9, a_pod(name).needs(cpu=4))[0],
+        _who_is_gone,
     ),
     "the minimum of a gang of annotations": Keeping(
         "/apis/arranger.io/v1alpha1/namespaces/default/gangs/victim",
@@ -197,7 +225,11 @@ class World:
         self.found = self.found or self.keeping.wrong(sim.cluster.objects("pods"))
 
 
-@pytest.mark.parametrize("name", KEEPINGS)
+#: Where nothing can stand in for a PodGroup, it is not known yet that its pods are to stay.
+SWEPT = [name for name in KEEPINGS if name != "that a PodGroup is not preemptable"]
+
+
+@pytest.mark.parametrize("name", SWEPT)
 async def test_what_it_keeps_stays_kept(name: str) -> None:
     with recorded("victim") as found:
         await World(KEEPINGS[name]).run(None)
@@ -221,6 +253,8 @@ FOUND = [
     ("what the queue of a PodGroup uses", "quota.pod_annotations", "", "queue_named_by"),
     # After the core had begun anew its stand-in was taken for the PodGroup that was left out.
     ("what the queue of a PodGroup uses", "gangs.gang", "Gang", "_set_member_state"),
+    # What stood for a pod that was set aside said no more that it was not to be evicted.
+    ("that a PodGroup is not preemptable", "gangs.registry", "GangRegistry", "_get_or_create"),
     # What is left in our books of somebody who is set aside raised on, until the process ended.
     *(
         (name, module, owner, method)
