@@ -16,9 +16,9 @@ from arranger.api.types.resource_claims import (
     ResourceSlice,
 )
 from arranger.cluster.change_log import ChangeLog
+from arranger.cluster.claim_reservations import LiftedReservations
 from arranger.cluster.object_store import DeviceObject, ObjectListener
 from arranger.cluster.resource_claim_tracker import (
-    LiftedReservations,
     ResourceClaimTracker,
     discard_nested,
 )

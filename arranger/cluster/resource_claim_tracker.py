@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -12,58 +11,17 @@ import msgspec
 
 from arranger.api.effects import Ambiguous, Applied, ObjectKey, Outcome, ReleaseClaim, ReserveClaim
 from arranger.api.types.resource_claims import Allocation, DeviceId, ResourceClaim
+from arranger.cluster.claim_reservations import (
+    LiftedReservations,
+    PendingAllocation,
+    Reservation,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 #: Bound pods that are looked for whenever a claim changes, whether they are still there.
 _LOOKED_AT: Final = 4
-
-
-@dataclass(slots=True)
-class _Reservation:
-    """A pod of ours that is to use a claim.
-
-    Attributes:
-        write: the reservation on its way to the API, or done there.
-        written: whether it is done.
-        unwanted: whether it is to be taken back as soon as its outcome is known.
-    """
-
-    claim: ObjectKey
-    pod: ObjectKey
-    write: ReserveClaim | None = None
-    written: bool = False
-    unwanted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _PendingAllocation:
-    """An allocation that we have decided on, and that the API may not show yet."""
-
-    allocation: Allocation
-    devices: list[DeviceId]
-
-
-@dataclass(frozen=True, slots=True)
-class LiftedReservations:
-    """What some pods had reserved, and nobody else has.
-
-    Attributes:
-        by_pod: uid of the pod → uid of the claim → its reservation.
-        pending: uid of the claim → the allocation that is nobody's now.
-        shared: uid of the claim → the allocation that others have kept; None for none of ours.
-        claims: uid of the claim → as the API showed it.
-    """
-
-    by_pod: dict[str, dict[str, _Reservation]] = field(default_factory=dict)
-    pending: dict[str, _PendingAllocation] = field(default_factory=dict)
-    shared: dict[str, _PendingAllocation | None] = field(default_factory=dict)
-    claims: dict[str, ResourceClaim | None] = field(default_factory=dict)
-
-    def devices(self) -> list[DeviceId]:
-        """Those that nobody has now."""
-        return [device for pending in self.pending.values() for device in pending.devices]
 
 
 class ResourceClaimTracker:
@@ -87,10 +45,10 @@ class ResourceClaimTracker:
         self._taken: Counter[DeviceId] = Counter()
         #: By uid of the claim: as the API shows it; what we have decided on.
         self._observed: dict[str, ResourceClaim] = {}
-        self._pending: dict[str, _PendingAllocation] = {}
+        self._pending: dict[str, PendingAllocation] = {}
         #: By uid of the pod, then of the claim; and by uid of the claim, then of the pod.
-        self._reservations_by_pod: dict[str, dict[str, _Reservation]] = {}
-        self._reservations_by_claim: dict[str, dict[str, _Reservation]] = {}
+        self._reservations_by_pod: dict[str, dict[str, Reservation]] = {}
+        self._reservations_by_claim: dict[str, dict[str, Reservation]] = {}
         #: Uids of bound pods whose reservations the API has not shown yet.
         self._bound_pods: dict[str, None] = {}
         #: By uid of the claim, how many releases are on their way.
@@ -99,6 +57,9 @@ class ResourceClaimTracker:
         self._unconfirmed_releases: dict[str, list[ReleaseClaim]] = {}
         #: By uid of the claim, pods that we released: an old state may still list them.
         self._released_pods: dict[str, set[str]] = {}
+        #: By uid of the pod, then of the claim: what an earlier life has written, and attempts to
+        #: place the pod have left as it was.
+        self._left: dict[str, dict[str, Reservation]] = {}
         self._outbox: list[ReleaseClaim] = []
         self._planned: list[ReleaseClaim] = []
 
@@ -145,20 +106,21 @@ class ResourceClaimTracker:
         if was != now:
             self._mark_taken(now)
             self._mark_free(was)
+        if before is not None:
+            for consumer in before.status.reserved_for:
+                if after is None or not after.is_reserved_for(consumer.uid):
+                    discard_nested(self._left, consumer.uid, before.metadata.uid)
         if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
             uid = before.metadata.uid
             self._released_pods.pop(uid, None)
             self._unconfirmed_releases.pop(uid, None)
             for reservation in list(self._reservations_by_claim.get(uid, {}).values()):
                 self._drop_reservation(reservation)
-        if after is not None and (
-            unseen := self._unconfirmed_releases.pop(after.metadata.uid, None)
-        ):
-            self._await_watch(after, unseen)
         if after is not None:
-            for reservation in list(
-                self._reservations_by_claim.get(after.metadata.uid, {}).values()
-            ):
+            uid = after.metadata.uid
+            if unseen := self._unconfirmed_releases.pop(uid, None):
+                self._await_watch(after, unseen)
+            for reservation in list(self._reservations_by_claim.get(uid, {}).values()):
                 bound = reservation.pod.uid in self._bound_pods
                 if bound and after.is_reserved_for(reservation.pod.uid):
                     self._drop_reservation(reservation)
@@ -172,12 +134,13 @@ class ResourceClaimTracker:
         """Have a pod use a claim; ``allocation`` is what a claim without one is to be given."""
         meta = claim.metadata
         if allocation is not None and self.allocation_of(claim) is None:
-            pending = _PendingAllocation(allocation, allocation.exclusive_devices())
+            pending = PendingAllocation(allocation, allocation.exclusive_devices())
             self._pending[meta.uid] = pending
             self._mark_taken(pending.devices)
-        reservation = _Reservation(ObjectKey(meta.namespace, meta.name, meta.uid), pod)
+        reservation = Reservation(ObjectKey(meta.namespace, meta.name, meta.uid), pod)
         outdated = pod.uid in self._released_pods.get(meta.uid, ())
         reservation.written = claim.is_reserved_for(pod.uid) and not outdated
+        reservation.tried = reservation.written
         self._reservations_by_pod.setdefault(pod.uid, {})[meta.uid] = reservation
         self._reservations_by_claim.setdefault(meta.uid, {})[pod.uid] = reservation
 
@@ -185,6 +148,7 @@ class ResourceClaimTracker:
         """The writes that must be applied before the pod may be bound, each once."""
         writes: list[ReserveClaim] = []
         for reservation in self._reservations_by_pod.get(pod_uid, {}).values():
+            reservation.tried = False
             if reservation.write is None and not reservation.written:
                 pending = self._pending.get(reservation.claim.uid)
                 given = None if pending is None else msgspec.to_builtins(pending.allocation)
@@ -193,14 +157,30 @@ class ResourceClaimTracker:
         return writes
 
     def release_pod(self, pod_uid: str) -> None:
-        """The pod does not get its node: give up its reservations."""
+        """The pod does not get its node: give up its reservations.
+
+        As that may be one of several tries, what an earlier life has written stays as it is until
+        :meth:`give_up`, unless the pod was being bound.
+        """
         for reservation in list(self._reservations_by_pod.get(pod_uid, {}).values()):
-            if reservation.written:
+            if reservation.tried:
+                self._left.setdefault(pod_uid, {})[reservation.claim.uid] = reservation
+                self._drop_reservation(reservation)
+            elif reservation.written:
                 self._release(reservation)
             elif reservation.write is not None:
                 reservation.unwanted = True
             else:
                 self._drop_reservation(reservation)
+
+    def give_up(self, pod_uid: str) -> None:
+        """It is decided that the pod has no place for now: others may have what it was left."""
+        for uid, left in self._left.pop(pod_uid, {}).items():
+            claim = self._observed.get(uid)
+            if claim is None or uid in self._reservations_by_pod.get(pod_uid, {}):
+                continue
+            others = self.users_of(claim) - self._released_pods.get(uid, set()) - {pod_uid}
+            self._send_release(ReleaseClaim(left.claim, left.pod, deallocate=not others))
 
     def lift(self, pods: Iterable[str]) -> LiftedReservations:
         """Take the reservations of pods that are not bound out of the books; nothing is written."""
@@ -309,7 +289,7 @@ class ResourceClaimTracker:
         by_claim = {(c, pod) for c, uses in self._reservations_by_claim.items() for pod in uses}
         assert by_pod == by_claim, "pods and claims"
 
-    def _release(self, reservation: _Reservation) -> None:
+    def _release(self, reservation: Reservation) -> None:
         """Undo a reservation that is written; devices stay taken until it is known to be undone."""
         alone = len(self._reservations_by_claim[reservation.claim.uid]) == 1
         self._send_release(ReleaseClaim(reservation.claim, reservation.pod, deallocate=alone))
@@ -331,7 +311,7 @@ class ResourceClaimTracker:
         for reservation in list(self._reservations_by_pod[pod_uid].values()):
             self._drop_reservation(reservation)
 
-    def _drop_reservation(self, reservation: _Reservation) -> None:
+    def _drop_reservation(self, reservation: Reservation) -> None:
         claim_uid, pod_uid = reservation.claim.uid, reservation.pod.uid
         discard_nested(self._reservations_by_pod, pod_uid, claim_uid)
         discard_nested(self._reservations_by_claim, claim_uid, pod_uid)

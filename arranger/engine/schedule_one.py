@@ -202,6 +202,8 @@ class EntityScheduler:
             self._preemption.nominate(pod, node, result.victims, now)
         elif node is not None:
             self._preemption.release_nomination(pod, now)
+        if not node:
+            context.cluster.devices.claim_tracker.give_up(pod.uid)
 
     def _handle_error(self, entity: QueuedEntity, message: str, now: float) -> None:
         """A plugin raised: write it to every pod it concerns, and try again."""
@@ -212,4 +214,5 @@ class EntityScheduler:
                 member, pod_events.SCHEDULER_ERROR, message, now=now
             )
             self._context.outbox.extend(failed)
+            self._context.cluster.devices.claim_tracker.give_up(member.uid)
         self._queue.requeue_with_backoff(entity, now)

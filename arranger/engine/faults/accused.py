@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from arranger.api.quarantine import frames_of
+from arranger.api.quarantine import Quarantine, QuarantineKey, frames_of, key_of
 from arranger.api.types.core import Pod
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedEntity, QueuedPod
@@ -47,6 +47,15 @@ def named_pods(
     return _pods_of_named_queue(error, pods, ledger) or _members_of_named_gang(error, pods, gangs)
 
 
+def set_aside_in(error: BaseException, quarantine: Quarantine) -> QuarantineKey | None:
+    """The object that is set aside already and that a frame names (``namespace/name``).
+
+    What is left of it in our books, as a time at which it is looked at, is about nobody else.
+    """
+    keys = {f"{key[1]}/{key[2]}": key for key in map(key_of, (each.about for each in quarantine))}
+    return next((found for text in _names_in(error) if (found := keys.get(text))), None)
+
+
 def _pods_of_named_queue(
     error: BaseException, pods: Mapping[str, QueuedPod], ledger: QuotaLedger
 ) -> set[str]:
@@ -69,11 +78,19 @@ def _pods_of_named_queue(
 def _members_of_named_gang(
     error: BaseException, pods: Mapping[str, QueuedPod], gangs: Mapping[str, Gang]
 ) -> set[str]:
+    for text in _names_in(error):
+        if (gang := gangs.get(text)) is not None:
+            return {uid for uid in gang.memberships if uid in pods}
+    return set()
+
+
+def _names_in(error: BaseException) -> Iterator[str]:
+    """The strings in the frames, the innermost first; of the key of a gang's entity its name."""
     for each in frames_of(error):
         for value in each.tb_frame.f_locals.values():
-            if type(value) is str and (gang := gangs.get(value)) is not None:
-                return {uid for uid in gang.memberships if uid in pods}
-    return set()
+            for text in value[:8] if type(value) in (list, tuple) else (value,):
+                if type(text) is str:
+                    yield text.removeprefix("gang:")
 
 
 def _uid_of(value: Any) -> Iterable[str]:

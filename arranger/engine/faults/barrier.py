@@ -4,13 +4,13 @@ Everything the engine does is about an object: an event of it, an attempt to pla
 of a write for it, a wait of it that ends. What raises there has perhaps done half of it, so the
 object is taken out of all books, is told so, and is tried again when it changes or after a while
 (:mod:`~arranger.api.quarantine`). Meanwhile a pod that waits does not exist for us, one on a node
-takes there what it requests and is nothing else, and of any other object the last known state
-holds. A pod that was only being looked at when it made the code raise is taken out in place of the
-object that we were busy with (:mod:`~arranger.engine.faults.accused`), and what pods are held
-against in place of these (:mod:`~arranger.engine.faults.object_trials`).
+takes what it requests and is nothing else, and of any other object the last known state holds. A
+pod that was only being looked at when it made the code raise is taken out in place of the object
+that we were busy with (:mod:`~arranger.engine.faults.accused`), and what pods are held against in
+place of these (:mod:`~arranger.engine.faults.object_trials`).
 
-The books are checked afterwards. What cannot be put right that way is not ours to mend: whoever
-drives the engine begins anew, with those objects left out (:attr:`Barrier.suspects`).
+The books are checked afterwards. If they are wrong all the same, whoever drives the engine begins
+anew, with those objects left out (:attr:`Barrier.suspects`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from arranger.api.quarantine import LAST_RETRY, Quarantine, QuarantineKey, quara
 from arranger.api.types.core import Pod
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedEntity
-from arranger.engine.faults.accused import accused_pods, named_pods
+from arranger.engine.faults.accused import accused_pods, named_pods, set_aside_in
 from arranger.engine.faults.books_check import BooksCheck
 from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.held_room import HeldRoom
@@ -53,9 +53,8 @@ class Barrier:
         notes: who has been set aside.
         trials: find out when it is not a pod that is to blame.
         held: keeps what pods hold that are set aside.
-        left_out: objects that no handler hears of while they are as they are: an earlier engine
-            came to grief over them.
-        perf_counter: measures, in seconds, what a check of the books costs.
+        left_out: objects over which an earlier engine came to grief, in the state they had then.
+        perf_counter: measures what a check of the books costs, seconds.
     """
 
     _notes: FaultNotes
@@ -99,7 +98,8 @@ class Barrier:
         hear: Callable[[T, float], None] | None = None,
     ) -> None:
         """Have an object heard of by ``hear``, or by whoever hears of updates of its kind."""
-        if self._leaves_out(kind, obj) and self.is_left_out(kind, obj, now):
+        stands_in = not isinstance(obj, Pod) and self._has_stand_in(kind, obj)
+        if not stands_in and self._leaves_out(kind, obj) and self.is_left_out(kind, obj, now):
             return
         if self._cannot_be_counted(kind, obj, now):
             return
@@ -108,7 +108,8 @@ class Barrier:
         except Exception as error:
             self.on_update_fault(kind, obj, None, error, now)
         else:
-            self.release(kind, obj)
+            if not stands_in:
+                self.release(kind, obj)
 
     def on_update_fault(
         self, kind: WatchedKind[T], obj: T, before: T | None, error: Exception, now: float
@@ -262,9 +263,12 @@ class Barrier:
                     continue
                 known = self._context.pods, self._ledger, self._registry.gangs
                 accused = accused or named_pods(error, *known)
-                if not accused:
+                if accused:
+                    self._set_aside_all(accused, error, now)
+                elif (key := set_aside_in(error, self.quarantine)) is not None:
+                    self._notes.suspect(key)
+                else:
                     raise
-                self._set_aside_all(accused, error, now)
         return step()
 
     def on_outcome_fault(
@@ -283,24 +287,24 @@ class Barrier:
         self._set_aside_all(accused, error, now)
         if uid in accused or not self._is_known(uid):
             return
-        # What it was about is innocent, and half of it may have been done.
-        pod = self._pod(uid)
+        pod = self._pod(uid)  # it is innocent, and half of the step may have been done
         bound = isinstance(effect, Bind) and isinstance(outcome, Applied)
         if pod is not None:
             self._forget(pod, now)
             self.hand_on(self.pod_kind, on_node(pod, effect.node) if bound else pod, now)  # type: ignore[union-attr]
 
-    # --- inside ----------------------------------------------------------------------------
-
     def _is_set_aside(self, kind: WatchedKind[Any], obj: Any) -> bool:
         """Whether an object is set aside, and its owner has not changed it since."""
-        if not self.quarantine:
-            return False
         meta = obj.metadata
         found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
         if found is None or found.retry is None:
             return False
         return found.about.uid == meta.uid and found.content == content_of(obj)
+
+    def _has_stand_in(self, kind: WatchedKind[Any], obj: Any) -> bool:
+        """Whether it is left out, so that what is handed on at the start stands in for it."""
+        key = kind.kind, obj.metadata.namespace, obj.metadata.name
+        return key in self._left_out and self._notes.is_retried(key)
 
     def _leaves_out(self, kind: WatchedKind[Any], obj: Any) -> bool:
         if not self._left_out:

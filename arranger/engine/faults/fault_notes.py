@@ -56,6 +56,16 @@ class FaultNotes:
         if found.is_news:
             self.tell(found, obj)
 
+    def is_retried(self, key: QuarantineKey) -> bool:
+        """Whether an object is set aside, and is tried again even if it does not change."""
+        found = self.quarantine.get(*key)
+        return found is not None and found.retry is not None
+
+    def suspect(self, key: QuarantineKey) -> None:
+        """What was left in the books of an object that is set aside has made our code raise."""
+        if (found := self.quarantine.get(*key)) is not None:
+            self.suspects.setdefault(key, found.content)
+
     def tell(self, found: QuarantinedObject, obj: Any) -> None:
         """Tell the owner: by the condition of a pod that waits for us, else by an event."""
         waits = isinstance(obj, Pod) and not obj.spec.node_name

@@ -19,6 +19,7 @@ from arranger.api.annotations import (
 from arranger.api.quantity import QuantityError
 from arranger.api.quarantine import QuarantineKey
 from arranger.api.resource_requests import parse_resource_list
+from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.types.core import (
     Container,
     ContainerStatus,
@@ -84,7 +85,7 @@ def holding_pod(pod: Pod, node: str, queue: str) -> Pod:
         resource_version=meta.resource_version,
         creation_timestamp=meta.creation_timestamp,
         deletion_timestamp=meta.deletion_timestamp,
-        annotations={QUEUE_NAME: queue},
+        annotations={QUEUE_NAME: queue, PREEMPTABLE: _preemptable(pod)},
     )
     return Pod(
         kept,
@@ -129,6 +130,15 @@ def _reported(status: ContainerStatus) -> ContainerStatus:
         allocated_resources=_amounts(status.allocated_resources),
         resources=None if status.resources is None else _readable(status.resources),
     )
+
+
+def _preemptable(pod: Pod) -> str:
+    """What a pod says itself; nobody evicts one whose PodGroup may say that nobody is to."""
+    meta, grouped = pod.metadata, True
+    with suppress(Exception):
+        grouped = gang_membership(pod) is not None
+    own = meta.annotations.get(PREEMPTABLE) or meta.labels.get(PREEMPTABLE)
+    return own or ("false" if grouped else "")
 
 
 def _readable(stated: ResourceRequirements) -> ResourceRequirements:

@@ -149,6 +149,7 @@ class GangEntityIndex:
         entity = self._entities[name]
         if entity.members or not self._is_stale(entity):
             return
+        self._notices.cancel(entity.key)
         for gang in self._entities.pop(name).gang_group.gangs:
             self._groups_of_gang[gang.name].discard(name)
             if not self._groups_of_gang[gang.name]:

@@ -206,6 +206,7 @@ class GangScheduler:
             self._context.outbox.extend(
                 pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, text, now=now)
             )
+        self._give_up_claims(entity)
         self._queue.requeue_with_backoff(entity, now)
 
     def _on_infeasible(
@@ -245,9 +246,16 @@ class GangScheduler:
         self._queue.add_unschedulable(entity, entity.rejected_by, now)
         if plan is not None:
             self._preemption.carry_out(entity, plan, now)
+        if not self._preemption.nominations_of(entity):
+            self._give_up_claims(entity)
         self._entities.notify(entity, now)
         self._notifier.notify_due(now)
         self._start_planner.release_if_idle(now)
+
+    def _give_up_claims(self, entity: QueuedEntity) -> None:
+        """Let others have what an earlier life of ours has reserved for members without a node."""
+        for uid in entity.members:
+            self._context.cluster.devices.claim_tracker.give_up(uid)
 
     def _explain(self, entity: QueuedEntity, result: GangScheduleResult) -> str:
         group = entity.gang_group

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from arranger.api.quantity import QuantityError
@@ -20,6 +21,7 @@ from arranger.engine.context.phases import Phase
 from arranger.engine.gang.hold_recovery import HoldRecovery
 from arranger.engine.gang.priority import EffectivePriorities
 from arranger.engine.gang.state.gang_objects import GangObjects
+from arranger.engine.handlers.do_all import do_all
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.engine.handlers.tenant_handlers import TenantHandlers
@@ -139,17 +141,22 @@ class PodHandlers:
         self._context.cluster.observe_pod(info)
 
     def on_deleted(self, key: str, now: float) -> None:
-        """A pod (``namespace/name``) was deleted."""
+        """A pod (``namespace/name``) was deleted: whatever raises, it is in no book any more."""
         uid = self.uids.pop(key, None)
         if uid is not None:
             gang = self._registry.gang_of(uid)
-            self._remove_pod(uid, now)
-            self._gangs.on_gangs_changed(self._registry.on_pod_deleted(uid), now)
-            self._workloads.forget_pod(uid)
+            do_all(
+                partial(self._remove_pod, uid, now),
+                partial(self._leave_gang, uid, now),
+                partial(self._workloads.forget_pod, uid),
+            )
             if gang is not None:
                 self._gang_objects.on_member_lost(gang)
                 if gang.name not in self._registry.gangs:
                     self._gangs.release_admission(gang.name, now)
+
+    def _leave_gang(self, uid: str, now: float) -> None:
+        self._gangs.on_gangs_changed(self._registry.on_pod_deleted(uid), now)
 
     def regroup(self, claims: Iterable[tuple[Pod, GangMembership | None]], now: float) -> None:
         """What owns pods says otherwise than before: they may be in other gangs, or in none."""
@@ -300,18 +307,21 @@ class PodHandlers:
     def _remove_pod(self, uid: str, now: float) -> None:
         cluster = self._context.cluster
         freed, node = cluster.pod(uid), cluster.node_of(uid)  # on it, or nominated for it
-        self._preemption.forget_pod(uid)
-        for follower in self._followers:
-            follower.forget(uid)
-        if (member := self._context.pods.get(uid)) is not None:
-            self._stop_tracking(member, now)
-        cluster.remove_pod(uid)
+        member = self._context.pods.get(uid)
+        do_all(
+            partial(self._preemption.forget_pod, uid),
+            *(partial(follower.forget, uid) for follower in self._followers),
+            *(() if member is None else (partial(self._stop_tracking, member, now),)),
+            partial(cluster.remove_pod, uid),
+        )
         if freed is not None and node is not None:
             self._release.notify_pod_removed(freed, node, now)
             self._preemption.on_victim_left(node)
 
     def _stop_tracking(self, member: QueuedPod, now: float) -> None:
         """Forget a pod that is not ours to place any more; its reservation stays counted."""
-        self._binding_cycle.cancel(member)
-        self._requeuer.remove(member, now)
-        self._release.stop_tracking(member)
+        do_all(
+            partial(self._binding_cycle.cancel, member),
+            partial(self._requeuer.remove, member, now),
+            partial(self._release.stop_tracking, member),
+        )

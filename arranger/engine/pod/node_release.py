@@ -92,6 +92,7 @@ class NodeRelease:
         context, node = self._context, member.node
         context.waiting_pods.pop(member.uid, None)
         self._cycle.unreserve(member)
+        context.cluster.devices.claim_tracker.give_up(member.uid)
         self.notify_pod_removed(member.pod, node, now)
         update = member.pending_update
         if update is not None and update.pod.metadata.deletion_timestamp is not None:
@@ -111,6 +112,7 @@ class NodeRelease:
         self._context.waiting_pods.pop(member.uid, None)
         if member.phase in HOLDS_NODE:
             run_unreserve_plugins(member)
+        self._context.cluster.devices.claim_tracker.give_up(member.uid)
         member.transition(Phase.GONE)
         del self._context.pods[member.uid]
         member.entity = None  # a reference cycle would be left

@@ -219,6 +219,7 @@ def test_nobody_counts_on_what_was_taken_back_until_the_api_shows_it() -> None:
     book = TrackerHarness(GIVEN.reserved_for(POD.uid))
     book.reserve()
     book.claims.release_pod(POD.uid)
+    book.claims.give_up(POD.uid)
     (release,) = book.releases()
     assert not book.claims.on_outcome(release, Applied()), "nothing to be had yet"
     assert book.claims.is_being_released(book.claim.build())
@@ -232,9 +233,43 @@ def test_what_was_not_taken_back_is_there_to_be_used() -> None:
     book = TrackerHarness(GIVEN.reserved_for(POD.uid))
     book.reserve()
     book.claims.release_pod(POD.uid)
+    book.claims.give_up(POD.uid)
     (release,) = book.releases()
     assert book.claims.on_outcome(release, Refused(403, "Forbidden"))
     assert not book.claims.is_being_released(book.claim.build())
+
+
+def test_what_an_earlier_life_has_written_outlives_a_try() -> None:
+    book = TrackerHarness(GIVEN.reserved_for(POD.uid))
+    for _ in range(2):
+        book.reserve()
+        book.claims.release_pod(POD.uid)
+        assert book.releases() == []
+    book.reserve()
+    book.claims.give_up(POD.uid)
+    assert book.releases() == [], "it is in use"
+    book.claims.prepare_writes(POD.uid)
+    book.claims.release_pod(POD.uid)
+    assert book.releases() == [ReleaseClaim(REF, POD, deallocate=True)], "it was being bound"
+
+
+def test_what_is_given_up_is_given_up_once_and_the_last_user_ends_the_allocation() -> None:
+    book = TrackerHarness(GIVEN.reserved_for(POD.uid, OTHER.uid))
+    for pod in (POD, OTHER):
+        book.reserve(pod)
+        book.claims.release_pod(pod.uid)
+    for pod in (POD, OTHER, POD):
+        book.claims.give_up(pod.uid)
+    assert [each.deallocate for each in book.releases()] == [False, True]
+
+
+def test_nothing_is_given_up_that_somebody_else_has_taken_back() -> None:
+    book = TrackerHarness(GIVEN.reserved_for(POD.uid))
+    book.reserve()
+    book.claims.release_pod(POD.uid)
+    book.shows(FREE)
+    book.claims.give_up(POD.uid)
+    assert book.releases() == []
 
 
 def test_an_allocation_in_the_way_is_taken_back_on_request() -> None:
