@@ -192,6 +192,16 @@ def test_what_a_deployment_has_copied_onto_its_replica_set_counts_where_it_is_no
     assert owners.annotations_of(pod) == {}, "the Deployment does not say it any more"
 
 
+def test_owners_above_each_other_are_looked_at_up_to_the_fifth() -> None:
+    owners = PodOwners()
+    for number in range(1, 7):
+        says = {CARD_NAME: "A"} if number == 6 else {SERVICE: "training"} if number == 5 else {}
+        above = [OwnerReference(uid=f"{number + 1}")]
+        owners.set(ObjectMeta(uid=f"{number}", annotations=says, owner_references=above))
+    pod = ObjectMeta(owner_references=[OwnerReference(uid="1")])
+    assert owners.annotations_of(pod) == {SERVICE: "training"}
+
+
 def test_owners_that_own_each_other_end() -> None:
     owners = PodOwners()
     one, other = workload("a", "b"), workload("b")
