@@ -191,25 +191,31 @@ CORE_NUMBERS: Final[dict[type, FieldNumbers]] = {
     Node: {"metadata": 1, "spec": 2, "status": 3},
 }
 
+
+def core_messages() -> Messages:
+    """New readers of Pods, Nodes and what they consist of, which have nothing to share yet."""
+    return Messages(
+        CORE_NUMBERS,
+        shared=(
+            Affinity,
+            ContainerImage,
+            ContainerPort,
+            OwnerReference,
+            ResourceRequirements,
+            Taint,
+            Toleration,
+            TopologySpreadConstraint,
+        ),
+        own=(
+            (ObjectMeta, "name"),
+            (ObjectMeta, "uid"),
+            (ObjectMeta, "resource_version"),
+            (StatusCondition, "message"),
+        ),
+        # What follows is the same for all pods of a Deployment.
+        before_rest={PodSpec: "node_name"},
+    )
+
+
 #: Reads Pods, Nodes and what they consist of.
-CORE_MESSAGES: Final = Messages(
-    CORE_NUMBERS,
-    shared=(
-        Affinity,
-        ContainerImage,
-        ContainerPort,
-        OwnerReference,
-        ResourceRequirements,
-        Taint,
-        Toleration,
-        TopologySpreadConstraint,
-    ),
-    own=(
-        (ObjectMeta, "name"),
-        (ObjectMeta, "uid"),
-        (ObjectMeta, "resource_version"),
-        (StatusCondition, "message"),
-    ),
-    # What follows is the same for all pods of a Deployment.
-    before_rest={PodSpec: "node_name"},
-)
+CORE_MESSAGES: Final = core_messages()

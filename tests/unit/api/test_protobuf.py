@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,10 +23,12 @@ from arranger.api.parsing.protobuf_messages import (
     Shared,
 )
 from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, Volume
-from arranger.api.types.core_messages import CORE_MESSAGES, CORE_NUMBERS
+from arranger.api.types.core_messages import CORE_MESSAGES, CORE_NUMBERS, core_messages
 from tests.binary_form import a_field, a_time, an_entry, varint
 
 META = a_field(1, "p") + a_field(3, "ns") + a_field(5, "uid") + a_field(6, "7")
+#: Reads the parts of a PodSpec, again and again with one reader.
+ReadSpec = Callable[..., PodSpec]
 POD = a_field(1, META) + a_field(2, a_field(10, "n1") + a_field(25, 5)) + a_field(3, b"")
 
 
@@ -80,7 +83,7 @@ POD = a_field(1, META) + a_field(2, a_field(10, "n1") + a_field(25, 5)) + a_fiel
 def test_fields_are_read(
     sentence: str, kind: type, body: bytes, attribute: str, value: object
 ) -> None:
-    assert getattr(read_message(body, CORE_MESSAGES.of(kind)), attribute) == value, sentence
+    assert getattr(read_message(body, core_messages().of(kind)), attribute) == value, sentence
 
 
 @pytest.mark.parametrize(
@@ -97,17 +100,18 @@ def test_fields_are_read(
 )
 def test_what_is_wrong_is_refused(sentence: str, body: bytes) -> None:
     with pytest.raises(ParseError):
-        read_message(body, CORE_MESSAGES.of(ObjectMeta))
+        read_message(body, core_messages().of(ObjectMeta))
     assert sentence
 
 
 def test_a_pod_cut_short_anywhere_within_a_field_is_refused() -> None:
-    whole = read_message(POD, CORE_MESSAGES.of(Pod))
+    message = core_messages().of(Pod)
+    whole = read_message(POD, message)
     assert (whole.metadata.name, whole.spec.node_name, whole.spec.priority) == ("p", "n1", 5)
     ends = {0, len(a_field(1, META)), len(POD) - len(a_field(3, b""))}
     for end in set(range(len(POD))) - ends:
         with pytest.raises(ParseError):
-            read_message(POD[:end], CORE_MESSAGES.of(Pod))
+            read_message(POD[:end], message)
 
 
 @given(st.binary(max_size=200))
@@ -131,7 +135,7 @@ def test_an_entry_says_the_same_however_it_is_written(key: bytes, value: bytes) 
         an_entry("x", "y") + an_entry(key, value),
         an_entry(key, value) + a_field(900, "what nobody reads"),
     )
-    message = CORE_MESSAGES.of(ObjectMeta)
+    message = core_messages().of(ObjectMeta)
     read = [read_message(a_field(11, entry), message).labels for entry in entries]
     assert all(each == read[0] for each in read)
     assert len(read[0]) == 1
@@ -193,8 +197,10 @@ def test_equal_parts_are_shared_up_to_a_bound() -> None:
         assert sum(PART_COST + BYTE_COST * len(part) for part in shared) <= MAX_SHARED
 
 
-def _a_spec(*parts: bytes) -> PodSpec:
-    return read_message(b"".join(parts), CORE_MESSAGES.of(PodSpec))
+@pytest.fixture
+def a_spec() -> ReadSpec:
+    message = core_messages().of(PodSpec)
+    return lambda *parts: read_message(b"".join(parts), message)
 
 
 NODE_NAME = a_field(10, "n1")
@@ -216,22 +222,24 @@ CONTAINER = a_field(2, a_field(1, "main"))
     ],
 )
 def test_what_follows_the_name_of_the_node_is_read_as_if_nothing_were_shared(
-    sentence: str, parts: tuple[bytes, ...]
+    sentence: str, parts: tuple[bytes, ...], a_spec: ReadSpec
 ) -> None:
     plain = Messages(CORE_NUMBERS).of(PodSpec)
     for _ in range(2):  # first read, then looked up
-        assert _a_spec(*parts) == read_message(b"".join(parts), plain), sentence
+        assert a_spec(*parts) == read_message(b"".join(parts), plain), sentence
 
 
-def test_pods_that_share_the_rest_of_their_specs_are_on_nodes_of_their_own() -> None:
-    first = _a_spec(CONTAINER, NODE_NAME, SCHEDULER, TOLERATIONS)
-    other = _a_spec(a_field(2, a_field(1, "other")), a_field(10, "n2"), SCHEDULER, TOLERATIONS)
+def test_pods_that_share_the_rest_of_their_specs_are_on_nodes_of_their_own(
+    a_spec: ReadSpec,
+) -> None:
+    first = a_spec(CONTAINER, NODE_NAME, SCHEDULER, TOLERATIONS)
+    other = a_spec(a_field(2, a_field(1, "other")), a_field(10, "n2"), SCHEDULER, TOLERATIONS)
     assert (first.node_name, other.node_name) == ("n1", "n2")
     assert [spec.containers[0].name for spec in (first, other)] == ["main", "other"]
     assert first.tolerations is other.tolerations
 
 
-def test_a_rest_that_is_cut_short_is_refused_each_time() -> None:
+def test_a_rest_that_is_cut_short_is_refused_each_time(a_spec: ReadSpec) -> None:
     for _ in range(2):
         with pytest.raises(ParseError):
-            _a_spec(CONTAINER, NODE_NAME, SCHEDULER[:-1])
+            a_spec(CONTAINER, NODE_NAME, SCHEDULER[:-1])

@@ -8,10 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arranger.api.parsing.errors import ParseError
-from arranger.api.parsing.protobuf import fields, part_of, read_length, read_message, read_varint
+from arranger.api.parsing.protobuf import (
+    fields,
+    part_of,
+    read_length,
+    read_message,
+    read_varint,
+    unwrap,
+)
 from arranger.api.parsing.protobuf_messages import Inlined, Messages
-from arranger.api.types.core import ResourceRequirements
-from arranger.api.types.core_messages import CORE_MESSAGES
+from arranger.api.types.core import ObjectMeta, ResourceRequirements
+from arranger.api.types.core_messages import core_messages
 from tests.binary_form import a_field, an_entry, varint
 
 NUMBERS = [0, 1, 0x7F, 0x80, 0x3FFF, 0x4000, 0x1FFFFF, 1 << 35, (1 << 63) - 1, (1 << 64) - 1]
@@ -80,6 +87,42 @@ def test_fields_that_are_cut_short_are_refused(written: list[Written], data: st.
             read(body)
 
 
+@pytest.mark.parametrize("size", [0, 126, 127, 128, 129, 255, 16383, 16384])
+def test_lengths_and_numbers_may_have_one_byte_or_more(size: int) -> None:
+    text, last = "x" * size, a_field(1, "last")
+    written = a_field(16, size) + a_field(14, text) + a_field(7, size) + last
+    assert fields(written) == [(14, text.encode()), (1, b"last")]
+    assert part_of(written, 14) == text.encode()
+    assert part_of(written, 1) == b"last"
+    assert part_of(written, 2) == b""
+    meta = read_message(written, core_messages().of(ObjectMeta))
+    assert (meta.finalizers, meta.generation, meta.name) == ([text], size, "last")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"\x0a\x09p", "cut short"),
+        (b"\x0a", "cut short"),
+        (b"\x08\xff", "cut short"),
+        (b"\xfd\x07\x00", "cut short"),
+        (b"\x08" + b"\xff" * 30, "a number of more than 64 bits"),
+        (b"\x0b", "wire type 3"),
+        (b"\x7f\x00", "wire type 7"),
+    ],
+)
+def test_it_is_told_what_is_wrong(body: bytes, told: str) -> None:
+    message = core_messages().of(ObjectMeta)
+    for read in (fields, lambda each: part_of(each, 1), lambda each: read_message(each, message)):
+        with pytest.raises(ParseError) as raised:
+            read(body)
+        assert str(raised.value) == told
+    with pytest.raises(ParseError, match=r"^cut short$"):
+        read_varint(b"\xff", 0)
+    with pytest.raises(ParseError, match=r"^no object in binary form$"):
+        unwrap(body)
+
+
 def test_a_length_before_a_frame_has_its_largest_byte_first() -> None:
     assert read_length(b"\x00\x01\x02\x03") == 0x10203
 
@@ -119,5 +162,5 @@ def test_amounts_are_the_texts_within_quantities() -> None:
         + a_field(2, an_entry("odd", a_field(7, "x") + a_field(1, "3") + a_field(8, 1)))
         + a_field(2, an_entry("long", a_field(1, long)))
     )
-    found = read_message(body, CORE_MESSAGES.of(ResourceRequirements))
+    found = read_message(body, core_messages().of(ResourceRequirements))
     assert found.requests == {"cpu": "2", "none": "", "odd": "3", "long": long}
