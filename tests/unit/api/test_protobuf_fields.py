@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -17,9 +19,10 @@ from arranger.api.parsing.protobuf import (
     unwrap,
 )
 from arranger.api.parsing.protobuf_messages import Inlined, Messages
-from arranger.api.types.core import ObjectMeta, ResourceRequirements
+from arranger.api.types.core import Node, ObjectMeta, Pod, ResourceRequirements
 from arranger.api.types.core_messages import core_messages
-from tests.binary_form import a_field, an_entry, varint
+from tests.binary_form import a_field, an_entry, encoded, varint
+from tests.builders import a_node, a_pod, expr
 
 NUMBERS = [0, 1, 0x7F, 0x80, 0x3FFF, 0x4000, 0x1FFFFF, 1 << 35, (1 << 63) - 1, (1 << 64) - 1]
 
@@ -164,3 +167,38 @@ def test_amounts_are_the_texts_within_quantities() -> None:
     )
     found = read_message(body, core_messages().of(ResourceRequirements))
     assert found.requests == {"cpu": "2", "none": "", "odd": "3", "long": long}
+
+
+WHOLE: dict[str, tuple[type, Any]] = {
+    "a pod": (
+        Pod,
+        a_pod("p")
+        .needs(cpu="1500m", memory="2Gi")
+        .labelled(app="web")
+        .annotated(note="é")
+        .owned_by("ReplicaSet", "rs")
+        .created("2026-01-02T03:04:05Z")
+        .deleting()
+        .host_port(80)
+        .with_claim("data")
+        .tolerates("a", effect="NoExecute")
+        .spreads("zone", over={"app": "web"})
+        .apart("kubernetes.io/hostname", {"app": "web"})
+        .prefers(3, expr("disk", "In", "ssd"))
+        .with_spec(hostNetwork=True)
+        .with_priority(-7)
+        .on("n"),
+    ),
+    "a node": (
+        Node,
+        a_node("n").offers(cpu=4, memory="8Gi").in_zone("z").tainted("a", "b").cordoned(),
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "written"), WHOLE.values(), ids=WHOLE.keys())
+def test_a_whole_object_is_what_it_is_in_json(kind: type, written: Any) -> None:
+    manifest = written.manifest()
+    body, message = encoded(kind, manifest), core_messages().of(kind)
+    for _ in range(2):  # first read, then shared in part
+        assert read_message(body, message) == msgspec.convert(manifest, kind)
