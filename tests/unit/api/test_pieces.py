@@ -15,6 +15,8 @@ from arranger.api.types.core import Node, Pod
 from arranger.api.types.resource_claims import ResourceSlice
 
 KINDS = (Pod, Node, ResourceSlice)
+AFFINITY = "preferredDuringSchedulingIgnoredDuringExecution"
+MANY = {f"example.com/r{n}": "1" for n in range(20_000)}
 
 
 def random_json(kind: Any, rng: random.Random, depth: int = 0) -> Any:
@@ -75,6 +77,13 @@ def test_it_comes_to_the_same_as_in_one(seed: int, monkeypatch: pytest.MonkeyPat
         {"spec": {"containers": [{"ports": [{}] * 20_000}]}},
         {"metadata": {"ownerReferences": [{}] * 20_000}},
         {"status": {"conditions": [{}] * 20_000}},
+        {
+            "spec": {
+                "affinity": {"nodeAffinity": {AFFINITY: [{"weight": 1, "preference": {}}] * 20_000}}
+            }
+        },
+        {"spec": {"containers": [{"resources": {"requests": MANY}}]}},
+        {"spec": {"overhead": MANY}},
         {"spec": {"containers": [{"env": []}, {"ports": [{}] * 30_000}, {}]}},
     ],
     ids=lambda part: json.dumps(part)[:30],

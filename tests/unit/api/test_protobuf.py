@@ -170,6 +170,23 @@ def test_a_default_that_is_not_empty_stands_for_an_empty_text_and_for_zero() -> 
     assert read_message(body, message) == Kind("TCP", 1, 0)
 
 
+def test_a_zero_is_read_where_there_has_to_be_a_number() -> None:
+    class Kind(msgspec.Struct):
+        number: int
+
+    assert read_message(a_field(1, 0), Messages({Kind: {"number": 1}}).of(Kind)) == Kind(0)
+
+
+def test_a_number_of_more_than_64_bits_counts_by_its_last_64() -> None:
+    message = core_messages().of(ObjectMeta)
+    assert read_message(varint(7 << 3) + b"\xff" * 9 + b"\x7f", message).generation == -1
+
+
+def test_a_reader_is_made_once() -> None:
+    messages = core_messages()
+    assert messages.of(Pod) is messages.of(Pod)
+
+
 def test_a_field_without_a_number_is_a_mistake() -> None:
     class Kind(msgspec.Struct):
         text: str = ""
@@ -188,9 +205,10 @@ def test_equal_parts_are_shared_up_to_a_bound() -> None:
     shared = Shared(note)
     assert shared[b"a"] is shared[b"a"]
     assert read == [b"a"]
-    for _ in range(2):
-        assert shared[b"x" * (MAX_SHARED_PART + 1)]
-    assert len(read) == 3
+    for size in (MAX_SHARED_PART, MAX_SHARED_PART + 1):
+        for _ in range(2):
+            assert shared[b"x" * size]
+    assert len(read) == 4
     for size in (1000, 3):
         for n in range(3 * MAX_SHARED // (PART_COST + BYTE_COST * size)):
             assert shared[n.to_bytes(size, "big")]
