@@ -140,6 +140,10 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], Any]] = {
         lambda text: decode_object(text.encode(), Thing),
         f'{{"number": null, "other": [{"[]," * (MAX_PARTS // 2)}[]]}}',
     ),
+    "an object with null, and too many objects to look through": (
+        lambda text: decode_object(text.encode(), Thing),
+        f'{{"number": null, "other": [{"{}," * (MAX_PARTS // 2)}[]]}}',
+    ),
     "an object of another shape": (lambda text: decode_object(text.encode(), Thing), '{"name": 5}'),
     "a value that is none of some": (
         lambda given: convert_object(given, Thing),

@@ -104,3 +104,38 @@ def test_no_piece_is_large(part: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     assert decode_in_pieces(line, Pod) == msgspec.json.decode(line, type=Pod)
     assert len(line) > 2 * pieces.MAX_PIECE
     assert max(sizes) <= pieces.MAX_PIECE + 2
+
+
+def test_small_parts_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, original = list[Any](), pieces._decoder
+
+    def counted(kind: Any) -> Any:
+        asked.append(kind)
+        return original(kind)
+
+    monkeypatch.setattr(pieces, "_decoder", counted)
+    line = json.dumps({"metadata": {}, "status": {"conditions": [{}] * 20_000}}).encode()
+    decode_in_pieces(line, Pod)
+    assert len(asked) < 2 * len(line) // pieces.MAX_PIECE
+
+
+class Tagged(msgspec.Struct, tag="tagged"):
+    values: list[int] = []
+
+
+class Listed(msgspec.Struct, array_like=True):
+    values: list[int] = []
+
+
+class Strict(msgspec.Struct, forbid_unknown_fields=True):
+    values: list[int] = []
+
+
+@pytest.mark.parametrize("kind", [Tagged, Listed, Strict])
+def test_structs_of_another_form_are_read_and_refused_as_in_one(kind: Any) -> None:
+    large = [7] * pieces.MAX_PIECE
+    line = msgspec.json.encode(kind(large))
+    assert decode_in_pieces(line, kind) == kind(large)
+    wrong = json.dumps({"type": "other", "values": large}).encode()
+    with pytest.raises(msgspec.ValidationError):
+        decode_in_pieces(wrong, kind)

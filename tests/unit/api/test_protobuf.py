@@ -67,6 +67,13 @@ POD = a_field(1, META) + a_field(2, a_field(10, "n1") + a_field(25, 5)) + a_fiel
             "creation_timestamp",
             datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC),
         ),
+        (
+            "the first second of 1970",
+            ObjectMeta,
+            a_field(8, a_field(1, 0)),
+            "creation_timestamp",
+            datetime(1970, 1, 1, tzinfo=UTC),
+        ),
         ("a time that is none", ObjectMeta, a_field(8, b""), "creation_timestamp", None),
         (
             "a source that is a dict",
@@ -99,7 +106,9 @@ def test_fields_are_read(
     ],
 )
 def test_what_is_wrong_is_refused(sentence: str, body: bytes) -> None:
-    with pytest.raises(ParseError):
+    with pytest.raises(
+        ParseError, match=r"cut short|more than 64 bits|wire type|year|out of range"
+    ):
         read_message(body, core_messages().of(ObjectMeta))
     assert sentence
 
@@ -164,10 +173,11 @@ def test_a_default_that_is_not_empty_stands_for_an_empty_text_and_for_zero() -> 
         text: str = "TCP"
         number: int = 1
         either: int | None = None
+        flag: bool = True
 
-    message = Messages({Kind: {"text": 1, "number": 2, "either": 3}}).of(Kind)
-    body = a_field(1, "") + a_field(2, 0) + a_field(3, 0)
-    assert read_message(body, message) == Kind("TCP", 1, 0)
+    message = Messages({Kind: {"text": 1, "number": 2, "either": 3, "flag": 4}}).of(Kind)
+    body = a_field(1, "") + a_field(2, 0) + a_field(3, 0) + a_field(4, 0)
+    assert read_message(body, message) == Kind("TCP", 1, 0, True)
 
 
 def test_a_zero_is_read_where_there_has_to_be_a_number() -> None:
@@ -261,3 +271,9 @@ def test_a_rest_that_is_cut_short_is_refused_each_time(a_spec: ReadSpec) -> None
     for _ in range(2):
         with pytest.raises(ParseError):
             a_spec(CONTAINER, NODE_NAME, SCHEDULER[:-1])
+
+
+def test_pods_share_what_is_equal_in_them(a_spec: ReadSpec) -> None:
+    first, other = (a_spec(a_field(22, a_field(1, "a")), CONTAINER) for _ in range(2))
+    assert first.tolerations[0] is other.tolerations[0]
+    assert first.containers[0] is not other.containers[0]

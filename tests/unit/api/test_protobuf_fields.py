@@ -169,6 +169,40 @@ def test_amounts_are_the_texts_within_quantities() -> None:
     assert found.requests == {"cpu": "2", "none": "", "odd": "3", "long": long}
 
 
+K, V = a_field(1, "kk"), a_field(2, "vv")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "entry", "expected"),
+    [
+        ("key and value", K + V, {"kk": "vv"}),
+        ("a key alone", K, {"kk": ""}),
+        ("a value alone", V, {"": "vv"}),
+        ("two values", V + a_field(2, "ww"), {"": "ww"}),
+        ("two values, one of ten letters", a_field(2, "v" * 10) + V, {"": "vv"}),
+        ("a field that nobody reads", K + a_field(3, "vv"), {"kk": ""}),
+        (
+            "one behind the value",
+            a_field(1, "k\x03") + a_field(2, "v") + a_field(3, 5),
+            {"k\x03": "v"},
+        ),
+        ("all of 128 bytes", a_field(1, "k" * 60) + a_field(2, "v" * 64), {"k" * 60: "v" * 64}),
+    ],
+)
+def test_an_entry_is_read_field_by_field(
+    sentence: str, entry: bytes, expected: dict[str, str]
+) -> None:
+    found = read_message(a_field(11, entry), core_messages().of(ObjectMeta))
+    assert found.labels == expected, sentence
+
+
+@pytest.mark.parametrize("stated", [1, 3, 4, 5, 6])
+def test_an_entry_whose_value_has_another_length_is_refused(stated: int) -> None:
+    entry = K + bytes([2 << 3 | 2, stated]) + b"vv"
+    with pytest.raises(ParseError):
+        read_message(a_field(11, entry), core_messages().of(ObjectMeta))
+
+
 WHOLE: dict[str, tuple[type, Any]] = {
     "a pod": (
         Pod,
