@@ -170,6 +170,8 @@ def test_amounts_are_the_texts_within_quantities() -> None:
 
 
 K, V = a_field(1, "kk"), a_field(2, "vv")
+#: Keys in which there are the tag of a value and a length that is right behind it.
+LIKE_MORE, LIKE_LESS = "\x06abcde\x12\x06zz", "abcdef\x12\x06gh"
 
 
 @pytest.mark.parametrize(
@@ -186,6 +188,9 @@ K, V = a_field(1, "kk"), a_field(2, "vv")
             a_field(1, "k\x03") + a_field(2, "v") + a_field(3, 5),
             {"k\x03": "v"},
         ),
+        ("a key that looks like more", a_field(1, LIKE_MORE) + V, {LIKE_MORE: "vv"}),
+        ("another", a_field(1, LIKE_LESS) + V, {LIKE_LESS: "vv"}),
+        ("a value that does", K + a_field(2, "\x11" + "v" * 17), {"kk": "\x11" + "v" * 17}),
         ("all of 128 bytes", a_field(1, "k" * 60) + a_field(2, "v" * 64), {"k" * 60: "v" * 64}),
     ],
 )
