@@ -277,3 +277,11 @@ def test_pods_share_what_is_equal_in_them(a_spec: ReadSpec) -> None:
     first, other = (a_spec(a_field(22, a_field(1, "a")), CONTAINER) for _ in range(2))
     assert first.tolerations[0] is other.tolerations[0]
     assert first.containers[0] is not other.containers[0]
+
+
+def test_texts_that_differ_from_object_to_object_are_not_kept() -> None:
+    message = core_messages().of(ObjectMeta)
+    body = a_field(1, "web-0") + a_field(3, "team")
+    first, other = (read_message(body, message) for _ in range(2))
+    assert first.namespace is other.namespace
+    assert first.name is not other.name

@@ -60,7 +60,7 @@ def test_items_are_found_whatever_their_texts_say(item: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"{}", b'{"items":null}', b"[]", b'"items":[', b"", b'{"items":[', b'{"items":[{']
+    "text", [b"{}", b'{"items":null}', b"[]", b'"items":[', b"", b'{"items":[', b'{"items":[{"a":[']
 )
 def test_what_is_no_list_has_no_items(text: bytes) -> None:
     assert split_list(text)[1] == []
