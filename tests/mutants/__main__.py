@@ -57,6 +57,7 @@ def main() -> int:
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=", ".join(PACKAGES))
     parser.add_argument("--fresh", action="store_true", help="begin anew")
     parser.add_argument("--percent", default="100", help="try, or count, so many of them")
+    parser.add_argument("--seed", default="", help="another text, another sample")
     parser.add_argument("--seconds", default="5", help="what the tests of one mutant may take")
     parser.add_argument("--score", action="store_true", help="tell of earlier runs, and try none")
     options = parser.parse_args()
@@ -70,12 +71,13 @@ def main() -> int:
                 shutil.rmtree(folder, ignore_errors=True)
             prepare(folder, package)
             limits = ("--percent", options.percent, "--seconds", options.seconds)
+            limits += ("--seed", options.seed)
             left_out = (f"--ignore={path}" for path in package.slow)
             tests = (*package.tests, *left_out)
             done = run(folder, "tests.mutants.trial", *limits, *tests, quiet=False)
             if done.returncode:
                 parser.exit(2, f"{name}: nothing was tried, as a test fails without mutants\n")
-        scores[name] = score(folder, float(options.percent))
+        scores[name] = score(folder, float(options.percent), options.seed)
         for diff in scores[name].survivors:
             sys.stdout.write(f"{diff}\n")
     sys.stdout.write(
@@ -138,10 +140,10 @@ def indented(values: Iterable[str]) -> list[str]:
     return [f"    {value}" for value in values]
 
 
-def score(folder: Path, percent: float) -> Score:
-    """What came of so many of the mutants of a package."""
+def score(folder: Path, percent: float, seed: str = "") -> Score:
+    """What came of so many of the mutants of a package, of those of a sample that were tried."""
     known = results(folder / RESULTS)
-    tried = {name: known[name] for name in chosen(known, percent)}
+    tried = {name: known[name] for name in chosen(known, percent, seed)}
     killed = sum(result in (KILLED, ENDLESS) for result in tried.values())
     alive = sorted(name for name, result in tried.items() if result not in (KILLED, ENDLESS))
     diffs = json.loads(run(folder, "tests.mutants.diffs", *alive).stdout or "{}")

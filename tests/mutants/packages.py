@@ -88,6 +88,7 @@ PACKAGES: Final[dict[str, Package]] = {
             "tests/unit/engine/pod",
             "tests/unit/engine/extenders",
             "tests/unit/engine/test_broken_plugins.py",
+            "tests/unit/engine/gang/test_changes.py",
             "tests/unit/engine/gang/test_gangs.py",
             "tests/unit/kube/writes",
         ),

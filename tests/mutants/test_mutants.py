@@ -87,3 +87,4 @@ def test_a_sample_is_the_same_each_time_and_begins_a_larger_one() -> None:
     assert more == chosen(names, 100)[: len(more)]
     assert sorted(chosen(names, 100)) == sorted(names)
     assert chosen(reversed(names), 20) == few
+    assert set(chosen(names, 20, "another seed")) - set(few)

@@ -41,10 +41,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tests", nargs="+", help="as pytest takes them, with options for it")
     parser.add_argument("--percent", type=float, default=100, help="try so many of the mutants")
+    parser.add_argument("--seed", default="", help="another text, another sample")
     parser.add_argument("--seconds", type=float, default=5, help="what tests of one may take")
     options, more = parser.parse_known_args()
     names = written_down()
-    trials = Trials(chosen(names, options.percent), options.seconds, Path.cwd())
+    mutants = chosen(names, options.percent, options.seed)
+    trials = Trials(mutants, options.seconds, Path.cwd())
     assert "arranger" not in sys.modules, "it would be imported as it is, without mutants"
     os.chdir(MUTATED)
     sys.path.insert(0, str(Path.cwd()))
@@ -82,16 +84,13 @@ def results(path: Path) -> dict[str, str]:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def chosen(names: Iterable[str], percent: float) -> list[str]:
-    """So many of the mutants, by a hash of their names, and in its order.
+def chosen(names: Iterable[str], percent: float, seed: str = "") -> list[str]:
+    """So many of the mutants, by a hash of the seed and their names, and in its order.
 
     Where trials end early, those that were tried are a smaller sample.
     """
-    return sorted((n for n in names if _place(n) < percent * 10), key=lambda n: (_place(n), n))
-
-
-def _place(name: str) -> int:
-    return crc32(name.encode()) % 1000
+    placed = sorted((crc32(f"{seed}{name}".encode()) % 1000, name) for name in names)
+    return [name for place, name in placed if place < percent * 10]
 
 
 def varied(names: Iterable[str], durations: Mapping[str, float], seconds: float) -> list[str]:

@@ -191,23 +191,29 @@ CORE_NUMBERS: Final[dict[type, FieldNumbers]] = {
     Node: {"metadata": 1, "spec": 2, "status": 3},
 }
 
+
+def core_messages() -> Messages:
+    """New readers of Pods, Nodes and what they consist of, which have nothing to share yet."""
+    return Messages(
+        CORE_NUMBERS,
+        shared=(
+            Affinity,
+            ContainerImage,
+            ContainerPort,
+            OwnerReference,
+            ResourceRequirements,
+            Taint,
+            Toleration,
+            TopologySpreadConstraint,
+        ),
+        own=(
+            (ObjectMeta, "name"),
+            (ObjectMeta, "uid"),
+            (ObjectMeta, "resource_version"),
+            (StatusCondition, "message"),
+        ),
+    )
+
+
 #: Reads Pods, Nodes and what they consist of.
-CORE_MESSAGES: Final = Messages(
-    CORE_NUMBERS,
-    shared=(
-        Affinity,
-        ContainerImage,
-        ContainerPort,
-        OwnerReference,
-        ResourceRequirements,
-        Taint,
-        Toleration,
-        TopologySpreadConstraint,
-    ),
-    own=(
-        (ObjectMeta, "name"),
-        (ObjectMeta, "uid"),
-        (ObjectMeta, "resource_version"),
-        (StatusCondition, "message"),
-    ),
-)
+CORE_MESSAGES: Final = core_messages()

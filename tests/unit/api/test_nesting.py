@@ -50,3 +50,10 @@ def test_what_comes_after_so_many_brackets_is_cut_and_all_that_is_open_closed() 
     cut = json.loads(cut_deep_parts(raw, 6))
     assert cut["metadata"] == {"name": "n"}
     assert cut["spec"] == [{}, {}, {}, json.loads(CUT)]
+
+
+def test_at_the_last_level_that_is_kept_the_rest_is_cut_after_so_many_brackets() -> None:
+    cut = cut_deep_parts(levels(63)[:-63] + b", []" * 2 + b"]" * 63, 63)
+    assert cut == levels(63)[:-63] + b", " + CUT + b"]" * 63
+    cut = cut_deep_parts(levels(64)[:-64] + b", []" * 2 + b"]" * 64, 64)
+    assert cut == levels(64)[:-64] + b", " + CUT + b"]" * 64

@@ -6,16 +6,21 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
 
-from arranger.api.parsing.duration import parse_duration
+from arranger.api.parsing.duration import (
+    lasting_duration_of,
+    parse_duration,
+    parse_lasting_duration,
+)
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.json_text import MAX_DEPTH, MAX_ELEMENTS, MAX_LENGTH, parse_json
-from arranger.api.parsing.objects import convert_object, decode_object
+from arranger.api.parsing.objects import MAX_PARTS, convert_object, decode_object
 from arranger.api.parsing.scalars import MAX_INT64, MIN_INT64, parse_bool, parse_int, parse_int_or
-from arranger.api.parsing.timestamps import parse_time
+from arranger.api.parsing.timestamps import parse_time, parse_zone
 from arranger.api.quantity import milli_value, parse_quantity, value
 
 
@@ -58,9 +63,28 @@ TAKEN: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
         f"[{'1,' * (MAX_ELEMENTS - 1)}1]",
         MAX_ELEMENTS,
     ),
+    "a duration of a second, where it has to last": (parse_lasting_duration, "1s", 1.0),
+    "a duration of an annotation": (
+        lambda text: lasting_duration_of({"a": "2h", "b": text}, "b"),
+        "1m30s",
+        90.0,
+    ),
+    "an annotation that says nothing": (lambda text: lasting_duration_of({}, text), "b", None),
+    "an annotation with a duration that does not last": (
+        lambda text: lasting_duration_of({"b": text}, "b"),
+        "999ms",
+        None,
+    ),
+    "a zone that every machine knows": (parse_zone, "UTC", UTC),
+    "a zone of the database": (parse_zone, "Europe/Berlin", ZoneInfo("Europe/Berlin")),
     "an object of a server": (
         lambda text: decode_object(text.encode(), Thing),
         '{"name": "a", "other": {}}',
+        Thing("a"),
+    ),
+    "an object in which null stands for what is left out": (
+        lambda text: decode_object(text.encode(), Thing),
+        '{"name": "a", "number": null}',
         Thing("a"),
     ),
     "an object with something deep in it, which is cut": (
@@ -88,7 +112,12 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "a duration of another century": (parse_duration, "9999999h"),
     "a duration with 100,000 digits": (parse_duration, "9" * 100_000),
     "a duration of 100,000 parts": (parse_duration, "1s" * 100_000),
+    "a duration that does not last": (parse_lasting_duration, "999ms"),
+    "no duration where it has to last": (parse_lasting_duration, "soon"),
     "no time": (parse_time, "now"),
+    "no zone": (parse_zone, "Middle/Earth"),
+    "a zone with 100,000 letters": (parse_zone, "Europe/" + "x" * 100_000),
+    "a zone outside of the database": (parse_zone, "../../etc/passwd"),
     "a time before the first year": (parse_time, "0001-01-01T00:00:00+14:00"),
     "a time after the last year": (parse_time, "9999-12-31T23:59:59-12:00"),
     "a long time": (parse_time, "2026-01-31T00:00:00." + "0" * 10_000 + "Z"),
@@ -106,6 +135,14 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "an object that is too deep": (
         lambda text: decode_object(text.encode(), Thing),
         f'{{"deep": {nested(5000)}}}',
+    ),
+    "an object with null, and too many lists to look through": (
+        lambda text: decode_object(text.encode(), Thing),
+        f'{{"number": null, "other": [{"[]," * (MAX_PARTS // 2)}[]]}}',
+    ),
+    "an object with null, and too many objects to look through": (
+        lambda text: decode_object(text.encode(), Thing),
+        f'{{"number": null, "other": [{"{}," * (MAX_PARTS // 2)}[]]}}',
     ),
     "an object of another shape": (lambda text: decode_object(text.encode(), Thing), '{"name": 5}'),
     "a value that is none of some": (
@@ -135,4 +172,5 @@ def test_what_cannot_be_read_is_told_in_a_short_line(read: Callable[[Any], Any],
     with pytest.raises(ParseError) as raised:
         read(text)
     assert str(raised.value).isprintable()
+    assert str(raised.value) != "None"
     assert len(str(raised.value)) < 250

@@ -15,6 +15,8 @@ from arranger.api.types.core import Node, Pod
 from arranger.api.types.resource_claims import ResourceSlice
 
 KINDS = (Pod, Node, ResourceSlice)
+AFFINITY = "preferredDuringSchedulingIgnoredDuringExecution"
+MANY = {f"example.com/r{n}": "1" for n in range(20_000)}
 
 
 def random_json(kind: Any, rng: random.Random, depth: int = 0) -> Any:
@@ -75,6 +77,13 @@ def test_it_comes_to_the_same_as_in_one(seed: int, monkeypatch: pytest.MonkeyPat
         {"spec": {"containers": [{"ports": [{}] * 20_000}]}},
         {"metadata": {"ownerReferences": [{}] * 20_000}},
         {"status": {"conditions": [{}] * 20_000}},
+        {
+            "spec": {
+                "affinity": {"nodeAffinity": {AFFINITY: [{"weight": 1, "preference": {}}] * 20_000}}
+            }
+        },
+        {"spec": {"containers": [{"resources": {"requests": MANY}}]}},
+        {"spec": {"overhead": MANY}},
         {"spec": {"containers": [{"env": []}, {"ports": [{}] * 30_000}, {}]}},
     ],
     ids=lambda part: json.dumps(part)[:30],
@@ -95,3 +104,38 @@ def test_no_piece_is_large(part: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     assert decode_in_pieces(line, Pod) == msgspec.json.decode(line, type=Pod)
     assert len(line) > 2 * pieces.MAX_PIECE
     assert max(sizes) <= pieces.MAX_PIECE + 2
+
+
+def test_small_parts_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, original = list[Any](), pieces._decoder
+
+    def counted(kind: Any) -> Any:
+        asked.append(kind)
+        return original(kind)
+
+    monkeypatch.setattr(pieces, "_decoder", counted)
+    line = json.dumps({"metadata": {}, "status": {"conditions": [{}] * 20_000}}).encode()
+    decode_in_pieces(line, Pod)
+    assert len(asked) < 2 * len(line) // pieces.MAX_PIECE
+
+
+class Tagged(msgspec.Struct, tag="tagged"):
+    values: list[int] = []
+
+
+class Listed(msgspec.Struct, array_like=True):
+    values: list[int] = []
+
+
+class Strict(msgspec.Struct, forbid_unknown_fields=True):
+    values: list[int] = []
+
+
+@pytest.mark.parametrize("kind", [Tagged, Listed, Strict])
+def test_structs_of_another_form_are_read_and_refused_as_in_one(kind: Any) -> None:
+    large = [7] * pieces.MAX_PIECE
+    line = msgspec.json.encode(kind(large))
+    assert decode_in_pieces(line, kind) == kind(large)
+    wrong = json.dumps({"type": "other", "values": large}).encode()
+    with pytest.raises(msgspec.ValidationError):
+        decode_in_pieces(wrong, kind)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arranger.api import quantity
 from arranger.api.quantity import QuantityError, RawQuantity, milli_value, parse_quantity, value
 
 LARGEST = 2**63 - 1
@@ -49,6 +50,9 @@ CASES: dict[str, tuple[RawQuantity, int, int]] = {
     "digits that an exponent takes back": ("1" + "0" * 70 + "e-70", 1, 1000),
     "the last of many digits counts": ("1." + "0" * 80 + "1", 2, 1001),
     "many digits that are still too much": ("9" * 61 + "e-10", LARGEST, LARGEST),
+    "an exponent alone of a billionth is nothing": ("e-9", 0, 0),
+    "a fraction of the largest suffix, without a whole": (".5Pi", 2**49, 2**49 * 1000),
+    "an integer of a file with more digits than Python writes": (10**5000, LARGEST, LARGEST),
     "an integer of a file that is too large": (10**400, LARGEST, LARGEST),
     "a number of a file that is infinite": (float("1e308"), LARGEST, LARGEST),
 }
@@ -77,6 +81,8 @@ WRONG = [
     "inf",
     "nan",
     "-inf",
+    "Pi",
+    "e-10",
 ]
 
 
@@ -85,6 +91,13 @@ def test_refuses_what_is_no_quantity(text: str) -> None:
     with pytest.raises(QuantityError, match="is not a quantity") as raised:
         value(text)
     assert len(str(raised.value)) < 200, "nobody can read a megabyte of digits"
+
+
+def test_what_long_texts_say_is_not_kept() -> None:
+    kept = quantity._cached_scaled.cache_info().currsize
+    for digits in range(33, 133):
+        assert value("0" * digits + "7") == 7
+    assert quantity._cached_scaled.cache_info().currsize == kept
 
 
 @given(st.integers(0, 10**12))

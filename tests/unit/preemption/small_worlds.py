@@ -59,6 +59,7 @@ class SmallWorld:
                     harness.engine.on_outcome(effect, Applied(), harness.now)
                     harness.observe(pods[effect.pod.name].on(effect.node))
                     self.bound += 1
+            assert not harness.engine.barrier.quarantine, "our own code has raised"
             harness.now += 20
 
     def room(self, gone: set[str]) -> int:

@@ -207,3 +207,47 @@ def test_where_the_victims_may_not_leave_together_others_may(
         for each in survey.candidates()
     ]
     assert found == expected
+
+
+#: Of two nodes one has a large pod, in whose room two takers fit, the other a small one beside one
+#: that is more important than the takers: who may not leave, who leaves already, how many wait, and
+#: who makes room for the first.
+FOR_SEVERAL: dict[str, tuple[set[str], set[str], int, str]] = {
+    "one alone takes the place of the smaller": (set(), set(), 1, "small"),
+    "two that of the larger": (set(), set(), 2, "large"),
+    "but not if it may not leave": ({"large"}, set(), 2, "small"),
+    "nor if the smaller leaves anyhow": (set(), {"small"}, 2, "small"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kept", "leaving", "takers", "expected"), FOR_SEVERAL.values(), ids=FOR_SEVERAL.keys()
+)
+def test_whose_place_is_taken_depends_on_how_many_wait(
+    kept: set[str], leaving: set[str], takers: int, expected: str
+) -> None:
+    world = RandomCluster(1, a_pod("high").needs(cpu=4).with_priority(100))
+    for node in ("n0", "n1"):
+        world.cluster.set_node(a_node(node).offers(cpu=8).build())
+    for name, node, cpu, priority in (
+        ("large", "n1", 8, 10),
+        ("small", "n0", 4, 10),
+        ("safe", "n0", 4, 200),
+    ):
+        pod = a_pod(name).needs(cpu=cpu).with_priority(priority)
+        world.cluster.assume_pod(pod.info(), node)
+    world.evaluation.refresh()
+    what_if = DryRun(
+        PROFILE,
+        world.cluster,
+        world.pod,
+        world.evaluation,
+        policy=Keeps(kept),
+        terminating_victims={f"uid-default-{name}" for name in leaving},
+        waiting_alike=lambda most: min(most, takers),
+    )
+    survey = CandidateCache()
+    survey.update(what_if, np.ones(2, dtype=np.bool_), lambda _: True, 10)
+    found = survey.best_for_several(what_if)
+    assert found is not None
+    assert [pod.pod.metadata.name for pod in found.victims] == [expected]

@@ -154,6 +154,28 @@ def test_a_member_deleted_while_others_wait_for_it(harness: EngineHarness) -> No
     assert harness.advance_to(1000) == []
 
 
+def test_a_member_that_says_so_no_more_is_placed_without_the_others(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(*nodes(1), *gang("g", 2))
+    assert not bound(harness.run())
+    harness.observe(a_pod("g-0").needs(cpu=1))
+    assert harness.entity("g-0").group is None
+    assert harness.entity("g-1").members.keys() == {"uid-default-g-1"}
+    assert bound(harness.advance_to(20)) == {"g-0"}
+
+
+def test_the_end_of_a_member_that_says_so_no_more_leaves_the_others_queued(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(*gang("g", 3, 2))
+    assert not bound(harness.run())
+    harness.observe(a_pod("g-0").needs(cpu=1))
+    harness.observe_deleted(a_pod("g-0"))
+    harness.observe(*nodes(2))
+    assert bound(harness.advance_to(20)) == {"g-1", "g-2"}
+
+
 def test_a_lower_minimum_lets_a_waiting_gang_go(harness: EngineHarness) -> None:
     harness.observe(*nodes(2), a_pod_group("g", least=3), *of_group("g", 3))
     assert bound(harness.run()) == set()

@@ -18,6 +18,7 @@ from arranger.api.effects import (
     PatchPodStatus,
     Refused,
 )
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import pod_events
 from arranger.engine.evictions import texts
 from arranger.gangs.member_state import MemberState
@@ -316,17 +317,26 @@ def test_after_a_restart_a_gang_asks_again_for_whom_it_could_not_evict() -> None
     ]
 
 
-@pytest.mark.parametrize("when", ["told", "deleted"])
-def test_who_stays_since_the_taker_is_set_aside_counts_as_leaving_no_more(
-    when: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("when", "accused"),
+    [
+        pytest.param("told", HIGH, id="the taker, when the victim is to be told"),
+        pytest.param("told", patient().in_gang("old", 1), id="the victim, when it is to be told"),
+        pytest.param("deleted", HIGH, id="the taker, when the victim is to be deleted"),
+    ],
+)
+def test_who_stays_since_one_of_the_two_is_set_aside_counts_as_leaving_no_more(
+    when: str, accused: PodBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither for others nor in its own gang."""
     harness = EngineHarness(default_profile(), max_checkpoint_time=600)
-    low, taker = patient().in_gang("old", 1), HIGH.info()
+    low = patient().in_gang("old", 1)
+
+    def complain(accused: PodInfo) -> NoReturn:
+        raise ValueError(f"no words for {accused}")
 
     def broken(*_: object, **__: object) -> NoReturn:
-        accused = taker
-        raise ValueError(f"no words for {accused}")
+        complain(accused.info())
 
     harness.observe(a_node("n").offers(cpu=1), low, HIGH)
     where, name = (texts, "condition") if when == "told" else (pod_events, "disruption_condition")
@@ -334,7 +344,10 @@ def test_who_stays_since_the_taker_is_set_aside_counts_as_leaving_no_more(
         harness.settle(*told(harness.run()))
     with monkeypatch.context() as fault:
         fault.setattr(where, name, broken)
-        assert deleted(harness.advance_to(60.0)) == []
+        effects = harness.advance_to(60.0)
+    assert deleted(effects) == []
+    assert said(effects) == [], "who was not told need not hear that it stays"
+    assert "EvictionWithdrawn" not in [reason for reason, _ in event_notes(effects)]
     assert not harness.engine._nominator.terminating_victims
     gang = harness.engine.registry.gang_of(low.info().uid)
     assert gang is None or gang.count(TERMINATING) == 0

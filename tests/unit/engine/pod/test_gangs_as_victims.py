@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from arranger.api.annotations import PREEMPTABLE
 from arranger.api.effects import DeletePod
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
@@ -15,6 +16,7 @@ from arranger.plugins import default_profile
 from arranger.preemption import victims
 from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
+from tests.unit.engine.harness import EngineHarness, of_kind
 
 
 def engine_of(rng: random.Random, *, queues: bool) -> tuple[Engine, PodBuilder]:
@@ -88,3 +90,17 @@ def test_a_gang_as_a_whole_is_looked_at_once_not_for_each_of_its_nodes(
     assert len(gone) == 160
     assert ordered[160] <= 2 * steps + 2
     assert steps < 20
+
+
+def test_where_some_gangs_cannot_leave_another_on_the_node_does() -> None:
+    """The least important pod has a partner that nobody evicts; the next are guaranteed."""
+    harness = EngineHarness(default_profile())
+    harness.observe(a_queue("default"), a_queue("kept", guarantee={"resource": {"cpu": 2}}))
+    harness.observe(a_node("n").offers(cpu=5), a_node("m").offers(cpu=1))
+    of = {g: [a_pod(f"{g}-{n}").needs(cpu=1).in_gang(g, 2) for n in (0, 1)] for g in "abc"}
+    harness.observe(of["a"][0].on("n"), of["a"][1].on("m").annotated({PREEMPTABLE: "false"}))
+    harness.observe(*(pod.with_priority(1).in_queue("kept").on("n") for pod in of["b"]))
+    harness.observe(*(pod.with_priority(2).on("n") for pod in of["c"]))
+    harness.observe(a_pod("taker").needs(cpu=1).with_priority(9))
+    harness.run()
+    assert {each.pod.name for each in of_kind(DeletePod, harness.effects)} == {"c-0", "c-1"}

@@ -314,8 +314,6 @@ def test_who_waits_behind_a_taker_is_tried_when_that_evicts_elsewhere(
     assert not of_kind(Bind, bind_all(harness))
     harness.observe(NODE.labelled(disk="hdd"))
     said = bind_all(harness)
-    harness.now += 30.0
-    said += bind_all(harness)
     assert [delete.pod.name for delete in of_kind(DeletePod, said)] == ["low-m"]
     assert [bind.pod.name for bind in of_kind(Bind, said)] == ["small"]
 

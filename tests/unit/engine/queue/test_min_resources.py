@@ -222,6 +222,15 @@ def test_so_it_is_after_a_restart(harness: EngineHarness) -> None:
     assert bound(harness.advance_to(20)) == {"other-0"}
 
 
+def test_nothing_is_kept_for_a_group_of_which_less_than_its_minimum_runs(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(a_node("n").offers(cpu=10), member("spark").on("n"))
+    tell(harness, a_group("spark", 8, least=2), a_group("other", 6))
+    harness.observe(member("other"))
+    assert bound(harness.run()) == {"other-0"}
+
+
 #: What wakes a PodGroup that wants 8 of 10 cpus, of which 5 are used (capability 8 in queue q).
 def more_nodes(harness: EngineHarness) -> None:
     harness.observe(a_node("m").offers(cpu=1))

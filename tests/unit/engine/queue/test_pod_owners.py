@@ -214,6 +214,16 @@ def test_nobody_is_owned_by_what_is_in_another_namespace() -> None:
     assert owners.annotations_of(pod) == {}
 
 
+def test_owners_above_each_other_are_looked_at_up_to_the_fifth() -> None:
+    owners = PodOwners()
+    for number in range(1, 7):
+        says = {CARD_NAME: "A"} if number == 6 else {SERVICE: "training"} if number == 5 else {}
+        above = [OwnerReference(uid=f"{number + 1}")]
+        owners.set(ObjectMeta(uid=f"{number}", annotations=says, owner_references=above))
+    pod = ObjectMeta(owner_references=[OwnerReference(uid="1")])
+    assert owners.annotations_of(pod) == {SERVICE: "training"}
+
+
 def test_owners_that_own_each_other_end() -> None:
     owners = PodOwners()
     one, other = workload("a", "b"), workload("b")

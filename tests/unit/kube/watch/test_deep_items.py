@@ -40,7 +40,27 @@ def test_the_items_of_a_list_are_found(
 
 
 @pytest.mark.parametrize(
-    "text", [b"{}", b'{"items":null}', b"[]", b'"items":[', b"", b'{"items":[']
+    "item",
+    [
+        {"a": "\\"},
+        {"a": "\\\\", "b": "["},
+        {"a": '"', "b": '"}'},
+        {"a": '\\"', "b": "]"},
+        {"items": [{"items": []}, []]},
+        {},
+    ],
+    ids=json.dumps,
+)
+def test_items_are_found_whatever_their_texts_say(item: dict[str, Any]) -> None:
+    for more in ({"z": [1]}, {}):
+        whole = {"metadata": {"items": [item], **item}, "items": [item, {"n": 1}, item], **more}
+        rest, found = split_list(json.dumps(whole).encode())
+        assert [json.loads(each) for each in found] == [item, {"n": 1}, item]
+        assert json.loads(rest) == {**whole, "items": []}
+
+
+@pytest.mark.parametrize(
+    "text", [b"{}", b'{"items":null}', b"[]", b'"items":[', b"", b'{"items":[', b'{"items":[{"a":[']
 )
 def test_what_is_no_list_has_no_items(text: bytes) -> None:
     assert split_list(text)[1] == []

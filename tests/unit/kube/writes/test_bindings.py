@@ -71,6 +71,12 @@ BINDINGS: dict[str, dict[str, Any]] = {
         "sent": "PP",
         "took": (3.0, 3.1),
     },
+    "429 up to the deadline": {
+        "answers": [failure(429, "TooManyRequests", retry_after="30"), CREATED],
+        "want": ["Applied"],
+        "sent": "PP",
+        "took": (30.0, 30.1),
+    },
     "429 beyond the deadline": {
         "answers": [failure(429, "TooManyRequests", retry_after="31")],
         "want": [(429, "TooManyRequests")],
@@ -131,6 +137,12 @@ BINDINGS: dict[str, dict[str, Any]] = {
         "answers": [CONFLICT, RESET, CONFLICT, the_pod(node="n1")],
         "want": ["Ambiguous", "Applied"],
         "sent": "PGPG",
+    },
+    "the conflict is looked into for 5 s": {
+        "answers": [CONFLICT, HANG, CONFLICT, the_pod(node="n1")],
+        "want": ["Ambiguous", "Applied"],
+        "sent": "PGPG",
+        "took": (5.1, 5.5),
     },
 }
 
