@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -26,6 +27,18 @@ def pytest_configure() -> None:
     asyncio.set_event_loop(None)
     # A logger that keeps its configuration would keep that of a command which a test has run.
     structlog.configure = _configure_without_cache
+
+
+@pytest.fixture(autouse=True)
+def _collector_as_before() -> Iterator[None]:
+    """A daemon in the process of the tests has the collector look at nothing twice: what tests
+    drop after it would stay."""
+    callbacks, thresholds = gc.callbacks[:], gc.get_threshold()
+    yield
+    if gc.callbacks != callbacks:
+        gc.callbacks[:] = callbacks
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

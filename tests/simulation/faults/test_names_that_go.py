@@ -54,8 +54,8 @@ def _attributes(obj: Any) -> Iterator[tuple[str, Any]]:
 
 def counted() -> Counter[Place]:
     """How many objects of each type of ours there are, and how much their containers hold."""
+    gc.unfreeze()
     gc.collect()
-    gc.unfreeze()  # a test of this process may have begun to freeze what a collection has left
     found: Counter[Place] = Counter()
     for obj in gc.get_objects():
         if isinstance(obj, type) or not _ours(type(obj).__module__):

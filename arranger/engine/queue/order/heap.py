@@ -64,6 +64,7 @@ class MultiQueueHeap:
             if heap.first() is not None:
                 return queue
             del self._heaps[queue]
+            self._entries = 0  # void ones that were dropped in passing were counted
             return None
         found = {}
         for queue in list(self._heaps):
@@ -72,6 +73,8 @@ class MultiQueueHeap:
                 del self._heaps[queue]
             else:
                 found[queue] = place
+        if not found:
+            self._entries = 0
         if len(found) < 2:
             return next(iter(found), None)
         rank = self._order.queue_rank

@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.queue_state import QueueState
+from arranger.engine.queue.order.heap import MultiQueueHeap
 from arranger.engine.queue.order.namespace_turns import PODS_A_TURN, NamespaceTurns
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
@@ -57,6 +60,29 @@ def an_entity(level: int, namespace: str, rank: int) -> QueuedEntity:
     entity.rank, entity.lane = (level, rank), ((level,), namespace)
     entity.state, entity.heap_version = QueueState.ACTIVE, rank + 1
     return entity
+
+
+@dataclass
+class QueueByNamespace:
+    """The quota queue of a pod is that of its namespace, and all have the same rank."""
+
+    def queue_of(self, pod: PodInfo) -> str:
+        return pod.namespace
+
+    def queue_rank(self, queue: str) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("namespaces", [1, 3], ids=["one queue", "several queues"])
+def test_entities_that_went_while_they_waited_are_not_counted_for_ever(namespaces: int) -> None:
+    order: Any = QueueByNamespace()
+    heap = MultiQueueHeap(QueueState.ACTIVE, order)
+    for n in range(30):
+        entity = an_entity(0, f"team{n % namespaces}", n)
+        heap.push(entity)
+        entity.state = None  # it is deleted
+    assert heap.first_queue() is None
+    assert len(heap) == 0
 
 
 @pytest.mark.parametrize("seed", range(8))
