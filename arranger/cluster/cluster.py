@@ -145,11 +145,11 @@ class Cluster:
 
     def place_anew(self, uid: str) -> None:
         """Have everybody look again at a pod on its node: its queue is charged something else."""
-        row = self.table.index.get(self._node_of[uid])
-        order = None if row is None else self.table.pods[row].copy()
         node = self._node_of[uid]
+        row = self.table.index.get(node)
+        order = {} if row is None else self.table.pods[row].copy()
         self._attach(self._detach(uid), node)
-        if row is not None and order is not None:
+        if row is not None:
             self.table.restore_order(row, order)
 
     @contextmanager

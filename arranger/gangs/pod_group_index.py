@@ -38,7 +38,7 @@ class PodGroupIndex:
     def changes_rules(self, pod_group: AnyPodGroup) -> bool:
         """Whether it is new, or says otherwise of its queue, or by annotations."""
         before = self.get(type(pod_group), pod_group.key)
-        return before is None or _rules(before) != _rules(pod_group)
+        return before is None or rules_of(before) != rules_of(pod_group)
 
     def find(self, gang: Gang) -> AnyPodGroup | None:
         """The first PodGroup of the gang's name whose type a member names, or that any may."""
@@ -51,7 +51,8 @@ class PodGroupIndex:
         return None
 
 
-def _rules(pod_group: AnyPodGroup) -> tuple[object, ...]:
+def rules_of(pod_group: AnyPodGroup) -> tuple[object, ...]:
+    """What a PodGroup says that decides its queue, and who of it may be evicted."""
     return getattr(pod_group.spec, "queue", ""), pod_group.metadata.annotations
 
 

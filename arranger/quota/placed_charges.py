@@ -51,7 +51,9 @@ class PlacedCharges:
 
     def doubt(self, uids: Iterable[str]) -> None:
         """What these are charged may be another by now."""
-        self._doubted = (self._doubted or {}) | dict.fromkeys(uids)
+        if self._doubted is None:
+            self._doubted = {}
+        self._doubted.update(dict.fromkeys(uids))
 
     def take_doubted(self) -> Iterable[str] | None:
         """Those that were doubted since the last time; None if nobody has asked."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from itertools import count
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
@@ -23,6 +22,7 @@ S = TypeVar("S")
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 MAGIC: Final = b"k8s\x00"
+_WRONG: Final = "not in the binary form, or cut short"
 
 
 class Wire(Enum):
@@ -34,20 +34,17 @@ class Wire(Enum):
     BOOL = FieldDescriptorProto.TYPE_BOOL, FieldDescriptorProto.LABEL_OPTIONAL
 
 
-_numbers_of_files = count()
-
-
 def message_class(**fields: tuple[int, Wire]) -> Any:
     """A class of the library with these fields, by name; an instance keeps all others as they came.
 
     A message within a message is bytes here: what reads the outer one reads the inner one as well.
     """
-    file = FileDescriptorProto(name=f"{next(_numbers_of_files)}.proto", syntax="proto2")
+    file = FileDescriptorProto(name="message.proto", syntax="proto2")
     message = file.message_type.add(name="Message")
     for name, (number, wire) in fields.items():
         kind, label = wire.value
         message.field.add(name=name, number=number, type=kind, label=label)
-    pool = DescriptorPool()
+    pool = DescriptorPool()  # of its own, so that the names say nothing
     pool.AddSerializedFile(file.SerializeToString())
     return GetMessageClass(pool.FindMessageTypeByName("Message"))
 
@@ -61,16 +58,27 @@ def parse(cls: Any, body: bytes) -> Any:
     try:
         return cls.FromString(body)
     except DecodeError:
-        raise ParseError("not in the binary form, or cut short") from None
+        raise ParseError(_WRONG) from None
 
 
 #: ``runtime.Unknown``.
-UNKNOWN: Final = message_class(
+_UNKNOWN: Final = message_class(
     type_meta=(1, Wire.BYTES),
     raw=(2, Wire.BYTES),
     content_encoding=(3, Wire.BYTES),
     content_type=(4, Wire.BYTES),
 )
+
+
+def parse_unknown(body: bytes) -> Any:
+    """The ``runtime.Unknown`` behind the magic; its ``raw`` is the object, empty if there is none.
+
+    Raises:
+        ParseError: there is none.
+    """
+    if not body.startswith(MAGIC):
+        raise ParseError("no object in binary form")
+    return parse(_UNKNOWN, body[len(MAGIC) :])
 
 
 def unwrap(body: bytes) -> bytes:
@@ -79,9 +87,7 @@ def unwrap(body: bytes) -> bytes:
     Raises:
         ParseError: it is not wrapped so.
     """
-    if not body.startswith(MAGIC):
-        raise ParseError("no object in binary form")
-    raw: bytes = parse(UNKNOWN, body[len(MAGIC) :]).raw
+    raw: bytes = parse_unknown(body).raw
     return raw
 
 
@@ -171,6 +177,6 @@ def read_message(body: bytes, message: Message[S]) -> S:
     except ParseError:
         raise
     except DecodeError:
-        raise ParseError("not in the binary form, or cut short") from None
+        raise ParseError(_WRONG) from None
     except (TypeError, ValueError, OverflowError, OSError) as error:
         raise ParseError(cut_message(str(error))) from None

@@ -16,6 +16,7 @@ from arranger.engine.queue.cluster_events import quota_change
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota.gate import QuotaGate
 from arranger.framework.cluster_event import ActionType, ClusterEvent
+from arranger.gangs.pod_group_index import rules_of
 from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger
 
@@ -75,7 +76,7 @@ class GangHandlers:
     def on_workload_group_updated(self, group: WorkloadGroup, now: float) -> None:
         """An owner says otherwise of a gang; most often only its minimum, and nothing of queues."""
         before = self._registry.workload_group(group.key)
-        if before is None or _rules_of(before) == _rules_of(group):
+        if before is None or rules_of(before) == rules_of(group):
             self._ledger.uncharged.note_group(group)
             changed = self._registry.on_pod_group_updated(group)
             self._priorities.update_group(group)
@@ -128,8 +129,3 @@ class GangHandlers:
         """Gangs have other members or settings; at the start they are looked at once, after it."""
         if names and not self._initial.being_handed_on:
             self._gang_scheduler.on_gangs_changed(names, now)
-
-
-def _rules_of(group: PodGroup) -> tuple[object, ...]:
-    """What a group says that decides its queue, and who of it may be evicted."""
-    return group.spec.queue, group.metadata.annotations

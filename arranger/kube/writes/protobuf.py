@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from arranger.api.parsing.errors import ParseError
-from arranger.api.parsing.protobuf import MAGIC, UNKNOWN, Wire, message_class, parse
+from arranger.api.parsing.protobuf import MAGIC, Wire, message_class, parse_unknown
 
 #: Of an object and of ``ObjectMeta`` what is added.
 _OBJECT: Final = message_class(metadata=(1, Wire.BYTES))
@@ -26,9 +26,7 @@ def add_finalizer(body: bytes, finalizer: str) -> bytes:
     Raises:
         ParseError: it is not in the binary form.
     """
-    if not body.startswith(MAGIC):
-        raise ParseError("no object in binary form")
-    unknown = parse(UNKNOWN, body[len(MAGIC) :])
+    unknown = parse_unknown(body)
     if not unknown.raw:
         raise ParseError("nothing in the binary form")
     metadata = _METADATA(finalizers=[finalizer.encode()]).SerializeToString()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
-import logging
 import socket
 import subprocess
 import sys
@@ -13,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 import yaml
 from click.testing import CliRunner
 
@@ -118,19 +115,6 @@ def error_of(*args: str) -> str:
 @pytest.fixture(params=["run", "controllers"])
 def command(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-@pytest.fixture(autouse=True)
-def process() -> Iterator[None]:
-    """What a command sets for its process is set back."""
-    threshold, settings, root = gc.get_threshold(), structlog.get_config(), logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    gc.set_threshold(*threshold)
-    gc.unfreeze()
-    structlog.configure(**settings)
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 @pytest.fixture(autouse=True)

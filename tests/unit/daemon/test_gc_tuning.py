@@ -5,9 +5,6 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-from collections.abc import Iterator
-
-import pytest
 
 from arranger.daemon.garbage import FrozenGarbage, tune_gc
 
@@ -57,15 +54,6 @@ def output_of(program: str) -> str:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return done.stdout.splitlines()[-1]
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    threshold, callbacks = gc.get_threshold(), list(gc.callbacks)
-    yield
-    gc.set_threshold(*threshold)
-    gc.callbacks[:] = callbacks
-    gc.unfreeze()
 
 
 def test_it_looks_less_often_and_still_finds_cycles() -> None:

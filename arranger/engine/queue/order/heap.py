@@ -63,18 +63,15 @@ class MultiQueueHeap:
             ((queue, heap),) = self._heaps.items()
             if heap.first() is not None:
                 return queue
-            del self._heaps[queue]
-            self._entries = 0  # void ones that were dropped in passing were counted
+            self._drop_empty(queue)
             return None
         found = {}
         for queue in list(self._heaps):
             place = self._heaps[queue].first()
             if place is None:
-                del self._heaps[queue]
+                self._drop_empty(queue)
             else:
                 found[queue] = place
-        if not found:
-            self._entries = 0
         if len(found) < 2:
             return next(iter(found), None)
         rank = self._order.queue_rank
@@ -107,6 +104,12 @@ class MultiQueueHeap:
             self._heaps[queue].push(entity)
             self._entries += 1
         return first
+
+    def _drop_empty(self, queue: str) -> None:
+        """Nobody waits in a queue; the void entries that went in passing are still counted."""
+        del self._heaps[queue]
+        if not self._heaps:
+            self._entries = 0
 
     def _valid(self, entry: tuple[Any, int, QueuedEntity]) -> bool:
         return entry[2].heap_version == entry[1] and entry[2].state is self._state
