@@ -34,6 +34,7 @@ from tests.benchmarks.comparison import (
     Result,
     Starter,
     compare,
+    events_written,
     measure,
     watch_bindings,
 )
@@ -110,6 +111,7 @@ async def start(node_count: int, pod_count: int) -> None:
             pods={PODS: (*bound_pods(pod_count), a_pod("waits", scheduler=scheduler))},
             seen="waits",
             count=1,
+            with_events=False,
         )
         print(
             f"{name:15} first Binding after {result.start_up:.2f} s,"
@@ -204,6 +206,7 @@ async def _arrive(
             except TimeoutError:
                 pass  # told as not bound
             await making
+            await events_written(plane)
             return waited, cpu_seconds(pid) - before
 
 

@@ -1,7 +1,8 @@
 """Schedulers measured one after the other, each on a real control plane of its own.
 
 The rate counts from the first Binding seen to the last, by a watch; start-up is the time from
-starting the process to the first Binding. Compare ratios within one run only.
+starting the process to the first Binding. CPU counts until all Events are written, which may be
+seconds after the last Binding, if not said otherwise. Compare ratios within one run only.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tests.controlplane.harness import ControlPlane, cpu_seconds
 
 PODS: Final = "/api/v1/namespaces/default/pods"
 CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/default/events"
 HEADING: Final = (
     "contender        pods/s   start-up s   pods/s in all   CPU ms/pod   apiserver CPU ms/pod"
 )
@@ -30,6 +32,9 @@ HEADING: Final = (
 MAX_IDLE_SECONDS: Final = 60.0
 #: Seconds in which all claims have to be made.
 CLAIMS_PATIENCE: Final = 600.0
+#: Seconds between two looks at the number of Events, and after which they are not waited for.
+EVENTS_INTERVAL: Final = 1.0
+EVENTS_PATIENCE: Final = 60.0
 #: Seconds from the end of one watch to the next.
 WATCH_INTERVAL: Final = 0.05
 
@@ -89,6 +94,7 @@ async def measure(
     seen: str,
     count: int,
     claims: int = 0,
+    with_events: bool = True,
 ) -> Result:
     """Fill a new cluster, start the contender, and watch it bind.
 
@@ -99,6 +105,7 @@ async def measure(
             do so for five minutes) is judged by those it has bound.
         claims: how many the controller-manager is to make from templates before the contender
             starts; it runs only if there are any.
+        with_events: whether CPU counts until all Events are written, or until the last Binding.
     """
     async with ControlPlane(controllers=claims > 0) as plane:
         await install_rbac(plane)
@@ -121,6 +128,8 @@ async def measure(
                 while bound < count:
                     last = (await asyncio.wait_for(anext(bindings), MAX_IDLE_SECONDS)).at
                     bound += 1
+            if with_events and pid is not None:
+                await events_written(plane)
             return Result(
                 name,
                 bound,
@@ -136,6 +145,14 @@ async def number_of(plane: ControlPlane, collection: str) -> int:
     """How many objects there are."""
     page = await plane.get(f"{collection}?limit=1")
     return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
+
+
+async def events_written(plane: ControlPlane) -> None:
+    """Return when no more of them have come for two looks, or the patience is at its end."""
+    end, counts = time.perf_counter() + EVENTS_PATIENCE, [-2, -1]
+    while len({*counts[-3:]}) > 1 and time.perf_counter() < end:
+        await asyncio.sleep(EVENTS_INTERVAL)
+        counts.append(await number_of(plane, EVENTS))
 
 
 def most_memory(pid: int) -> float:
