@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -82,6 +82,25 @@ def owner_reference(api_version: str, kind: str, owner: ObjectMeta) -> Object:
     """An entry of ``metadata.ownerReferences`` for what the owner controls."""
     names = {"name": owner.name, "uid": owner.uid}
     return {"apiVersion": api_version, "kind": kind, **names, "controller": True}
+
+
+class OwnerId(NamedTuple):
+    """``namespace/name`` and uid of an object that owns another of its namespace."""
+
+    key: str
+    uid: str
+
+
+def controlling_owner(owned: ObjectMeta, group: str, kind: str) -> OwnerId | None:
+    """The controller of an object, if it is of such a kind, in whatever version.
+
+    Owners are of the object's own namespace (metav1 ``OwnerReference``): whoever names the uid of
+    an object of another namespace is no part of that.
+    """
+    owner = owned.controller
+    if owner is None or (owner.kind, owner.api_version.partition("/")[0]) != (kind, group):
+        return None
+    return OwnerId(f"{owned.namespace}/{owner.name}", owner.uid)
 
 
 def conditions_of(value: Any) -> list[Object]:

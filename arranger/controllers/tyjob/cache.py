@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from arranger.api.effects import ObjectReference
-from arranger.api.types.core import ObjectMeta
 from arranger.api.types.tyjob import (
     API_VERSION,
+    GROUP,
     LEADER,
     LeaderConfigMap,
     LeaderService,
@@ -16,7 +16,13 @@ from arranger.api.types.tyjob import (
     TYJobPod,
     parse_tyjob,
 )
-from arranger.controllers.runtime.objects import LISTED, UnstructuredObject, is_stale
+from arranger.controllers.runtime.objects import (
+    LISTED,
+    OwnerId,
+    UnstructuredObject,
+    controlling_owner,
+    is_stale,
+)
 from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.controllers.runtime.trimming import decode_owned_object, trimmed
 from arranger.controllers.tyjob.observed_state import ObservedState, Refusal
@@ -42,9 +48,8 @@ class TYJobCache:
     def __init__(self) -> None:
         self.tombstones = Tombstones()
         self._jobs: dict[str, TYJob] = {}
-        #: (key and uid of the job, resource) → name → object. Owners are of the object's own
-        #: namespace: whoever names the uid of another's job has no part of that.
-        self._owned: dict[tuple[str, str, str], dict[str, OwnedObject]] = {}
+        #: (job, resource) → name → object.
+        self._owned: dict[tuple[OwnerId, str], dict[str, OwnedObject]] = {}
         #: Uid of the job → what the server refused last.
         self._refusals: dict[str, Refusal] = {}
         #: Uid of the job → the leader that ended by itself last. It may be deleted before anybody
@@ -110,51 +115,49 @@ class TYJobCache:
         return refusal != before
 
     def _owned_by(self, job: TYJob, plural: str) -> dict[str, OwnedObject]:
-        return self._owned.get((job.key, job.metadata.uid, plural), {})
+        return self._owned.get((_id_of(job), plural), {})
 
     def on_owned_updated(self, plural: str, owned: OwnedObject, *, asked_at: str = "") -> set[str]:
         """An object was added or edited, or is the answer to a write of ours (``is_stale``)."""
-        owner = _owner_uid_and_key(owned.metadata)
+        owner = _owning_job(owned)
         if owner is None:
             return set()
-        uid, key = owner
-        if self.tombstones.has(key, owned.metadata.uid, asked_at=asked_at):
+        if self.tombstones.has(owner.key, owned.metadata.uid, asked_at=asked_at):
             return set()
-        there = self._owned.setdefault((key, uid, plural), {})
+        there = self._owned.setdefault((owner, plural), {})
         known = there.get(owned.metadata.name)
         if is_stale(owned, known, asked_at=asked_at):
             return set()
         there[owned.metadata.name] = owned
-        ended = self._ended_leaders.get(uid)
+        ended = self._ended_leaders.get(owner.uid)
         if asked_at == LISTED and ended is not None and ended.metadata.uid == owned.metadata.uid:
-            del self._ended_leaders[uid]  # perhaps the backup does not have its end
-        self._note_end(uid, key, owned)
-        return {key}
+            del self._ended_leaders[owner.uid]  # perhaps the backup does not have its end
+        self._note_end(owner, owned)
+        return {owner.key}
 
     def on_owned_deleted(self, plural: str, owned: OwnedObject) -> set[str]:
         """An object was deleted."""
-        owner = _owner_uid_and_key(owned.metadata)
+        owner = _owning_job(owned)
         if owner is None:
             return set()
-        uid, key = owner
-        self.tombstones.add(key, owned.metadata.uid)
-        there = self._owned.get((key, uid, plural), {})
+        self.tombstones.add(owner.key, owned.metadata.uid)
+        there = self._owned.get((owner, plural), {})
         known = there.get(owned.metadata.name)
         if known is None or known.metadata.uid != owned.metadata.uid:
             return set()
         del there[owned.metadata.name]
-        self._note_end(uid, key, owned)
+        self._note_end(owner, owned)
         if not there:
-            del self._owned[key, uid, plural]
-        return {key}
+            del self._owned[owner, plural]
+        return {owner.key}
 
-    def _note_end(self, uid: str, key: str, owned: OwnedObject) -> None:
+    def _note_end(self, owner: OwnerId, owned: OwnedObject) -> None:
         if not isinstance(owned, TYJobPod) or owned.role != LEADER:
             return
-        if not self._is_known(key, uid):
+        if not self._is_known(*owner):
             return
         if owned.succeeded or owned.failed:
-            self._ended_leaders[uid] = owned
+            self._ended_leaders[owner.uid] = owned
 
 
 def decode_owned(plural: str, body: bytes) -> OwnedObject:
@@ -168,12 +171,12 @@ def decode_owned(plural: str, body: bytes) -> OwnedObject:
 
 def is_owned_by(owned: OwnedObject, job: TYJob) -> bool:
     """Whether a job owns an object: this job, and not an earlier one of its name."""
-    return _owner_uid_and_key(owned.metadata) == (job.metadata.uid, job.key)
+    return _owning_job(owned) == _id_of(job)
 
 
-def _owner_uid_and_key(metadata: ObjectMeta) -> tuple[str, str] | None:
-    """Uid and key of the TYJob that an object is owned by."""
-    owner = metadata.controller
-    if owner is None or (owner.kind, owner.api_version) != ("TYJob", API_VERSION):
-        return None
-    return owner.uid, f"{metadata.namespace}/{owner.name}"
+def _id_of(job: TYJob) -> OwnerId:
+    return OwnerId(job.key, job.metadata.uid)
+
+
+def _owning_job(owned: OwnedObject) -> OwnerId | None:
+    return controlling_owner(owned.metadata, GROUP, "TYJob")

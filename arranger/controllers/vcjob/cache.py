@@ -15,7 +15,13 @@ from arranger.api.parsing.objects import convert_object
 from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
 from arranger.api.types.queue import Queue
 from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JobPod, VolcanoJob, task_index
-from arranger.controllers.runtime.objects import Object, UnstructuredObject, is_stale
+from arranger.controllers.runtime.objects import (
+    Object,
+    OwnerId,
+    UnstructuredObject,
+    controlling_owner,
+    is_stale,
+)
 from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.controllers.runtime.trimming import trimmed
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
@@ -29,11 +35,6 @@ class _PodGroupStatus(Struct):
 
     phase: str | None = None
     conditions: list[StatusCondition] | None = None
-
-
-#: ``namespace/name`` and uid of a job. Owners are of the object's own namespace: whoever names the
-#: uid of another's job has no part of that.
-_JobId = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ class JobCache:
         self.schedulers = tuple(schedulers)
         self.queues = JobQueues()
         self.tombstones = Tombstones()
-        self._records: dict[_JobId, _Record] = {}
+        self._records: dict[OwnerId, _Record] = {}
         #: ``namespace/name`` → uid of the job that has the name now.
         self._uids: dict[str, str] = {}
 
@@ -93,7 +94,7 @@ class JobCache:
         earlier = self._uids.get(job.key)
         if earlier is not None and earlier != uid:
             self.on_job_deleted(job.key, earlier)
-        record = self._record((job.key, uid))
+        record = self._record(_id_of(job))
         if is_stale(job, record.job, asked_at=asked_at):
             return set()
         if record.job is not None and is_stale(job, record.job):
@@ -121,8 +122,9 @@ class JobCache:
         self.tombstones.add(name, uid)
         if self._uids.get(name) == uid:
             del self._uids[name]
-            self._records[name, uid].job = None
-            self._drop_if_empty((name, uid))
+            job = OwnerId(name, uid)
+            self._records[job].job = None
+            self._drop_if_empty(job)
         return set()
 
     def on_pod_updated(self, pod: JobPod, *, asked_at: str = "") -> set[str]:
@@ -131,7 +133,7 @@ class JobCache:
         if found is None:
             return set()
         owner, index = found
-        if self.tombstones.has(owner[0], pod.metadata.uid, asked_at=asked_at):
+        if self.tombstones.has(owner.key, pod.metadata.uid, asked_at=asked_at):
             return set()
         record = self._record(owner)
         known = record.pods.get(index)
@@ -147,7 +149,7 @@ class JobCache:
         if found is None:
             return set()
         owner, index = found
-        self.tombstones.add(owner[0], pod.metadata.uid)
+        self.tombstones.add(owner.key, pod.metadata.uid)
         record = self._records.get(owner)
         known = record.pods.get(index) if record is not None else None
         if record is None or known is None or known.metadata.uid != pod.metadata.uid:
@@ -172,7 +174,7 @@ class JobCache:
         owner = _owning_job(meta)
         if owner is None:
             return set()
-        if self.tombstones.has(owner[0], meta.uid, asked_at=asked_at):
+        if self.tombstones.has(owner.key, meta.uid, asked_at=asked_at):
             return set()
         status = convert_object(obj.status_fields, _PodGroupStatus, strict=False)
         waiting = [c for c in status.conditions or () if c.type == "Unschedulable"]
@@ -194,7 +196,7 @@ class JobCache:
         owner = _owning_job(meta)
         if owner is None:
             return set()
-        self.tombstones.add(owner[0], meta.uid)
+        self.tombstones.add(owner.key, meta.uid)
         record = self._records.get(owner)
         known = record.pod_groups.get(meta.name) if record is not None else None
         if record is None or known is None or known.metadata.uid != meta.uid:
@@ -229,7 +231,7 @@ class JobCache:
     def snapshot(self, name: str, now: datetime) -> JobSnapshot | None:
         """One job as it is known now; None where there is none of that name."""
         uid = self._uids.get(name)
-        record = self._records.get((name, uid)) if uid else None
+        record = self._records.get(OwnerId(name, uid)) if uid else None
         if record is None or record.job is None:
             return None
         return JobSnapshot(
@@ -245,13 +247,13 @@ class JobCache:
             now=now,
         )
 
-    def _record(self, owner: _JobId) -> _Record:
-        return self._records.setdefault(owner, _Record(owner[0]))
+    def _record(self, owner: OwnerId) -> _Record:
+        return self._records.setdefault(owner, _Record(owner.key))
 
     def _affected(self, record: _Record) -> set[str]:
         return {record.name} if record.job is not None else set()
 
-    def _drop_if_empty(self, owner: _JobId) -> None:
+    def _drop_if_empty(self, owner: OwnerId) -> None:
         if self._records[owner].empty:
             del self._records[owner]
 
@@ -261,8 +263,8 @@ def is_owned_by(meta: ObjectMeta, job: VolcanoJob) -> bool:
     return _owning_job(meta) == _id_of(job)
 
 
-def _id_of(job: VolcanoJob) -> _JobId:
-    return job.key, job.metadata.uid
+def _id_of(job: VolcanoJob) -> OwnerId:
+    return OwnerId(job.key, job.metadata.uid)
 
 
 def _left_out(meta: ObjectMeta, kept: ObjectMeta) -> int:
@@ -271,7 +273,7 @@ def _left_out(meta: ObjectMeta, kept: ObjectMeta) -> int:
     return sum(kept.annotations.get(key) != text for key, text in texts if key != LAST_APPLIED)
 
 
-def _owner_and_index(pod: JobPod) -> tuple[_JobId, TaskIndex] | None:
+def _owner_and_index(pod: JobPod) -> tuple[OwnerId, TaskIndex] | None:
     """The job that owns a pod, and the pod's index; None for others' pods."""
     meta = pod.metadata
     owner = _owning_job(meta)
@@ -279,9 +281,5 @@ def _owner_and_index(pod: JobPod) -> tuple[_JobId, TaskIndex] | None:
     return None if owner is None or index is None else (owner, index)
 
 
-def _owning_job(meta: ObjectMeta) -> _JobId | None:
-    """The job that an object says it is owned by."""
-    owner = meta.controller
-    if owner is None or (owner.kind, owner.api_version.partition("/")[0]) != ("Job", JOB_GROUP):
-        return None
-    return f"{meta.namespace}/{owner.name}", owner.uid
+def _owning_job(meta: ObjectMeta) -> OwnerId | None:
+    return controlling_owner(meta, JOB_GROUP, "Job")
