@@ -14,6 +14,9 @@ _LONGER_WAY = "the same comes of it the longer way"
 _FIRST_ERROR = "whoever asks tells the error that there was before"
 _BEYOND = "such an amount is beyond what is told apart, on the same side"
 _REMEMBERED = "it only says what is remembered"
+_NO_NAME = "each has a pool of its own, in which nobody asks for the file by its name"
+_BY_DEFAULT = "so it is by default"
+_INLINED = "it has no attribute of its own, and is asked for none"
 _LARGEST = "the largest amount is the same, cut or not"
 
 #: (function, line that the mutant puts in) → why it does no harm.
@@ -137,7 +140,38 @@ HARMLESS_READERS: Final[dict[tuple[str, str], str]] = {
     (
         "arranger.api.parsing.protobuf.read_length",
         "return int.from_bytes(header, )",
-    ): "so it is by default",
+    ): _BY_DEFAULT,
+    **{
+        ("arranger.api.parsing.protobuf.message_class", line): why
+        for line, why in {
+            'file = FileDescriptorProto(name=None, syntax="proto2")': _NO_NAME,
+            'file = FileDescriptorProto(syntax="proto2")': _NO_NAME,
+            'file = FileDescriptorProto(name="XXmessage.protoXX", syntax="proto2")': _NO_NAME,
+            'file = FileDescriptorProto(name="MESSAGE.PROTO", syntax="proto2")': _NO_NAME,
+            'file = FileDescriptorProto(name="message.proto", syntax=None)': _BY_DEFAULT,
+            'file = FileDescriptorProto(name="message.proto", )': _BY_DEFAULT,
+        }.items()
+    },
+    (
+        "arranger.api.parsing.protobuf_messages.Messages.of",
+        "inlined.setdefault(where.message, []).append(self._field(None, field, where))",
+    ): "texts of such fields are shared; none is said to differ from object to object",
+    (
+        "arranger.api.parsing.protobuf_messages.Messages.of",
+        "MessageField(number, None, INLINED, Shared(Message(dict, inner)).__getitem__)",
+    ): _INLINED,
+    (
+        "arranger.api.parsing.protobuf_messages.Messages.of",
+        'MessageField(number, "XXXX", INLINED, Shared(Message(dict, inner)).__getitem__)',
+    ): _INLINED,
+    (
+        "arranger.api.parsing.protobuf_messages.Messages._field",
+        'default = ""',
+    ): _FALSE,
+    (
+        "arranger.api.parsing.protobuf_messages.Messages._field",
+        "case inspect.StrType() if isinstance(default, str) or default:",
+    ): _LONGER_WAY,
     (
         "arranger.api.parsing.protobuf_messages.text",
         'return _UNDECODED.sub("\\ufffd", part.decode("UTF-8", "surrogateescape"))',
