@@ -165,8 +165,10 @@ def _next_working_status(snapshot: JobSnapshot, state: NextStatus) -> NextStatus
         return _apply(snapshot, state, decision)
     decided, requeue_at = decide(snapshot)
     if decided is not None:
-        not_before = restart_not_before(snapshot.job.status.conditions, snapshot.now)
-        if not_before is not None and not_before > snapshot.now and decided.action in _RESTARTS:
+        waits = decided.action in _RESTARTS and not decided.costs_no_retry
+        conditions = snapshot.job.status.conditions
+        not_before = restart_not_before(conditions, snapshot.now) if waits else None
+        if not_before is not None and not_before > snapshot.now:
             text = f"{decided.message}, at {second_time(not_before)}: it was restarted often lately"
             again = not_before if requeue_at is None else min(not_before, requeue_at)
             return replace(state, reason=BACK_OFF, message=text, requeue_at=again)
