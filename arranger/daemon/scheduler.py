@@ -153,6 +153,7 @@ class Scheduler:
                 to_unix_time=lambda now: clock() - loop_time() + now,
                 perf_counter=self._perf_counter,
                 max_checkpoint_time=config.max_checkpoint_seconds,
+                max_grace_period=config.eviction_max_pod_grace_period_seconds,
                 quarantine=self._quarantine,
                 left_out=self._restarts.left_out,
                 uncounted=self._restarts.uncounted,
@@ -213,8 +214,7 @@ class Scheduler:
     def _sync_error(self) -> str | None:
         if not self.may_write() or self.synced:
             return None
-        unread = self._informers.unread or ["nodes for extenders"]
-        return f"not read yet: {first_names(unread, 5)}"
+        return f"not read yet: {first_names(self._informers.unread or ['nodes for extenders'], 5)}"
 
     def stop(self) -> None:
         """Ask :meth:`run` to end in good order."""

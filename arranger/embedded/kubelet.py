@@ -56,6 +56,8 @@ class HollowKubelets:
         #: uid → actions scheduled for it, so that a restarted watch schedules nothing twice.
         self._scheduled: dict[str, set[str]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
+        #: uid → the grace period of a pod that is to be removed, and its timer.
+        self._removals: dict[str, tuple[float, asyncio.TimerHandle]] = {}
         #: How many actions are scheduled or under way that are no retries.
         self._busy = 0
         self._addresses = itertools.count(1)
@@ -84,7 +86,7 @@ class HollowKubelets:
                         if event["type"] in ("ADDED", "MODIFIED"):
                             self._on_pod(event["object"])
                         elif event["type"] == "DELETED":
-                            self._scheduled.pop(event["object"]["metadata"]["uid"], None)
+                            self._forget(event["object"]["metadata"]["uid"])
             except TransportError as error:
                 log.info("kubelets.watch_broken", error=str(error))
             await asyncio.sleep(1.0)
@@ -97,17 +99,37 @@ class HollowKubelets:
         if meta.get("deletionTimestamp"):
             grace = float(meta.get("deletionGracePeriodSeconds", 0))
             wait = _seconds(annotations, TERMINATION_SECONDS)
-            self._schedule(pod, "remove", min(1.0 if wait is None else wait, grace))
+            self._remove(pod, min(1.0 if wait is None else wait, grace), grace)
         elif phase == "Pending":
             self._schedule(pod, "start", 0.0)
         elif phase == "Running" and (run := _seconds(annotations, RUN_SECONDS)) is not None:
             self._schedule(pod, "finish", run)
 
-    def _schedule(self, pod: Object, action: str, wait: float, *, retry: bool = False) -> None:
+    def _remove(self, pod: Object, wait: float, grace: float) -> None:
+        """A pod is to be removed after a while; earlier, if it was given less time meanwhile."""
+        uid = pod["metadata"]["uid"]
+        known, timer = self._removals.get(uid, (grace, None))
+        if grace < known and timer in self._timers:
+            assert timer is not None, "it is one of them"
+            timer.cancel()
+            self._timers.discard(timer)
+            self._scheduled[uid].discard("remove")
+            self._busy -= 1
+        if (made := self._schedule(pod, "remove", wait)) is not None:
+            self._removals[uid] = grace, made
+
+    def _forget(self, uid: str) -> None:
+        self._scheduled.pop(uid, None)
+        self._removals.pop(uid, None)
+
+    def _schedule(
+        self, pod: Object, action: str, wait: float, *, retry: bool = False
+    ) -> asyncio.TimerHandle | None:
+        """Have something done after a while; None where that is to be done already."""
         uid = pod["metadata"]["uid"]
         scheduled = self._scheduled.setdefault(uid, set())
         if action in scheduled:
-            return
+            return None
         scheduled.add(action)
         loop = asyncio.get_running_loop()
 
@@ -118,6 +140,7 @@ class HollowKubelets:
         timer = loop.call_later(wait, due)
         self._timers.add(timer)
         self._busy += not retry
+        return timer
 
     async def _write(self) -> None:
         while True:

@@ -12,7 +12,12 @@ from typing import Final, NamedTuple
 from arranger.api.bounded_cache import bounded_cache
 from arranger.api.quantity import QuantityError
 from arranger.api.resource_requests import Amounts, format_quantity, parse_resource_list
-from arranger.api.types.pod_groups import AnyPodGroup, PodGroup, VolcanoPodGroup
+from arranger.api.types.pod_groups import (
+    MAX_MIN_RESOURCES,
+    AnyPodGroup,
+    PodGroup,
+    VolcanoPodGroup,
+)
 
 #: So many times the cluster may be promised to PodGroups of Volcano, as its overcommit plugin does.
 CLUSTER_FACTOR: Final = 1.2
@@ -35,11 +40,14 @@ class Room(NamedTuple):
 
 
 def requested_minimum(group: AnyPodGroup | None) -> Amounts:
-    """What counts of a PodGroup's ``minResources``; nothing, if that cannot be read.
+    """What counts of a PodGroup's ``minResources``; nothing, if that cannot be read or names too
+    many resources.
 
     The answer is not to be changed.
     """
     if not isinstance(group, PodGroup) or not group.spec.min_resources:
+        return {}
+    if len(group.spec.min_resources) > MAX_MIN_RESOURCES:
         return {}
     return _parse(tuple(group.spec.min_resources.items()))
 

@@ -3,17 +3,21 @@
 It is asked at every attempt, so who is admitted follows from what runs now. What the taker may
 evict counts as room: whether it is needed is found out when the PodGroup is tried, and nobody
 leaves unless all of it then fits.
+
+A promise costs its owner nothing, so it is kept from PodGroups of its own namespace only: one small
+pod whose PodGroup asks for a whole cluster must not hold up the jobs of other tenants.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
 
+from arranger.api.listing import namespace_of
 from arranger.api.resource_requests import Amounts
 from arranger.api.settings.queue_annotations import ROOT_QUEUE
 from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
@@ -53,15 +57,15 @@ class Refusal:
 
 @dataclass(slots=True, eq=False)
 class MinResourcesAdmission:
-    """Asks whether what PodGroups want at least fits beside what pods use, and what PodGroups that
-    run are still to get."""
+    """Asks whether what PodGroups want at least fits beside what pods use, and what PodGroups of
+    their namespaces that run are still to get."""
 
     _cluster: Cluster
     _ledger: QuotaLedger
     _policy: EvictionPolicy
     _gangs: Gangs
-    #: PodGroups that may run and lack some of what they want.
-    _unsettled: dict[str, VolcanoPodGroup] = field(default_factory=dict)
+    #: Namespace → PodGroups that may run and lack some of what they want.
+    _unsettled: dict[str, dict[str, VolcanoPodGroup]] = field(default_factory=dict)
     _evictable: EvictableUse = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,12 +81,11 @@ class MinResourcesAdmission:
         if not asking:
             return None
         for group in asking:
-            self._unsettled.pop(group.key, None)
-        promised = self._promised()
-        refusal = self._refusal(asking, promised)
+            self.forget(group.key)
+        promised = {name: self._promised(name) for name in {_namespace(g) for g in asking}}
+        refusal = self._refusal(asking, promised, Counter())
         if refusal is not None:
-            promised.subtract(self._evictable_for(taker))
-            refusal = self._refusal(asking, promised)
+            refusal = self._refusal(asking, promised, self._evictable_for(taker))
         if refusal is None:
             for group in asking:
                 self.watch(group)
@@ -90,23 +93,29 @@ class MinResourcesAdmission:
 
     def watch(self, group: AnyPodGroup) -> None:
         """A PodGroup was admitted or edited: if it runs, it may lack some of what it wants."""
-        self._unsettled.pop(group.key, None)
+        self.forget(group.key)
         if isinstance(group, VolcanoPodGroup) and requested_minimum(group):
-            self._unsettled[group.key] = group
+            self._unsettled.setdefault(_namespace(group), {})[group.key] = group
 
     def forget(self, name: str) -> bool:
         """A PodGroup is gone; whether it may have lacked something."""
-        return self._unsettled.pop(name, None) is not None
+        namespace = namespace_of(name)
+        known = self._unsettled.get(namespace, {})
+        found = known.pop(name, None)
+        if found is not None and not known:
+            del self._unsettled[namespace]
+        return found is not None
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _promised(self) -> Sums:
-        """What PodGroups that run are still to get; those that lack nothing are done with."""
+    def _promised(self, namespace: str) -> Sums:
+        """What PodGroups of a namespace that run are still to get; those that lack nothing are done
+        with."""
         found: Sums = Counter()
-        for name, group in list(self._unsettled.items()):
+        for name, group in list(self._unsettled.get(namespace, {}).items()):
             placed, amounts = self._outstanding(group)
             if placed < (group.spec.min_member or 1) or not any(amounts.values()):
-                del self._unsettled[name]
+                self.forget(name)
             else:
                 found.update(self._counted(group, amounts))
         return found
@@ -114,24 +123,36 @@ class MinResourcesAdmission:
     def _outstanding(self, group: AnyPodGroup) -> tuple[int, Amounts]:
         """How many pods of a PodGroup have nodes; what they are still to get of what it wants."""
         pods = [pod for uid in self._gangs.members_of(group.key) if (pod := self._cluster.pod(uid))]
-        held: Counter[str] = Counter()
-        for pod in pods:
-            held.update(pod.requests)
         wanted = requested_minimum(group)
+        held = dict.fromkeys(wanted, 0)
+        for pod in pods:
+            requests = pod.requests  # of which a pod may have thousands
+            for name in wanted.keys() & requests.keys():
+                held[name] += requests[name]
         return len(pods), {name: max(0, n - held[name]) for name, n in wanted.items()}
 
-    def _refusal(self, asking: Iterable[AnyPodGroup], promised: Sums) -> Refusal | None:
-        promised = Counter(promised)
+    def _refusal(
+        self, asking: Iterable[AnyPodGroup], promised: Mapping[str, Sums], evictable: Sums
+    ) -> Refusal | None:
+        """Why PodGroups are not admitted together.
+
+        Args:
+            promised: namespace → what PodGroups of it are still to get.
+            evictable: what counts as room though it is used.
+        """
+        together: Sums = Counter()
         for group in asking:
             _, amounts = self._outstanding(group)
-            lacks: dict[Limit, str] = {}
-            for key, room in self._rooms(group, amounts):
-                used = max(0, room.used + promised[key[0], room.resource])
+            own, lacks = promised[_namespace(group)], dict[Limit, str]()
+            for limit, room in self._rooms(group, amounts):
+                key = limit[0], room.resource
+                beside = own[key] + together[key] - evictable[key]
+                used = max(0, room.used + beside)
                 if why := why_not_admitted(amounts, [room._replace(used=used)]):
-                    lacks[key] = why
+                    lacks[limit] = why
             if lacks:
                 return Refusal(next(iter(lacks.values())), frozenset(lacks))
-            promised.update(self._counted(group, amounts))
+            together.update(self._counted(group, amounts))
         return None
 
     def _counted(self, group: AnyPodGroup, amounts: Amounts) -> Sums:
@@ -171,3 +192,7 @@ class MinResourcesAdmission:
     def _charged_queue(self, pod: PodInfo) -> str:
         charge = self._ledger.charge_of(pod.uid)
         return charge.queue if charge is not None else ""
+
+
+def _namespace(group: AnyPodGroup) -> str:
+    return namespace_of(group.key)

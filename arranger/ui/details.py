@@ -10,6 +10,9 @@ from arranger.ui.lists import MOST_ROWS, Made, Query
 from arranger.ui.views import nodes, overview, pods, queues, workloads
 from arranger.ui.views.observed import Observed
 
+#: Bundles of a gang, and things wrong with it, that are shown.
+_MOST_FACTS: Final = 50
+
 
 def _pod(observed: Observed, query: Query) -> Made | None:
     view = pods.pod_view(observed, query.get("name", ""))
@@ -25,8 +28,11 @@ def _gang(observed: Observed, query: Query) -> Made | None:
         return _group(observed, query.get("name", ""))
     found = workloads.members(observed, gang.memberships)
     facts = [("mode", str(gang.mode.value))]
-    facts += [(f"minimum of {name}", str(n)) for name, n in gang.bundle_minimums.items()]
-    facts += [("invalid", problem) for problem in gang.problems]
+    minimums = gang.settings.bundle_minimums
+    facts += [(f"minimum of {name}", str(n)) for name, n in minimums[:_MOST_FACTS]]
+    if len(minimums) > _MOST_FACTS:
+        facts.append(("and minimums of", f"{len(minimums) - _MOST_FACTS} other bundles"))
+    facts += [("invalid", problem) for problem in gang.problems[:_MOST_FACTS]]
     return "workload.html", {
         "title": f"Gang {gang.name}",
         "what": f"gang/{gang.name}",

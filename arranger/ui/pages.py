@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from arranger.api.printable import printable_lines
 from arranger.ui.views.amounts import shown
@@ -14,6 +14,9 @@ from arranger.ui.views.amounts import shown
 _FOLDER: Final = Path(__file__).parent
 #: How a file is named to the browser.
 _KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+#: Characters of a text, of which a page has hundreds: names of owners and resources, and what
+#: others say of pods, may be of any length.
+_MOST: Final = 5000
 #: (address, name) of the pages that every page leads to.
 PAGES: Final = (
     ("./", "Overview"),
@@ -36,6 +39,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
+    made.filters["whole"] = _whole
     made.globals.update(pages=PAGES, amount=shown, query="", follows=False, here="", current="")
     return made
 
@@ -51,8 +55,13 @@ def static_files() -> dict[str, tuple[bytes, str]]:
     }
 
 
+def _whole(text: str) -> Markup:
+    """A text that is shown however long it is, as what somebody has filled in."""
+    return escape(printable_lines(text))
+
+
 def _shown(value: Any) -> Any:
-    """A text as a page may show it; ends of lines stay."""
+    """A text as a page may show it; ends of lines stay, and of a very long one the beginning."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return printable_lines(value)
+        return printable_lines(value if len(value) <= _MOST else value[:_MOST] + " …")
     return value

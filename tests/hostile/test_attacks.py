@@ -14,7 +14,7 @@ import pytest
 from tests.hostile.attack import Attack
 from tests.hostile.cluster import HostileCluster
 from tests.hostile.play import assert_harmless
-from tests.hostile.tables import audit, generated, tenancy
+from tests.hostile.tables import amplified, audit, generated, tenancy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -44,6 +44,13 @@ async def test_what_costs_much_or_refers_to_itself_or_is_edited(
     await assert_harmless(cluster, table())
     for manifest in tenancy.devices():
         cluster.delete(manifest)
+
+
+@pytest.mark.parametrize("table", [amplified.members, amplified.promises, amplified.jobs])
+async def test_small_objects_of_which_much_is_made(
+    cluster: HostileCluster, table: Callable[[], Iterable[Attack]]
+) -> None:
+    await assert_harmless(cluster, table())
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from arranger.ui import security
 from arranger.ui.scope import EVERYTHING, Scope
 from arranger.ui.security import HEADERS, is_foreign, is_local_host, is_loopback
 from arranger.ui.views.observed import Observed
-from tests.ui.park import a_park, a_pod
+from tests.ui.park import a_park, a_pod, in_job
 from tests.ui.rig import KEY, asking
 
 PARK = a_park(8, 16)
@@ -234,3 +234,16 @@ async def test_pages_that_are_asked_for_at_once_are_all_answered() -> None:
 
         found = await asyncio.gather(*(status(f"/{each}") for each in EVERY_PAGE[:9] * 3))
     assert set(found) == {200}
+
+
+async def test_texts_of_any_length_do_not_make_a_page_of_any_length() -> None:
+    """An owner may have a name of a megabyte; what somebody has filled in comes back whole."""
+    long = "n" * 300_000
+    pods = [in_job(a_pod(f"p{n}"), f"{long}-{n}") for n in range(20)]
+    async with asking(pods) as (ask, _):
+        async with ask.get("/jobs") as answer:
+            page = await answer.text()
+        assert "n" * 4_000 in page
+        assert len(page) < 1_000_000
+        async with ask.post("/what-if", data={"manifests": f"#{long}"}) as answer:
+            assert long in await answer.text()

@@ -7,6 +7,7 @@ import pytest
 from arranger.ui.history import History
 from arranger.ui.views import nodes, overview, pods, queues, workloads
 from arranger.ui.views.amounts import Share, several, shown
+from tests.builders import PodBuilder
 from tests.queueing import GPU
 from tests.ui.park import a_member, a_node, a_park, a_pod, a_queue, in_job, in_queue
 from tests.ui.rig import observed
@@ -199,3 +200,24 @@ def test_the_rate_is_of_pods_that_got_a_node_in_the_last_minute() -> None:
     history.take(observed([a_node("n", "z"), a_pod("b", node="n"), a_pod("c", node="n")]), 10.0)
     assert history.rate() == "3 pods in the last 10 s"
     assert history.columns() == [[0.0, 5.0, 10.0], [0.0, 2.0, 2.0], [0.0, 0.0, 0.0]]
+
+
+def test_of_a_pod_with_thousands_of_amounts_their_number_is_shown() -> None:
+    pod = PodBuilder(a_pod("odd")).needs({f"x.com/{n}": 1 for n in range(1000)}).manifest()
+    (row,), _ = pods.find_pods(observed([pod]), "odd", "", 5)
+    assert row.requests == "1,002 amounts"
+
+
+def test_of_a_queue_s_use_the_first_resources_are_shown_that_nobody_limits() -> None:
+    pod = PodBuilder(a_pod("odd", node="n")).needs({f"x.com/{n:03d}": 1 for n in range(200)})
+    state = observed(
+        [
+            a_node("n", "z"),
+            a_queue("team", capability={"x.com/199": "5"}),
+            in_queue(pod.manifest(), "team"),
+        ]
+    )
+    (team,) = queues.queue_tree(state)
+    names = [use.share.name for use in team.uses]
+    assert names[:3] == ["cpu", "memory", "x.com/000"]
+    assert (len(names), names[-1]) == (51, "x.com/199")

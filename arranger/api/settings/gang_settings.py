@@ -21,7 +21,14 @@ from arranger.api.parsing.json_text import parse_json
 from arranger.api.parsing.scalars import parse_bool, parse_int
 from arranger.api.quantity import LARGEST, QuantityError
 from arranger.api.resource_requests import parse_resource_list
-from arranger.api.types.pod_groups import AnyPodGroup, CommunityPodGroup, NativePodGroup
+from arranger.api.types.pod_groups import (
+    MAX_MIN_RESOURCES,
+    MAX_TASKS,
+    AnyPodGroup,
+    CommunityPodGroup,
+    NativePodGroup,
+    PodGroupSpec,
+)
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -184,20 +191,33 @@ def pod_group_settings(group: AnyPodGroup, problems: list[str]) -> GangSettings:
     # In the upstream Go types these fields have "omitempty": an absent field means zero.
     least = 1 if isinstance(group, CommunityPodGroup) else 0
     minimum = _whole("minMember", spec.min_member, problems, least=least)
-    try:
-        for name, amount in parse_resource_list(spec.min_resources).items():
-            # The reader has capped it: what is that large may be larger.
-            _whole(f"minResources[{shown(name)}]", amount, problems, most=LARGEST - 1)
-    except QuantityError as error:
-        problems.append(f"spec.minResources: {error}")
-    tasks = spec.min_task_member.items()
-    minimums = ((task, _whole("minTaskMember", n, problems)) for task, n in sorted(tasks))
+    _check_min_resources(spec, problems)
+    tasks = spec.min_task_member
+    if len(tasks) > MAX_TASKS:
+        what = f"{len(tasks)} tasks are more than {MAX_TASKS}"
+        problems.append(f"spec.minTaskMember: {what}, and none of them counts")
+        tasks = {}
+    minimums = ((task, _whole("minTaskMember", n, problems)) for task, n in sorted(tasks.items()))
     if len(spec.priority_class_name) > _MAX_NAME:
         name = shown(spec.priority_class_name)
         problems.append(f"spec.priorityClassName: {name} has more than {_MAX_NAME} characters")
     wait_time = min(float(wait), MAX_DURATION) or None
     from_spec = GangSettings(minimum, wait_time=wait_time, bundle_minimums=tuple(minimums))
     return from_annotations.with_fallback(from_spec)
+
+
+def _check_min_resources(spec: PodGroupSpec, problems: list[str]) -> None:
+    resources = spec.min_resources
+    if len(resources) > MAX_MIN_RESOURCES:
+        what = f"{len(resources)} resources are more than {MAX_MIN_RESOURCES}"
+        problems.append(f"spec.minResources: {what}, and none of them counts")
+        return
+    try:
+        for name, amount in parse_resource_list(resources).items():
+            # The reader has capped it: what is that large may be larger.
+            _whole(f"minResources[{shown(name)}]", amount, problems, most=LARGEST - 1)
+    except QuantityError as error:
+        problems.append(f"spec.minResources: {error}")
 
 
 def _koordinator_settings(annotations: Mapping[str, str], problems: list[str]) -> GangSettings:

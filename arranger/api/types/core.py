@@ -276,6 +276,7 @@ class PodSpec(Struct):
     resource_claims: list[PodResourceClaim] = []
     scheduling_group: SchedulingGroup | None = None
     active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class StatusCondition(Struct):

@@ -160,6 +160,7 @@ CORE_NUMBERS: Final[dict[type, FieldNumbers]] = {
         "resource_claims": 39,
         "scheduling_group": 43,
         "active_deadline_seconds": 5,
+        "termination_grace_period_seconds": 4,
     },
     StatusCondition: {"type": 1, "status": 2, "reason": 5, "message": 6, "last_transition_time": 4},
     ContainerStateTerminated: {"finished_at": 6},

@@ -23,8 +23,15 @@ MAX_ARGUMENTS: Final = 64
 MAX_VOLUMES: Final = 64
 #: Containers of a template, those that run first among them.
 MAX_CONTAINERS: Final = 64
-#: Bytes of a template as JSON.
+#: Bytes of a template as JSON; and of the volumes of a TYJob, which all of its pods have.
 MAX_TEMPLATE_BYTES: Final = 262_144
+#: Resources that the containers of a template request and limit, in all.
+MAX_TEMPLATE_RESOURCES: Final = 1024
+#: Bytes of what a job adds to all containers of a pod together: variables and mounts. A pod with
+#: much more is too large for etcd.
+MAX_ADDED_BYTES: Final = 1_048_576
+#: Characters of a host name, and of a part of a job.
+MAX_LABEL: Final = 63
 
 
 def check_number(what: str, number: int, most: int) -> None:

@@ -14,6 +14,14 @@ from arranger.api.types.core import (
     Time,
 )
 
+#: Tasks of which a PodGroup may say how many must run: as many as an owner of pods may have roles.
+MAX_TASKS: Final = 1000
+#: Bundles of a gang that a Gang object records: as many as a job may have pods.
+MAX_BUNDLES: Final = 10_000
+#: Resources of its ``minResources``: those of its pods, and what ResourceQuotas call them. Each is
+#: compared with all nodes whenever the PodGroup is tried.
+MAX_MIN_RESOURCES: Final = 128
+
 
 class PodGroupSpec(Struct):
     """``spec`` of the community's and Volcano's PodGroup; ``queue`` is Volcano's."""
@@ -173,7 +181,8 @@ class GangObject(NamespacedObject):
         """
         if not self.spec.source or self.spec.source in _DEFINED_ELSEWHERE:
             return {}
-        return {bundle.name: bundle.min_member for bundle in self.spec.bundles if bundle.name}
+        bundles = self.spec.bundles[:MAX_BUNDLES]  # others may have written them
+        return {bundle.name: bundle.min_member for bundle in bundles if bundle.name}
 
 
 #: What may define a gang: a PodGroup, or what an owner says.

@@ -14,7 +14,13 @@ from arranger.api.parsing.nesting import TOO_DEEP, is_too_deep
 from arranger.api.parsing.objects import convert_object
 from arranger.api.quantity import RawQuantity
 from arranger.api.types.core import Struct
-from arranger.api.types.job_limits import MAX_CONTAINERS, MAX_TEMPLATE_BYTES, check_number
+from arranger.api.types.job_limits import (
+    MAX_CONTAINERS,
+    MAX_LABEL,
+    MAX_TEMPLATE_BYTES,
+    MAX_TEMPLATE_RESOURCES,
+    check_number,
+)
 
 
 class TemplateMetadata(Struct):
@@ -70,10 +76,16 @@ class TemplatePodSpec(Struct):
         """Check its size.
 
         Raises:
-            ValueError: it has more containers than a template may have.
+            ValueError: it is larger than a template may be, or names hosts as no pod may be named:
+                each pod of a job says the names of all others.
         """
-        number = len(self.containers) + len(self.init_containers or ())
-        check_number("containers", number, MAX_CONTAINERS)
+        containers = [*self.containers, *(self.init_containers or ())]
+        check_number("containers", len(containers), MAX_CONTAINERS)
+        given = (each.resources for each in containers if each.resources is not None)
+        resources = sum(len(each.limits or ()) + len(each.requests or ()) for each in given)
+        check_number("resources", resources, MAX_TEMPLATE_RESOURCES)
+        check_number("characters of hostname", len(self.hostname or ""), MAX_LABEL)
+        check_number("characters of subdomain", len(self.subdomain or ""), MAX_LABEL)
 
 
 class PodTemplate(Struct):
@@ -85,15 +97,25 @@ class PodTemplate(Struct):
 
 def template_problem(template: dict[str, Any]) -> str:
     """What of a template cannot be read, "" for nothing."""
-    size, problem = _size(template)
-    if not problem and size > MAX_TEMPLATE_BYTES:
-        problem = f"{size} bytes are more than {MAX_TEMPLATE_BYTES}"
-    return problem or _problem(template, PodTemplate)
+    return _size_problem(template) or _problem(template, PodTemplate)
 
 
 def volumes_problem(volumes: list[dict[str, Any]]) -> str:
     """What of some volumes cannot be read, "" for nothing."""
-    return depth_problem(volumes) or _problem(volumes, list[Named])
+    return _size_problem(volumes) or _problem(volumes, list[Named])
+
+
+def _size_problem(value: Any) -> str:
+    """Why a part of a job cannot be written into each of its pods, "" for nothing."""
+    size, problem = _size(value)
+    if not problem and size > MAX_TEMPLATE_BYTES:
+        problem = f"{size} bytes are more than {MAX_TEMPLATE_BYTES}"
+    return problem
+
+
+def encoded_bytes(value: Any) -> int:
+    """How many bytes a part of a job has as JSON; 0 where it cannot be written."""
+    return _size(value)[0]
 
 
 def depth_problem(value: Any) -> str:

@@ -20,6 +20,7 @@ from arranger.api.parsing.objects import convert_object
 from arranger.api.parsing.scalars import parse_int_or
 from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
 from arranger.api.types.job_limits import (
+    MAX_LABEL,
     MAX_PARTS,
     MAX_POLICIES,
     MAX_VOLUMES,
@@ -27,7 +28,7 @@ from arranger.api.types.job_limits import (
     check_pods,
 )
 from arranger.api.types.job_pods import ControlledPod
-from arranger.api.types.pod_templates import template_problem, volumes_problem
+from arranger.api.types.pod_templates import encoded_bytes, template_problem, volumes_problem
 
 GROUP: Final = "arranger.io"
 API_VERSION: Final = f"{GROUP}/v1alpha1"
@@ -52,7 +53,6 @@ PLACEMENT_POLICIES: Final = (
 
 #: The name of a TYJob is that of its Service, and begins the host names of its pods.
 _SERVICE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_MAX_LABEL_LENGTH: Final = 63
 
 
 class Leader(Struct):
@@ -61,12 +61,18 @@ class Leader(Struct):
     name: str = ""
     template: dict[str, Any] = msgspec.field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Check its name, which is part of its pods' names.
 
-class WorkerSet(Struct):
+        Raises:
+            ValueError: it is too long.
+        """
+        check_number("characters of a name", len(self.name), MAX_LABEL)
+
+
+class WorkerSet(Leader):
     """``spec.workerSets[]``."""
 
-    name: str = ""
-    template: dict[str, Any] = msgspec.field(default_factory=dict)
     counts: int = 1
 
 
@@ -152,6 +158,16 @@ class TYJob(msgspec.Struct, rename="camel", dict=True):
         return 1 + sum(part.counts for part in self.spec.worker_sets) if self.spec else 0
 
     @cached_property
+    def weight(self) -> int:
+        """Bytes that are gone through to tell whether its pods are as its spec says.
+
+        Its volumes count once for each part of it.
+        """
+        parts = [self.spec.leader, *self.spec.worker_sets] if self.spec else []
+        volumes = encoded_bytes(self.spec.volumes) if self.spec else 0
+        return sum(encoded_bytes(part.template) + volumes for part in parts)
+
+    @cached_property
     def replicas(self) -> tuple[Replica, ...]:
         """The leader and the workers, by rank."""
         if self.spec is None:
@@ -205,8 +221,8 @@ def validate_tyjob(job: TYJob) -> list[str]:
     if not _SERVICE_NAME.fullmatch(name):
         problems.append(f"the name {name!r} cannot be that of a Service: {_SERVICE_NAME.pattern}")
     longest = max((place.pod for place in job.replicas), key=len)
-    if len(longest) > _MAX_LABEL_LENGTH:
-        problems.append(f"pod name {longest!r} is longer than {_MAX_LABEL_LENGTH} characters")
+    if len(longest) > MAX_LABEL:
+        problems.append(f"pod name {longest!r} is longer than {MAX_LABEL} characters")
     parts = Counter([spec.leader.name, *(part.name for part in spec.worker_sets)])
     problems += [f"two parts have the name {part!r}" for part, n in parts.items() if n > 1]
     workers = len(job.replicas) - 1
@@ -224,9 +240,6 @@ def validate_tyjob(job: TYJob) -> list[str]:
     if {"JobAffinity", "JobAntiAffinity"} <= set(job.policies):
         problems.append("basicPolicy asks for JobAffinity and for JobAntiAffinity")
     return problems
-
-
-# --- what a job is made of ----------------------------------------------------------------------
 
 
 class ContainerPort(Struct):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from datetime import timedelta
 from typing import Final
 
@@ -14,6 +14,8 @@ from arranger.cli.doctor.finding import CheckContext, Finding
 from arranger.shadow.shadow import Shadow
 
 _NAMED: Final = 5
+#: Findings of one kind about what tenants write; the others are counted.
+_MOST: Final = 20
 #: A pod that nobody has said anything about for so long is not looked at by its scheduler.
 _UNSEEN_AFTER: Final = timedelta(minutes=2)
 
@@ -33,9 +35,10 @@ def objects(context: CheckContext) -> Iterator[Finding]:
 
 
 def _unread(shadow: Shadow) -> Iterator[Finding]:
-    for line in shadow.unread:
+    for line in shadow.unread[:_MOST]:
         mend = "the right to list it, or mend the object"
         yield Finding("what was read", "unseen", line, mend)
+    yield from _others("what was read", "unseen", shadow.unread)
     if not shadow.unread:
         yield Finding("what was read", "ok", "everything that the scheduler reads")
 
@@ -52,13 +55,14 @@ def _schedulers(context: CheckContext, pods: Sequence[Pod]) -> Iterator[Finding]
     shared = Counter(name for names in by_node.values() if names & ours for name in names - ours)
     if not shared:
         yield Finding("other schedulers", "ok", "none has pods on nodes where ours run")
-    for name, count in sorted(shared.items()):
+    for name, count in sorted(shared.items())[:_MOST]:
         yield Finding(
             "other schedulers",
             "wrong",
             f"{name} has pods on {count} nodes where ours run, too",
             "keep them apart by taints: two schedulers may give the same room away at once",
         )
+    yield from _others("other schedulers", "wrong", shared)
 
 
 def _profiles(context: CheckContext, pods: Sequence[Pod]) -> Iterator[Finding]:
@@ -83,10 +87,11 @@ def _profiles(context: CheckContext, pods: Sequence[Pod]) -> Iterator[Finding]:
             and (created is None or context.now - created > _UNSEEN_AFTER)
         ):
             lost[name or "default-scheduler"].append(pod.key)
-    for name, keys in sorted(lost.items()):
+    for name, keys in sorted(lost.items())[:_MOST]:
         text = f"nobody looks at pods of {name}: {first_names(sorted(keys), _NAMED)}"
         mend = f"a scheduler or a profile of that name; ours: {', '.join(sorted(ours))}"
         yield Finding("pods without a profile", "wrong", text, mend)
+    yield from _others("pods without a profile", "wrong", lost)
     if not lost:
         yield Finding("pods without a profile", "ok", "none")
 
@@ -110,8 +115,16 @@ def _gangs(shadow: Shadow, pods: Sequence[Pod]) -> Iterator[Finding]:
         if membership is not None and membership.problems:
             wrong[membership.gang].update(membership.problems)
     found = {name: problems for name, problems in wrong.items() if problems}
-    for name, problems in sorted(found.items()):
+    for name, problems in sorted(found.items())[:_MOST]:
         mend = "the annotations of its pods, or its PodGroup: docs/guide/gangs.md"
-        yield Finding("gangs", "wrong", f"{name}: {'; '.join(sorted(problems))}", mend)
+        said = first_names(sorted(problems), _NAMED, "; ")
+        yield Finding("gangs", "wrong", f"{name}: {said}", mend)
+    yield from _others("gangs", "wrong", found)
     if not found:
         yield Finding("gangs", "ok", f"{len(shadow.engine.registry.gangs)}, all of them valid")
+
+
+def _others(check: str, state: str, found: Sized) -> Iterator[Finding]:
+    """How many more there are than are shown."""
+    if (more := len(found) - _MOST) > 0:
+        yield Finding(check, state, f"and {more} more", "as with those above")

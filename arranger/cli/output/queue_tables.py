@@ -20,12 +20,20 @@ from arranger.quota.queue_spec import QueueQuota
 _BAR: Final = 20
 #: Columns of a terminal that leave a table's reasons room to be read.
 _TABLE_WIDTH: Final = 120
+#: What pods alone name is shown up to these numbers: queues that are not there, resources without a
+#: limit, and what waits in a queue. ``-o json`` has all.
+_MOST_QUEUES: Final = 20
+_MOST_AMOUNTS: Final = 30
+_MOST_WAITING: Final = 200
 #: (percent of the limit in use, colour of the bar from there on).
 _COLOURS: Final = ((100, "red"), (80, "yellow"), (0, "green"))
 
 
 def print_queues(views: list[QueueView], screen: Screen, *, now: datetime) -> None:
     """Print the tree with a bar for each resource, then what waits, a table for each queue."""
+    there = [view for view in views if view.state is not None]
+    named = [view for view in views if view.state is None]
+    hidden, views = len(named[_MOST_QUEUES:]), [*there, *named[:_MOST_QUEUES]]
     tree = Tree("queues")
     branches: dict[str, Tree] = {}
     for view in views:
@@ -36,6 +44,10 @@ def print_queues(views: list[QueueView], screen: Screen, *, now: datetime) -> No
         if view.waiting:
             wide = screen.width >= _TABLE_WIDTH
             screen.print(_table(view, now) if wide else _list(view, now))
+        if (more := len(view.waiting) - _MOST_WAITING) > 0:
+            screen.print(line("queue ", text(view.name, "bold"), f": {more} more wait"))
+    if hidden:
+        screen.print(f"pods name {hidden} more queues that there are not")
 
 
 def _branch(view: QueueView) -> Group:
@@ -44,8 +56,12 @@ def _branch(view: QueueView) -> Group:
     facts += [] if state.reclaimable else ["not reclaimable"]
     facts += [f"{n} {phase.lower()}" for phase, n in sorted(view.counts.items()) if n]
     grid = Table.grid(padding=(0, 1))
-    for name, used, limit, amounts in view.usage_rows():
+    rows = list(view.usage_rows())
+    shown = [row for n, row in enumerate(rows) if n < _MOST_AMOUNTS or row[2] is not None]
+    for name, used, limit, amounts in shown:
         grid.add_row(name, _bar(used, limit), amounts)
+    if len(shown) < len(rows):
+        grid.add_row(f"and {len(rows) - len(shown)} more", "", "")
     for what, amounts in view.shares():
         grid.add_row(what, "", amounts)
     for problem in view.problems:
@@ -66,7 +82,7 @@ def _bar(used: int, limit: int | None) -> Text:
 def _list(view: QueueView, now: datetime) -> Group:
     """What a narrow terminal shows in place of the table: the reasons on lines of their own."""
     lines: list[RenderableType] = [line("queue ", text(view.name, "bold"))]
-    for each in view.waiting:
+    for each in view.waiting[:_MOST_WAITING]:
         age = _age(now - each.since) if each.since else ""
         pods = f"{each.pods} {'pod' if each.pods == 1 else 'pods'}"
         facts = [pods, f"priority {_priority(each)}", *([f"for {age}"] if age else [])]
@@ -80,7 +96,7 @@ def _table(view: QueueView, now: datetime) -> Table:
     waiting, because = Column("waiting", overflow="fold"), Column("because", overflow="fold")
     table = Table("#", waiting, "pods", "priority", "for", because, title_justify="left")
     table.title = line("queue ", view.name)
-    for each in view.waiting:
+    for each in view.waiting[:_MOST_WAITING]:
         table.add_row(
             str(each.position),
             each.name,

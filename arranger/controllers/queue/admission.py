@@ -19,7 +19,8 @@ from arranger.quota.queue_rights import not_for_namespace
 
 @dataclass(frozen=True, slots=True)
 class PodGroupAdmission:
-    """Admits PodGroups beside what pods use, and what is promised to those that were admitted."""
+    """Admits PodGroups beside what pods use, and what is promised to others of their namespace that
+    were admitted."""
 
     _cache: QueueCache
 
@@ -37,9 +38,10 @@ class PodGroupAdmission:
 
     def _rooms(self, group: VolcanoPodGroup, wanted: Amounts) -> Iterator[Room]:
         cache, promises = self._cache, self._cache.promises
-        own = promises.of(group.key)
+        own, namespace = promises.of(group.key), group.metadata.namespace
         for resource in wanted:
-            used = cache.total_requests[resource] + promises.total[resource] - own.get(resource, 0)
+            promised = promises.in_namespace(namespace, resource) - own.get(resource, 0)
+            used = cache.total_requests[resource] + promised
             limit = cluster_limit(group, cache.total_allocatable[resource])
             yield Room("", resource, used, limit)
         for state in cache.path_self_to_root(queue_of(group)):
@@ -49,6 +51,7 @@ class PodGroupAdmission:
             usage = cache.usage_of(state.name).resources
             queues = list(cache.with_descendants(state.name))
             for resource in limited:
-                promised = sum(promises.in_queue(queue, resource) for queue in queues)
+                found = (promises.in_queue(queue, namespace, resource) for queue in queues)
+                promised = sum(found)
                 used = usage[resource] + promised - own.get(resource, 0)
                 yield Room(state.name, resource, used, state.capability[resource])

@@ -1,11 +1,19 @@
-"""What PodGroups have been promised and do not use yet, kept current by each of their changes."""
+"""What PodGroups have been promised and do not use yet, kept current by each of their changes.
+
+It counts among PodGroups of one namespace only: see
+:mod:`arranger.quota.min_resources_admission`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from arranger.api.listing import namespace_of
 from arranger.api.resource_requests import Amounts, add_amounts
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -17,29 +25,36 @@ class _Members:
 
 
 class Promises:
-    """What PodGroups are still to get of their ``minResources``, one by one and by queue.
+    """What PodGroups are still to get of their ``minResources``, one by one, and by namespace and
+    queue.
 
     All, while one is Inqueue and has no pods; and if it runs, what its bound pods do not ask for.
 
     Attributes:
-        total: of all PodGroups.
+        total: namespace → of all its PodGroups.
     """
 
     def __init__(self) -> None:
-        self.total: Counter[str] = Counter()
+        self.total: dict[str, Counter[str]] = {}
         #: PodGroup → its queue, its phase and what it wants; and what it is promised.
         self._groups: dict[str, tuple[str, str, Amounts]] = {}
         self._promised: dict[str, Amounts] = {}
         self._members: dict[str, _Members] = {}
-        self._by_queue: dict[str, Counter[str]] = {}
+        #: (namespace, queue) → amounts.
+        self._by_queue: dict[tuple[str, str], Counter[str]] = {}
 
     def of(self, group: str) -> Amounts:
         """What one PodGroup is promised."""
         return self._promised.get(group, {})
 
-    def in_queue(self, queue: str, resource: str) -> int:
-        """How much of a resource the PodGroups of a queue are promised."""
-        found = self._by_queue.get(queue)
+    def in_namespace(self, namespace: str, resource: str) -> int:
+        """How much of a resource the PodGroups of a namespace are promised."""
+        found = self.total.get(namespace)
+        return 0 if found is None else found[resource]
+
+    def in_queue(self, queue: str, namespace: str, resource: str) -> int:
+        """How much of it those are promised that are in a queue."""
+        found = self._by_queue.get((namespace, queue))
         return 0 if found is None else found[resource]
 
     def set_group(self, key: str, queue: str, phase: str, wanted: Amounts) -> None:
@@ -73,10 +88,9 @@ class Promises:
             return
         if sign > 0:
             self._promised[key] = amounts
-        add_amounts(self.total, amounts, sign)
-        add_amounts(self._by_queue.setdefault(queue, Counter()), amounts, sign)
-        if not self._by_queue[queue]:
-            del self._by_queue[queue]
+        namespace = namespace_of(key)
+        _add(self.total, namespace, amounts, sign)
+        _add(self._by_queue, (namespace, queue), amounts, sign)
 
     def _work_out(self, key: str, phase: str, wanted: Amounts) -> Amounts:
         members = self._members.get(key)
@@ -86,3 +100,10 @@ class Promises:
             return {}
         held: Counter[str] = Counter() if members is None else members.held
         return {name: max(0, n - held[name]) for name, n in wanted.items()}
+
+
+def _add(sums: dict[T, Counter[str]], key: T, amounts: Amounts, sign: int) -> None:
+    """Add amounts to one of some sums; one that comes to nothing is not kept."""
+    add_amounts(sums.setdefault(key, Counter()), amounts, sign)
+    if not sums[key]:
+        del sums[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from arranger.api.annotations import CLOSED_BY_PARENT
@@ -16,6 +17,8 @@ CLOSING: Final = "Closing"
 CLOSED: Final = "Closed"
 #: Whether the queue's specification can be read and makes sense.
 VALID: Final = "Valid"
+#: Resources of which it is shown how much is used, those first that are limited.
+MAX_ALLOCATED: Final = 256
 
 
 def queue_status(cache: QueueCache, name: str, now: str) -> Object:
@@ -36,7 +39,7 @@ def queue_status(cache: QueueCache, name: str, now: str) -> Object:
     generation = observed.metadata.generation
     return {
         "state": state_of(cache, name),
-        "allocated": format_resource_list(used.resources),
+        "allocated": format_resource_list(_shown(state, used.resources)),
         "cards": _cards(state, used),
         "usage": _usage(state, used),
         **{phase.lower(): counts[phase] for phase in _PHASES},
@@ -73,6 +76,16 @@ def closed_by_parent(cache: QueueCache, name: str) -> str:
     if all(state.is_open for state in above):
         return "false" if marked else ""
     return "true" if itself.is_open and not marked else ""
+
+
+def _shown(state: QueueQuota, used: Mapping[str, int]) -> Mapping[str, int]:
+    """What is used, as far as it is shown: what nobody has limited may be named by tenants alone,
+    in any number, and a status must have room for all."""
+    if len(used) <= MAX_ALLOCATED:
+        return used
+    limited = {"cpu", "memory", *state.capability, *state.deserved, *state.guarantee}
+    first = sorted(used, key=lambda name: (name not in limited, name))
+    return {name: used[name] for name in first[:MAX_ALLOCATED]}
 
 
 def _cards(state: QueueQuota, used: Usage) -> Object | None:

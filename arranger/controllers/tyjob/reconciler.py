@@ -15,7 +15,7 @@ from arranger.api.types.tyjob import API_VERSION, TYJob
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result
-from arranger.controllers.runtime.worker_thread import RunAside
+from arranger.controllers.runtime.worker_thread import RunAside, size_of
 from arranger.controllers.runtime.writer import MAX_CREATED, StatusError, Writer, slow_start
 from arranger.controllers.tyjob.cache import OwnedObject, TYJobCache, decode_owned, is_owned_by
 from arranger.controllers.tyjob.state_machine import TYJobPolicy, plan
@@ -71,7 +71,7 @@ class TYJobReconciler:
 
     async def _execute(self, job: TYJob) -> Result | float:
         observed = self.cache.observed_state(job)
-        size = max(job.size, len(observed.pods))
+        size = size_of(max(job.size, len(observed.pods)), job.weight)
         work = partial(plan, job, observed, self.now(), self.policy)
         planned = await self.run_aside(work, size=size)
         if planned.status:

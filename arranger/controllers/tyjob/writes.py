@@ -74,6 +74,8 @@ class ReplicaPods:
         self._next_port = manifests.master_port(current.job, None)
         self.port = manifests.master_port(current.job, current.leader)
         self._hashes: dict[str, manifests.SpecHash] = {}
+        #: Set → what its pods have to say, and how that is kept of them.
+        self._following: dict[str, tuple[Object, Object]] = {}
 
     def create(self, replica: Replica) -> Create:
         """Creates the pod of a replica."""
@@ -98,12 +100,20 @@ class ReplicaPods:
 
     def follow(self, pod: TYJobPod, replica: Replica) -> list[Write]:
         """Gives a pod the annotations that follow the job."""
-        desired, known = manifests.following_annotations(self._job, replica), pod.metadata
-        kept = {key: None if text is None else shortened(text) for key, text in desired.items()}
+        known, (desired, kept) = pod.metadata, self._followed(replica)
         change = {k: v for k, v in desired.items() if known.annotations.get(k) != kept[k]}
         if not change or pod.terminal or pod.deletion_deadline is not None:
             return []
         return [Patch("pods", known.name, {"metadata": {"uid": known.uid, "annotations": change}})]
+
+    def _followed(self, replica: Replica) -> tuple[Object, Object]:
+        """The annotations that the pods of a set have to have, and how they are kept of them."""
+        found = self._following.get(replica.set_name)
+        if found is None:
+            desired: Object = dict(manifests.following_annotations(self._job, replica))
+            kept = {key: None if text is None else shortened(text) for key, text in desired.items()}
+            found = self._following[replica.set_name] = desired, kept
+        return found
 
     def _spec_hash(self, replica: Replica) -> str:
         known = self._hashes.get(replica.set_name)
@@ -172,11 +182,14 @@ def clean_up(job: TYJob, observed: ObservedState) -> list[Write]:
 def force_delete_overdue(
     pods: Iterable[TYJobPod], now: datetime
 ) -> tuple[list[Write], float | None]:
-    """Removes pods that should have gone by now; and seconds until the next of them is due."""
+    """Removes pods that should have gone by now; and seconds until the next of them is due.
+
+    Not those that wait for whoever has put a finalizer there: deleting them again changes nothing.
+    """
     writes: list[Write] = []
     waits: list[float] = []
     for pod in pods:
-        if pod.deletion_deadline is not None:
+        if pod.deletion_deadline is not None and not pod.metadata.finalizers:
             wait = (pod.deletion_deadline + FORCE_DELETE_AFTER - now).total_seconds()
             if wait > 0:
                 waits.append(wait)

@@ -13,6 +13,7 @@ from datetime import datetime
 from arranger.api.effects import ObjectReference
 from arranger.api.parsing.objects import convert_object
 from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
+from arranger.api.types.pod_templates import encoded_bytes
 from arranger.api.types.queue import Queue
 from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JobPod, VolcanoJob, task_index
 from arranger.controllers.runtime.objects import (
@@ -51,6 +52,7 @@ class _Record:
     refusal: str | None = None
     announced: frozenset[str] = frozenset()
     left_out: int = 0
+    spec_bytes: int = 0
 
     @property
     def empty(self) -> bool:
@@ -102,6 +104,7 @@ class JobCache:
         self._uids[job.key] = uid
         record.job, record.raw_status = job, obj.status_fields
         record.left_out = _left_out(obj.metadata, kept.metadata)
+        record.spec_bytes = encoded_bytes(obj.spec)
         return {job.key}
 
     def on_queue_updated(self, queue: Queue) -> set[str]:
@@ -244,6 +247,7 @@ class JobCache:
             raw_status=record.raw_status,
             queue_problem=self.queues.problem(record.job.spec.queue),
             left_out=record.left_out,
+            spec_bytes=record.spec_bytes,
             now=now,
         )
 

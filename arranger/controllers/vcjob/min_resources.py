@@ -13,6 +13,7 @@ from arranger.api.parsing.objects import convert_object
 from arranger.api.quantity import QuantityError
 from arranger.api.resource_requests import pod_requests
 from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import MAX_MIN_RESOURCES
 from arranger.api.types.volcano_job import Task
 from arranger.controllers.runtime.objects import Object
 
@@ -21,7 +22,10 @@ _LIMITED = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 def min_resources(tasks: list[Task], least: int, minima: Mapping[str, int]) -> Object | None:
-    """Resources of ``least`` pods: the minimum of each task, then more in the order of tasks."""
+    """Resources of ``least`` pods: the minimum of each task, then more in the order of tasks.
+
+    None where they are more than a PodGroup may name.
+    """
     total: dict[str, int] = {}
     left = least - sum(minima.values())
     for task in tasks:
@@ -34,6 +38,8 @@ def min_resources(tasks: list[Task], least: int, minima: Mapping[str, int]) -> O
             return None  # the API server refuses the pod and says why
         for resource, amount in used:
             total[resource] = total.get(resource, 0) + amount * (own + more)
+        if len(total) > MAX_MIN_RESOURCES:
+            return None
     return {resource: _text(resource, n) for resource, n in sorted(total.items()) if n} or None
 
 

@@ -22,7 +22,7 @@ from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.trimming import decode_owned_object
 from arranger.controllers.runtime.work_queue import Result
-from arranger.controllers.runtime.worker_thread import RunAside
+from arranger.controllers.runtime.worker_thread import RunAside, size_of
 from arranger.controllers.runtime.writer import MAX_CREATED, StatusError, Writer, slow_start
 from arranger.controllers.vcjob.cache import JobCache, is_owned_by
 from arranger.controllers.vcjob.commands import is_dropped, is_settled
@@ -92,7 +92,7 @@ class JobReconciler:
             if snapshot is None:
                 return Result.DONE
         commanded = replace(snapshot, command=command)
-        size = max(snapshot.spec.replicas, len(snapshot.pods))
+        size = size_of(max(snapshot.spec.replicas, len(snapshot.pods)), snapshot.spec_bytes)
         planned, notes = await self.run_aside(
             lambda: (plan(commanded), _notes(commanded)), size=size
         )

@@ -46,6 +46,7 @@ class JobSnapshot:
         raw_status: ``status`` as the server has it.
         queue_problem: why its queue takes no work; "" if it does.
         left_out: annotations of it that are too many, or too long, to be kept and passed on.
+        spec_bytes: how long its spec is as JSON.
         command: what is to be obeyed next; None for nothing.
         now: the calendar clock.
     """
@@ -59,6 +60,7 @@ class JobSnapshot:
     raw_status: Mapping[str, Any] = field(default_factory=dict)
     queue_problem: str = ""
     left_out: int = 0
+    spec_bytes: int = 0
     command: Command | None = None
     now: datetime = datetime.min
 

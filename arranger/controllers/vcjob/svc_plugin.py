@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from arranger.api import annotations as keys
+from arranger.api.types.pod_templates import encoded_bytes
 from arranger.api.types.volcano_job import Task, VolcanoJob
 from arranger.controllers.runtime.objects import Object
 from arranger.controllers.vcjob.owned_objects import OwnedManifest, inject_env, mount, owned_object
@@ -30,12 +31,23 @@ def adapt_pod(job: VolcanoJob, name: str, pod_spec: Object, containers: list[Obj
     pod_spec.setdefault("subdomain", job.metadata.name)
     config = _config_name(job)
     if _flags(job)["inject-hosts-env"]:
-        tasks = [_upper(task) for task in job.spec.tasks]
-        names = [f"VC_{task}_{what}" for task in tasks for what in ("HOSTS", "NUM")]
-        sources = ({"configMapKeyRef": {"name": config, "key": name}} for name in names)
-        variables = zip(names, sources, strict=True)
-        inject_env(containers, ({"name": n, "valueFrom": source} for n, source in variables))
+        inject_env(containers, _variables(job))
     mount(pod_spec, containers, config, {"configMap": {"name": config}}, _HOSTS_FOLDER)
+
+
+def variables_bytes(job: VolcanoJob) -> int:
+    """Bytes of the variables that each container gets."""
+    return encoded_bytes(_variables(job)) if _flags(job)["inject-hosts-env"] else 0
+
+
+def _variables(job: VolcanoJob) -> list[Object]:
+    """The names of all pods, and their numbers, by task."""
+    config = _config_name(job)
+    tasks = [_upper(task) for task in job.spec.tasks]
+    names = [f"VC_{task}_{what}" for task in tasks for what in ("HOSTS", "NUM")]
+    sources = ({"configMapKeyRef": {"name": config, "key": name}} for name in names)
+    variables = zip(names, sources, strict=True)
+    return [{"name": name, "valueFrom": source} for name, source in variables]
 
 
 def objects_of(job: VolcanoJob) -> list[OwnedManifest]:

@@ -13,7 +13,8 @@ from typing import Final
 from arranger.api.listing import first_names
 from arranger.api.parsing.duration import parse_duration
 from arranger.api.parsing.errors import ParseError
-from arranger.api.types.pod_templates import depth_problem, template_problem
+from arranger.api.types.job_limits import MAX_ADDED_BYTES
+from arranger.api.types.pod_templates import depth_problem, encoded_bytes, template_problem
 from arranger.api.types.volcano_job import (
     JobAction,
     JobSpec,
@@ -35,6 +36,10 @@ _TASK_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _MAX_NAMED: Final = 5
 #: Characters of a label's value, or of a host name, at most.
 _MAX_NAME: Final = 63
+#: Characters of the name of a claim, at most.
+_MAX_CLAIM_NAME: Final = 253
+#: Bytes of a mount, beside its path.
+_MOUNT_BYTES: Final = 64
 #: What a name must be to be a Service's, and a pod's host name.
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -73,8 +78,12 @@ def _problems(job: VolcanoJob) -> Iterator[str]:
     for volume in spec.volumes:
         if problem := depth_problem(volume.volume_claim):
             yield f"spec.volumes[{volume.mount_path}].volumeClaim: {problem}"
+        if len(volume.volume_claim_name) > _MAX_CLAIM_NAME:
+            most = f"more than {_MAX_CLAIM_NAME} characters"
+            yield f"spec.volumes[{volume.mount_path}].volumeClaimName: it has {most}"
     for task in spec.tasks:
         yield from _task(task, names)
+    yield from _additions(job)
     yield from _dependency_cycle(spec)
 
 
@@ -103,6 +112,21 @@ def _task(task: Task, names: Container[str]) -> Iterator[str]:
         if other not in names:
             yield f"{where}.dependsOn: there is no task {other}"
     yield from _policies(f"{where}.policies", task.policies)
+
+
+def _additions(job: VolcanoJob) -> Iterator[str]:
+    """What is added to each container, times the containers, must leave a pod of some size."""
+    each = sum(encoded_bytes(v.mount_path) + _MOUNT_BYTES for v in job.spec.volumes)
+    if "svc" in job.spec.plugins:
+        each += svc_plugin.variables_bytes(job)
+    for task in job.spec.tasks:
+        spec = task.template.get("spec") or {}
+        containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+        if (added := each * len(containers)) > MAX_ADDED_BYTES:
+            yield (
+                f"spec.tasks[{task.name}]: volumes and the plugin svc would add {added} bytes to a "
+                f"pod, which are more than {MAX_ADDED_BYTES}"
+            )
 
 
 def _policies(where: str, policies: list[LifecyclePolicy]) -> Iterator[str]:

@@ -250,6 +250,10 @@ class Config(ConfigSection):
     """The most time that a pod is given to save its state before it is evicted
     (`arranger.io/checkpoint-before-eviction`); 0: nobody is given any.
     """
+    eviction_max_pod_grace_period_seconds: Annotated[int, Field(ge=1, le=31_536_000)] = 3600
+    """The most time that a pod is given to end when the scheduler has it leave its node, whatever
+    its `terminationGracePeriodSeconds`, and whoever has deleted it before.
+    """
     _file: Path | None = PrivateAttr(default=None)
 
     def model_post_init(self, context: Any, /) -> None:

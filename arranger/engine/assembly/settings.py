@@ -30,6 +30,7 @@ class EngineSettings:
         perf_counter: see :class:`~arranger.engine.schedule_one.EntityScheduler`; None: no phase is
             timed.
         max_checkpoint_time: seconds that victims get at most to save their state; 0: none.
+        max_grace_period: seconds that evicted pods get at most to end; None: what they say.
         keeps_gang_records: see :class:`~arranger.engine.gang.state.gang_objects.GangObjects`.
         quarantine, left_out: see :class:`~arranger.engine.faults.barrier.Barrier`.
         uncounted: see :class:`~arranger.engine.faults.held_room.HeldRoom`.
@@ -45,6 +46,7 @@ class EngineSettings:
     parallel_extender_calls: int = 1
     perf_counter: Callable[[], float] | None = None
     max_checkpoint_time: float = 0.0
+    max_grace_period: int | None = None
     keeps_gang_records: bool = True
     quarantine: Quarantine = field(default_factory=Quarantine)
     left_out: Mapping[QuarantineKey, Hashable] = field(default_factory=dict)

@@ -77,7 +77,9 @@ def make_state(settings: EngineSettings) -> EngineState:
         exempt_card_pods=quotas.exempt_card_pods,
     )
     cluster, clock = Cluster(table, ledger), EngineClock(settings.to_unix_time)
-    context = EngineContext(cluster, clock, settings.extenders, tracer=settings.tracer)
+    context = EngineContext(
+        cluster, clock, settings.extenders, settings.max_grace_period, tracer=settings.tracer
+    )
     effects, nominator = PendingEffects(context), Nominator(cluster)
     limits, holds = RunTimeLimits(ledger), GangHolds(registry, settings.gang_policy)
     gang_objects = GangObjects(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from arranger.api.effects import Effect
+from arranger.api.effects import DeletePod, Effect, Eviction, ObjectKey, PodCondition
 from arranger.api.extenders import Extender
 from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.api.types.core import Pod
@@ -92,6 +92,8 @@ class EngineContext:
         cluster: nodes and placed pods.
         clock: the time of the present run.
         extenders: those that have a say in placing and binding.
+        max_grace_period: seconds that a pod gets to end when we have it leave, whatever it says;
+            None for as many as it says.
         pods: every pod that is ours and not gone or bound, by uid.
         waiting_pods: those that a Permit plugin makes wait, by uid.
         outbox: what the driver is to do next.
@@ -103,6 +105,7 @@ class EngineContext:
     cluster: Cluster
     clock: EngineClock
     extenders: Sequence[Extender] = ()
+    max_grace_period: int | None = None
     pods: dict[str, QueuedPod] = field(default_factory=dict)
     waiting_pods: dict[str, QueuedPod] = field(default_factory=dict)
     outbox: list[Effect] = field(default_factory=list)
@@ -114,6 +117,24 @@ class EngineContext:
     def unix_now(self) -> float:
         """The present run's time, in seconds since 1970."""
         return self.clock.unix_now
+
+    def is_leaving(self, pod: Pod) -> bool:
+        """Whether a pod is being deleted, and ends as soon as if we had it leave now.
+
+        Who deletes a pod of theirs may give it years, in which it goes on.
+        """
+        deadline, most = pod.metadata.deletion_timestamp, self.max_grace_period
+        if deadline is None or most is None:
+            return deadline is not None
+        return deadline.timestamp() <= self.unix_now + most
+
+    def deletion(self, pod: Pod, condition: PodCondition, eviction: Eviction) -> DeletePod:
+        """Has a pod leave its node, with its grace period as far as we allow it."""
+        meta, most = pod.metadata, self.max_grace_period
+        asked = pod.spec.termination_grace_period_seconds or 0
+        longer = most is not None and (asked > most or meta.deletion_timestamp is not None)
+        key = ObjectKey(meta.namespace, meta.name, meta.uid)
+        return DeletePod(key, condition, most if longer else None, eviction)
 
     def is_being_bound(self, uid: str) -> bool:
         """Whether the Binding of a pod is on its way."""

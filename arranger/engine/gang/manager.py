@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT
-from arranger.api.effects import AnnotatePod, DeletePod, Eviction
+from arranger.api.effects import AnnotatePod, Eviction
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
@@ -304,7 +304,7 @@ class GangManager:
                     continue
                 why = Eviction(pod.pod.spec.node_name, "incomplete gang", gang=group.name)
                 condition = pod_events.incomplete_gang_condition(pod.pod, waited)
-                delete = DeletePod(pod_events.pod_key(pod.pod), condition, eviction=why)
+                delete = self._context.deletion(pod.pod, condition, why)
                 event = pod_events.incomplete_gang(pod.pod, waited)
                 self._context.outbox.extend((event, delete))
 

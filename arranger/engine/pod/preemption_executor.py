@@ -150,7 +150,7 @@ class PreemptionExecutor:
         at_once = EVICTIONS_PER_STEP
         time = self._notices.time_for([victim for victim, _ in victims])
         for victim, node in victims:
-            leaving = victim.pod.metadata.deletion_timestamp is not None
+            leaving = self._context.is_leaving(victim.pod)
             if leaving or victim.uid in self._nominator.terminating_victims:
                 continue
             own = self._context.pods.get(victim.uid)
@@ -188,7 +188,7 @@ class PreemptionExecutor:
         )
         reason = "reclaim" if queue else "preemption"
         eviction = Eviction(node, reason, member.pod.pod.key, group, queue)
-        delete = DeletePod(pod_events.pod_key(victim.pod), condition, eviction=eviction)
+        delete = self._context.deletion(victim.pod, condition, eviction)
         self._effects.send(delete, self, member)
         self._protection.record_eviction(victim)
 
@@ -211,7 +211,7 @@ class PreemptionExecutor:
         self._send_more()
         for notice, taker in self._notices.take_settled():
             victim = notice.victim
-            if victim.pod.metadata.deletion_timestamp is not None:
+            if self._context.is_leaving(victim.pod):
                 continue  # it leaves anyway
             if taker is None:
                 self._let_stay(notice)
@@ -267,7 +267,7 @@ class PreemptionExecutor:
         uid, current = victim.uid, self._context.cluster.pod(victim.uid)
         if current is None or uid not in self._nominator.terminating_victims:
             return  # it is gone
-        if current.pod.metadata.deletion_timestamp is not None:
+        if self._context.is_leaving(current.pod):
             return  # it leaves anyway
         if taker is None:
             self._keep(uid)

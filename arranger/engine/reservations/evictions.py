@@ -234,7 +234,7 @@ class ReservationEvictions:
         meta = pod.metadata
         return (
             pod.spec.scheduler_name in self._schedulers
-            and meta.deletion_timestamp is None
+            and not self._context.is_leaving(pod)
             and _MIRROR not in meta.annotations
             and (pod.spec.priority or 0) < _SYSTEM_CRITICAL
             and not any(owner.kind == "DaemonSet" for owner in meta.owner_references)
@@ -255,7 +255,7 @@ class ReservationEvictions:
         )
 
     def _is_leaving(self, pod: PodInfo) -> bool:
-        return pod.uid in self._leaving or pod.pod.metadata.deletion_timestamp is not None
+        return pod.uid in self._leaving or self._context.is_leaving(pod.pod)
 
     def _time_for(self, pod: Pod) -> int:
         """How long before its eviction a pod is told, in whole seconds."""
@@ -275,9 +275,8 @@ class ReservationEvictions:
     def _evict(self, pod: PodInfo, entry: Entry, window: Window) -> None:
         text = entry.reason(window, self._context.unix_now).removeprefix("node(s) ")
         condition = pod_events.reserved_condition(pod.pod, text)
-        delete = DeletePod(
-            pod_events.pod_key(pod.pod), condition, eviction=Eviction(self._node_of(pod), RESERVED)
-        )
+        eviction = Eviction(self._node_of(pod), RESERVED)
+        delete = self._context.deletion(pod.pod, condition, eviction)
         self._context.outbox.append(pod_events.node_reserved(pod.pod, text))
         self._ending.add(pod.uid)
         self._leaving.add(pod.uid)

@@ -110,7 +110,7 @@ class RunTimeEnforcer:
         """When we have to end a pod, in seconds since 1970, and by whose limit."""
         said = pod.pod
         started = said.status.start_time
-        if started is None or said.metadata.deletion_timestamp is not None:
+        if started is None or self._context.is_leaving(said):
             return None
         limit = self._limits.enforced(pod)
         if limit is None or said.spec.scheduler_name not in self._schedulers:
@@ -134,7 +134,7 @@ class RunTimeEnforcer:
         self._leaving.add(pod.uid)
         condition = pod_events.run_time_condition(pod.pod, limit.seconds, limit.queue)
         eviction = Eviction(pod.pod.spec.node_name, RAN_TOO_LONG)
-        delete = DeletePod(pod_events.pod_key(pod.pod), condition, eviction=eviction)
+        delete = self._context.deletion(pod.pod, condition, eviction)
         self._context.outbox.append(pod_events.ran_too_long(pod.pod, limit.seconds, limit.queue))
         self._effects.send(delete, self, pod)
         self._gangs.on_evicted(pod)

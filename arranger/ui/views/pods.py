@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from arranger.api.quantity import QuantityError
 from arranger.api.resource_requests import pod_requests
@@ -12,6 +13,9 @@ from arranger.api.types.core import Pod
 from arranger.shadow.answers.ends import ends_by
 from arranger.ui.views.amounts import several
 from arranger.ui.views.observed import STATES, Observed, state_of
+
+#: Amounts of a pod that are added up and shown.
+_MOST_AMOUNTS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,10 @@ def _reason(observed: Observed, pod: Pod) -> str:
 
 
 def _requests(pod: Pod) -> str:
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    named = sum(len(each.resources.requests) for each in containers)
+    if named > _MOST_AMOUNTS:
+        return f"{named:,} amounts"
     try:
         return several(pod_requests(pod))
     except QuantityError as error:

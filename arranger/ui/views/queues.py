@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import nsmallest
+from typing import Final
 
 from arranger.quota.queue_spec import MAX_LEVELS, QueueQuota, as_served, parts_of_queues
 from arranger.ui.views.amounts import Share, shown
 from arranger.ui.views.observed import Observed
+
+#: Resources without a limit of which it is shown how much a queue uses.
+_MOST_USES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +90,10 @@ def waiting_by_queue(observed: Observed) -> Counter[str]:
 def queue_uses(queue: QueueQuota) -> list[QueueUse]:
     """Its resources and cards; those that it neither uses nor limits are left out."""
     most = {**queue.capability, **(queue.card_quota or {})}
-    names = {
-        *most,
-        *queue.deserved,
-        *queue.guarantee,
-        *(n for n, used in queue.used.items() if used),
-    }
+    names = {*most, *queue.deserved, *queue.guarantee}
+    # What nobody limits pods may name in any number.
+    others = (n for n, used in queue.used.items() if used and n not in names)
+    names.update(nsmallest(_MOST_USES, others, key=lambda n: (n not in ("cpu", "memory"), n)))
     return [
         QueueUse(
             Share(name, queue.used[name], most.get(name)),

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from arranger.embedded.storage.store import Change
 from tests.builders import PodBuilder, a_node
 from tests.faults.injector import from_user
@@ -96,11 +98,26 @@ async def test_a_victim_that_never_ends_is_waited_for_and_room_elsewhere_is_take
     async with sim.scheduler(), sim.kubelets():
         sim.create(pod("high", 9))
         await sim.until(lambda: sim.nominated("high") == "n0")
-        await asyncio.sleep(3600)
+        await asyncio.sleep(3000)
         sim.create(a_node("n1").offers(cpu=1))
         await sim.until_bound("high", "n1", within=15)
         sim.create(pod("late"))
         await asyncio.sleep(60)
+        assert sim.evicted() == ["low"]
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["it asks for that", "deleted with that"])
+async def test_a_victim_that_would_take_years_has_an_hour(
+    sim: PreemptionHarness, deleted: bool
+) -> None:
+    sim.nodes(1)
+    sim.create(slow_to_terminate(10**9, pod("low").on("n0")))
+    async with sim.scheduler(), sim.kubelets():
+        if deleted:
+            sim.deleted_by_owners.add("low")
+            sim.delete("pod", "low", grace=10**9)
+        sim.create(pod("high", 9))
+        await sim.until_bound("high", "n0", within=3600 + 60)
         assert sim.evicted() == ["low"]
 
 

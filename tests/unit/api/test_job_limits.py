@@ -57,6 +57,9 @@ TYJOBS: dict[str, Object] = {
         workerSets=[{"name": f"s{n}", "template": a_template()} for n in range(257)]
     ),
     "65 volumes are more than 64": a_tyjob(volumes=[{"name": str(n)} for n in range(65)]),
+    "64 characters of a name are more than 63": a_tyjob(
+        workerSets=[{"name": "s" * 64, "template": a_template(), "counts": 9_000}]
+    ),
     "65 basic policies are more than 64": a_tyjob(schedulerPolicy={"basicPolicy": ["Gang"] * 65}),
 }
 
@@ -89,6 +92,20 @@ TEMPLATES: dict[str, Object] = {
         }
     },
     "300049 bytes are more than 262144": _template(image="x" * 300_000),
+    "1025 resources are more than 1024": {
+        "spec": {
+            "containers": [
+                {"name": "c", "resources": {"requests": {f"r{n}": 1 for n in range(1000)}}},
+                {"name": "d", "resources": {"limits": {f"r{n}": 1 for n in range(25)}}},
+            ]
+        }
+    },
+    "64 characters of hostname are more than 63": {
+        "spec": {"containers": [{"name": "c"}], "hostname": "h" * 64}
+    },
+    "200000 characters of subdomain are more than 63": {
+        "spec": {"containers": [{"name": "c"}], "subdomain": "s" * 200_000}
+    },
     "it is nested too deeply": _template(env=_nested(5000)),
 }
 
@@ -97,6 +114,65 @@ TEMPLATES: dict[str, Object] = {
 def test_a_template_that_is_too_large_is_told_so(problem: str) -> None:
     assert template_problem(TEMPLATES[problem]).startswith(problem)
     assert bool(problem) == bool(template_problem(TEMPLATES[problem]))
+
+
+def test_volumes_of_a_tyjob_are_no_larger_than_a_template() -> None:
+    volumes = [{"name": f"v{n}", "csi": {"driver": "x" * 100_000}} for n in range(3)]
+    assert volumes_problem(volumes[:2]) == ""
+    assert volumes_problem(volumes) == "300103 bytes are more than 262144"
+
+
+def _many(containers: int) -> Object:
+    return {"spec": {"containers": [{"name": f"c{n}"} for n in range(containers)]}}
+
+
+#: What a Volcano Job adds to each container, times the containers → whether that is too much.
+ADDED: dict[str, tuple[Object, bool]] = {
+    "a few mounts": ({"volumes": [{"mountPath": "/data"}]}, False),
+    "mounts at long paths, in one container": (
+        {"volumes": [{"mountPath": f"/{n}{'x' * 9_000}"} for n in range(64)]},
+        False,
+    ),
+    "the same in 64 containers": (
+        {
+            "volumes": [{"mountPath": f"/{n}{'x' * 9_000}"} for n in range(64)],
+            "tasks": [{**a_task("w", 1), "template": _many(64)}],
+        },
+        True,
+    ),
+    "paths of characters that are longer when they are written": (
+        {
+            "volumes": [{"mountPath": f"/{n}{chr(1) * 4_000}"} for n in range(64)],
+            "tasks": [{**a_task("w", 1), "template": _many(8)}],
+        },
+        True,
+    ),
+    "the names of the pods of 256 tasks": (
+        {"plugins": {"svc": []}, "tasks": [a_task(f"t{n}", 1) for n in range(256)]},
+        False,
+    ),
+    "the same in 64 containers each": (
+        {
+            "plugins": {"svc": []},
+            "tasks": [{**a_task(f"t{n}", 1), "template": _many(64)} for n in range(256)],
+        },
+        True,
+    ),
+    "the same where they are not asked for": (
+        {
+            "plugins": {"svc": ["--inject-hosts-env=false"]},
+            "tasks": [{**a_task(f"t{n}", 1), "template": _many(64)} for n in range(256)],
+        },
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "much"), ADDED.values(), ids=ADDED)
+def test_what_a_volcano_job_adds_to_its_pods_is_bounded(spec: Object, much: bool) -> None:
+    job = msgspec.convert(job_body(**{"tasks": [a_task()], **spec}), VolcanoJob)
+    problem = first_problem(job)
+    assert problem.endswith("bytes to a pod, which are more than 1048576") if much else not problem
 
 
 @pytest.mark.parametrize("levels", [100, 900, 972, 5000])

@@ -74,6 +74,16 @@ GROUPS: dict[str, tuple[AnyPodGroup, GangSettings, list[str]]] = {
         GangSettings(minimum=0),
         ["spec.minMember: -1 is less than zero"],
     ),
+    "more tasks than anybody has": (
+        group(VolcanoPodGroup, minMember=3, minTaskMember={f"t{n}": 1 for n in range(1001)}),
+        GangSettings(minimum=3),
+        ["spec.minTaskMember: 1001 tasks are more than 1000, and none of them counts"],
+    ),
+    "more resources than anybody has": (
+        group(VolcanoPodGroup, minMember=3, minResources={f"r{n}": "x" for n in range(129)}),
+        GangSettings(minimum=3),
+        ["spec.minResources: 129 resources are more than 128, and none of them counts"],
+    ),
     "a negative minimum of a task": (
         group(VolcanoPodGroup, minMember=1, minTaskMember={"ps": -1}),
         GangSettings(minimum=1, bundle_minimums=(("ps", 0),)),

@@ -262,3 +262,17 @@ def test_a_lease_that_cannot_be_read_is_wrong_and_raises_nothing() -> None:
         )
         (lease,) = (each for each in found if each.check == "lease")
         assert lease.state == "wrong", time
+
+
+def test_of_thousands_of_things_that_tenants_do_wrong_the_first_are_told() -> None:
+    odd = [
+        a_pod(f"p{n}").in_namespace("tenant").in_gang(f"G_{n}", 1).for_scheduler(f"s{n}").on("n")
+        for n in range(1000)
+    ]
+    nodes = listed(a_node("n").manifest())
+    pods = listed(*(each.manifest() for each in (a_pod("ours").on("n"), *odd)))
+    told = examined({"/api/v1/nodes": nodes, "/api/v1/pods": pods})
+    assert len(told) < 100
+    for check, more in (("other schedulers", 980), ("gangs", 980)):
+        (last,) = [each.text for each in told if each.check == check and "more" in each.text]
+        assert last == f"and {more} more"

@@ -86,6 +86,7 @@ class EngineHarness:
         workloads: Sequence[WorkloadKind] = (),
         queue_config: SchedulingQueueConfig | None = None,
         max_checkpoint_time: float = 0.0,
+        max_grace_period: int | None = None,
         unix_start: float = 0.0,
         tracer: Tracer = NO_TRACER,
     ) -> None:
@@ -99,6 +100,7 @@ class EngineHarness:
                 extenders=extenders,
                 parallel_extender_calls=parallel,
                 max_checkpoint_time=max_checkpoint_time,
+                max_grace_period=max_grace_period,
                 to_unix_time=lambda now: unix_start + now,
                 tracer=tracer,
             )

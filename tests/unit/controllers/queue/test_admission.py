@@ -17,11 +17,13 @@ GROUP = "scheduling.k8s.io/group-name"
 CLOSED = {"arranger.io/queue-state": "Closed"}
 
 
-def a_group(name: str = "g", phase: str = "", **spec: Any) -> VolcanoPodGroup:
+def a_group(
+    name: str = "g", phase: str = "", *, namespace: str = "default", **spec: Any
+) -> VolcanoPodGroup:
     minimum = spec.pop("wants", None)
     if minimum is not None:
         spec["minResources"] = minimum
-    meta = {"name": name, "namespace": "default"}
+    meta = {"name": name, "namespace": namespace}
     body = {"metadata": meta, "spec": spec, "status": {"phase": phase}}
     return msgspec.convert(body, VolcanoPodGroup)
 
@@ -127,6 +129,25 @@ CASES: dict[str, tuple[list[Any], VolcanoPodGroup, str]] = {
             a_group("other", "Inqueue", queue="r", wants={"cpu": "3"}),
         ],
         a_group(queue="q", wants={"cpu": "4"}),
+        "",
+    ),
+    "whatever was promised in another namespace": (
+        [
+            NODE,
+            a_queue("q", capability={"cpu": "12"}),
+            a_group("other", "Inqueue", namespace="tenant", queue="q", wants={"cpu": "12"}),
+        ],
+        a_group(queue="q", wants={"cpu": "8"}),
+        "",
+    ),
+    "whatever one that runs in another namespace wants beyond its pods": (
+        [
+            NODE,
+            a_queue("q", capability={"cpu": "12"}),
+            a_group("other", "Running", namespace="tenant", queue="q", wants={"cpu": "12"}),
+            a_pod("p").in_namespace("tenant").needs(cpu=1).on("n").annotated({GROUP: "other"}),
+        ],
+        a_group(queue="q", wants={"cpu": "8"}),
         "",
     ),
     "a promise that was given is kept": (

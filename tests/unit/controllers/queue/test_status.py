@@ -62,6 +62,20 @@ def status(book: QueueCache, name: str = "training", now: str = NOW) -> dict[str
 
 # --- use -----------------------------------------------------------------------------------------
 
+
+def test_of_resources_that_pods_alone_name_the_first_are_shown() -> None:
+    """A status has room for all, whatever pods of tenants name."""
+    names = {f"x.com/{n:04d}": 1 for n in range(1000)}
+    book = a_book(
+        a_queue("training", capability={"x.com/0999": 5}),
+        *(a_pod(f"p{n}").in_queue("training").needs(names).on("n") for n in range(2)),
+        a_pod("q").in_queue("training").needs(cpu=1).on("n"),
+    )
+    shown = status(book)["allocated"]
+    assert len(shown) == 256
+    assert (shown["cpu"], shown["x.com/0999"], shown["x.com/0000"]) == ("1", "2", "2")
+
+
 #: What there is, and what is shown of the use of ``training``.
 USE: dict[str, tuple[list[Any], dict[str, str | None]]] = {
     "an empty queue without limits": (

@@ -64,7 +64,7 @@ def observed_pod(
     Args:
         more: ``node``, ``phase``, ``ready``, ``ip``, ``leaving`` (RFC 3339), ``conditions``,
             ``containers`` (statuses), ``reason``, ``notes`` (annotations), ``labels``,
-            ``nominated``, ``hash``.
+            ``nominated``, ``hash``, ``finalizers``.
     """
     place = next(place for place in job.replicas if place.pod == name)
     made = a_replica_pod(job, place, leader=leader, restarts=restarts)
@@ -74,6 +74,7 @@ def observed_pod(
         made["metadata"]["annotations"][SPEC_HASH] = more["hash"]
     if "leaving" in more:
         made["metadata"]["deletionTimestamp"] = more["leaving"]
+    made["metadata"]["finalizers"] = more.get("finalizers", [])
     conditions = list(more.get("conditions", ()))
     if more.get("ready"):
         conditions.append({"type": "Ready", "status": "True"})

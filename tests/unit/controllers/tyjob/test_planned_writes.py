@@ -7,10 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from arranger.api.annotations import RESTARTS
-from arranger.api.types.tyjob import TYJob, TYJobPod
+from arranger.api.types.tyjob import Replica, TYJob, TYJobPod
+from arranger.controllers.tyjob import manifests
 from arranger.controllers.tyjob.observed_state import Attempt, ObservedState
 from arranger.controllers.tyjob.state_machine import TYJobPlan, plan
 from arranger.controllers.tyjob.writes import Create, DeleteReplicaPod, Patch, Write
+from tests.tyjobs import a_template
 from tests.unit.controllers.tyjob.observed import (
     FIRST,
     LEADER,
@@ -163,6 +165,12 @@ WRITES: dict[str, tuple[Object, Pods, Object, list[str]]] = {
         {"addresses": TOLD},
         [f"remove {FIRST}"],
     ),
+    "a pod does not go because of a finalizer": (
+        {"stage": "Running"},
+        {**ALL_READY, FIRST: {"ready": True, "leaving": LONG_AGO, "finalizers": ["x.com/y"]}},
+        {"addresses": TOLD},
+        [],
+    ),
     "the leader ends: the status first": (
         {"stage": "Running"},
         {**ALL_READY, LEADER: {"phase": "Succeeded"}},
@@ -185,6 +193,32 @@ def test_writes(case: tuple[Object, Pods, Object, list[str]]) -> None:
     job = a_job(before)
     there = observed_state(*(observed_pod(job, name, **how) for name, how in _led(pods)), **more)
     assert [short(write) for write in plan(job, there, NOW).writes] == expected
+
+
+def test_what_pods_have_to_say_is_worked_out_once_for_each_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A template may have thousands of annotations, and a job thousands of pods."""
+    asked: list[str] = []
+
+    def counted(job: TYJob, replica: Replica) -> dict[str, str | None]:
+        asked.append(replica.set_name)
+        return following(job, replica)
+
+    following = manifests.following_annotations
+    monkeypatch.setattr(manifests, "following_annotations", counted)
+    job = a_job({"stage": "Running"}, workers=50)
+    pods = [observed_pod(job, place.pod, ready=True) for place in job.replicas]
+    assert plan(job, observed_state(*pods, addresses=TOLD), NOW).writes == ()
+    assert asked == ["learner", "actor"]
+
+
+def test_a_spec_is_as_heavy_as_what_is_gone_through_for_all_its_parts() -> None:
+    volumes = [{"name": "v", "csi": {"driver": "x" * 10_000}}]
+    parts = [{"name": f"s{n}", "template": a_template()} for n in range(9)]
+    job = a_job(volumes=volumes, workerSets=parts)
+    assert 100_000 < job.weight < 105_000
+    assert a_job(volumes=volumes).weight < 25_000
 
 
 def test_sets_that_shrink_lose_their_last_workers() -> None:

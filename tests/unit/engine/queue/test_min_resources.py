@@ -29,11 +29,18 @@ def harness() -> EngineHarness:
 
 
 def a_group(
-    name: str, cpu: object, *, least: int = 1, queue: str = "", kind: type[Any] = VolcanoPodGroup
+    name: str,
+    cpu: object,
+    *,
+    least: int = 1,
+    queue: str = "",
+    kind: type[Any] = VolcanoPodGroup,
+    namespace: str = "default",
+    **more: object,
 ) -> AnyPodGroup:
-    resources = {} if cpu is None else {"cpu": cpu}
+    resources = {**({} if cpu is None else {"cpu": cpu}), **more}
     spec = {"minMember": least, "queue": queue, "minResources": resources}
-    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
     return msgspec.convert({"metadata": meta, "spec": spec}, kind)
 
 
@@ -127,6 +134,13 @@ ADMITTED: dict[str, tuple[list[Any], int, AnyPodGroup, bool]] = {
         ),
         True,
     ),
+    "a hundred resources": ([], 0, a_group("g", 1, **{f"x.com/{n}": 0 for n in range(100)}), True),
+    "of so many that each would be looked for on all nodes none counts": (
+        [],
+        0,
+        a_group("g", 13, **{f"x.com/{n}": 1 for n in range(1000)}),
+        True,
+    ),
     "nobody has what no node has": (
         [],
         0,
@@ -211,6 +225,20 @@ def test_what_a_running_group_has_not_got_yet_is_kept_from_others_groups(
         harness.observe_deleted(member("spark", n))
     harness.settle_all(harness.advance_to(40))
     assert "other-0" in bound(harness.effects)
+
+
+def test_nobody_of_another_namespace_waits_for_what_a_running_group_has_not_got(
+    harness: EngineHarness,
+) -> None:
+    """One small pod whose PodGroup asks for the cluster holds up its owner's jobs, no others."""
+    harness.observe(a_node("n").offers(cpu=10), a_queue("q", capability={"cpu": 12}))
+    tell(harness, a_group("hog", 12, queue="q", namespace="tenant"))
+    tell(harness, a_group("more", 6, queue="q", namespace="tenant"), a_group("g", 6, queue="q"))
+    harness.observe(member("hog").in_namespace("tenant"))
+    harness.settle_all(harness.run())
+    harness.observe(member("more").in_namespace("tenant"), member("g"))
+    harness.settle_all(harness.run())
+    assert bound(harness.effects) == {"hog-0", "g-0"}
 
 
 def test_so_it_is_after_a_restart(harness: EngineHarness) -> None:

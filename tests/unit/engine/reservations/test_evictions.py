@@ -45,8 +45,8 @@ def running(name: str = "p", *, saves: str | None = None, node: str = "n") -> Po
     return pod if saves is None else pod.annotated({SAVES: saves})
 
 
-def a_world(*objects: Any, now: float = 0.0) -> EngineHarness:
-    harness = EngineHarness(small_profile(), max_checkpoint_time=300)
+def a_world(*objects: Any, now: float = 0.0, grace: int | None = None) -> EngineHarness:
+    harness = EngineHarness(small_profile(), max_checkpoint_time=300, max_grace_period=grace)
     harness.now = now
     harness.observe(a_node("n"), a_node("m"), a_queue("q"), a_queue("other"))
     namespace = {"metadata": {"name": "default", "labels": {"team": "a"}}}
@@ -131,6 +131,13 @@ LEAVES: dict[str, tuple[list[Any], float | None]] = {
     "a pod that has ended": ([evicting("r", 100, 500), running().in_phase("Succeeded")], None),
     "a pod that asks for time": ([evicting("r", 100, 500), running(saves="60s")], 100),
 }
+
+
+def test_a_pod_that_leaves_in_a_thousand_years_has_to_leave_now() -> None:
+    forever = running().deleting("2970-01-01T00:00:00Z")
+    harness = a_world(evicting("r", 100, 500), forever, grace=60)
+    (delete,) = of_kind(DeletePod, harness.advance_to(100))
+    assert (delete.pod.name, delete.grace_seconds) == ("p", 60)
 
 
 @pytest.mark.parametrize(("given", "expected"), LEAVES.values(), ids=LEAVES.keys())
