@@ -328,6 +328,13 @@ FOUND = [
             ("engine.gang.entities", "GangEntityIndex", "by_key"),
         )
     ),
+    # So did what is about a gang of which none waits.
+    ("what the queue of a PodGroup uses", "engine.context.deadlines", "DeadlineSet", "schedule"),
+    # A queue that an owner names whose spec cannot be read was not closed.
+    ("what the queue of an owner uses", "gangs.workloads.definitions", "", "owner_scope"),
+    # After a fault about an edit an owner counted as if it said nothing.
+    ("that an owner of a gang is not preemptable", "gangs.workloads.index", "", "_read_owner"),
+    ("that a Job is not preemptable", "daemon.informer_handlers", "TimedHandler", "on_updated"),
 ]
 #: The same of faults after the work.
 FOUND_AFTER = [
