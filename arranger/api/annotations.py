@@ -167,6 +167,8 @@ INHERITED_ANNOTATIONS: Final = (
 JOB_ACTION: Final = "arranger.io/action"
 
 # --- Kubernetes -----------------------------------------------------------------------------------
+#: On pods that a kubelet makes from its own files: nobody else can end them.
+CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
 #: On a PersistentVolumeClaim: the node whose pod it is provisioned for; removed when that fails.
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 #: On a PersistentVolumeClaim: the volume controller has finished binding it.

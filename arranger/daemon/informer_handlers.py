@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, PodStatus
@@ -16,6 +17,7 @@ from arranger.api.types.workloads import Owner, Workload
 from arranger.cluster.cluster import Cluster
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.faults.barrier import Barrier
+from arranger.engine.handlers.do_all import do_all
 from arranger.engine.handlers.event_handlers import EventHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
@@ -158,9 +160,9 @@ class EngineFaults(Generic[T]):
         """See :class:`~arranger.kube.watch.informer.FaultHandler`."""
         self.barrier.on_delete_fault(self.kind, obj, error, self.now())
 
-    def on_undecodable(self, obj: UndecodableObject) -> None:
+    def on_undecodable(self, obj: UndecodableObject, *, known: bool) -> None:
         """See :class:`~arranger.kube.watch.informer.FaultHandler`."""
-        self.barrier.on_undecodable(self.kind, obj, obj.error, obj.node, self.now())
+        self.barrier.on_undecodable(self.kind, obj, obj.error, obj.node, self.now(), known=known)
 
     def on_heard(self, obj: T) -> None:
         """See :class:`~arranger.kube.watch.informer.FaultHandler`."""
@@ -168,7 +170,7 @@ class EngineFaults(Generic[T]):
 
     def on_gone(self, obj: T | UndecodableObject) -> None:
         """See :class:`~arranger.kube.watch.informer.FaultHandler`."""
-        self.barrier.release(self.kind, obj)
+        self.barrier.on_gone(self.kind, obj)
 
 
 @dataclass(slots=True, eq=False)
@@ -255,11 +257,10 @@ class WorkloadProblems:
 def both(
     first: Callable[[Any, float], None], second: Callable[[Any, float], None]
 ) -> Callable[[Any, float], None]:
-    """Two handlers of one kind of event, called one after the other."""
+    """Two handlers of one kind of event, called one after the other whatever the first raises."""
 
     def call(obj: Any, now: float) -> None:
-        first(obj, now)
-        second(obj, now)
+        do_all(partial(first, obj, now), partial(second, obj, now))
 
     return call
 

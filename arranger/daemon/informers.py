@@ -154,6 +154,7 @@ class Informers:
                     kinds[kind],
                     updated=both(kinds[kind].updated, owners.on_updated),
                     deleted=both(kinds[kind].deleted, owners.on_deleted),
+                    owns_pods=True,
                 ),
             )
         owner_paths = {f"/apis/{resource}" for resource in owner_resources}
@@ -167,7 +168,9 @@ class Informers:
                 updated = both(owners.on_updated, updated)
                 deleted = both(owners.on_deleted, deleted)
             group_version, _ = _split_path(kind.paths[0])
-            watched: WatchedKind[Workload] = WatchedKind(group_version, kind.kind, updated, deleted)
+            watched: WatchedKind[Workload] = WatchedKind(
+                group_version, kind.kind, updated, deleted, owns_pods=True
+            )
             taking_in = informer(kind.paths[0], watched, transform=trim_owner)
             return WorkloadSink(kind, workloads, taking_in, now)
 
@@ -178,7 +181,9 @@ class Informers:
         self._owners: dict[str, Informer[Owner]] = {
             path: informer(
                 path,
-                WatchedKind(*owner_kind(path), owners.on_updated, owners.on_deleted),
+                WatchedKind(
+                    *owner_kind(path), owners.on_updated, owners.on_deleted, owns_pods=True
+                ),
                 transform=trim_owner,
             )
             for path in sorted(owner_paths)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from arranger.api.settings.queue_annotations import DEFAULT_QUEUE
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.quota.pod_annotations import queue_named_by
 
+#: In place of a queue: one that is not known, though not the default queue.
+ANOTHER: Final = "/"
 #: A queue, "" for one that is not known, and the namespace of whoever is in it.
 _Place = tuple[str, str]
 
@@ -19,7 +22,8 @@ class UnchargedPods:
     """Who cannot be charged, and which queues are closed therefore.
 
     Where a pod's queue is not known either, as its PodGroup or its owner may name it, all are that
-    PodGroups and owners of its namespace name, and the default queue.
+    PodGroups and owners of its namespace name, and the default queue; for pods that are charged to
+    the default queue meanwhile (:data:`ANOTHER`) without that one.
 
     Args:
         may_use: whether pods of a namespace may be in a queue; the others are in the default queue.
@@ -80,10 +84,10 @@ class UnchargedPods:
         return any(self._may_be_in(name, queue, space) for queue, space in self._counts)
 
     def _may_be_in(self, name: str, queue: str, namespace: str) -> bool:
-        if queue:
+        if queue and queue != ANOTHER:
             return name == (queue if self._may_use(queue, namespace) else DEFAULT_QUEUE)
         named = (name, namespace) in self._named_counts and self._may_use(name, namespace)
-        return named or name == DEFAULT_QUEUE
+        return named or (name == DEFAULT_QUEUE and not queue)
 
 
 def _count_down(counts: Counter[_Place], place: _Place) -> None:

@@ -33,7 +33,7 @@ from arranger.api.types.pod_groups import (
 
 #: The labels and the annotations that name a gang, the first that is there counts; with the type of
 #: PodGroup that defines it.
-_GANG_LABELS: Final[dict[str, type[AnyPodGroup]]] = {
+GANG_LABELS: Final[dict[str, type[AnyPodGroup]]] = {
     keys.POD_GROUP: SigsPodGroup,
     keys.POD_GROUP_NAME: SigsPodGroup,
     keys.POD_GROUP_X: CommunityPodGroup,
@@ -82,7 +82,7 @@ def gang_membership(pod: Pod) -> GangMembership | None:
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
     group = pod.spec.scheduling_group
     named = not (
-        _GANG_LABELS.keys().isdisjoint(labels) and _GANG_NOTES.keys().isdisjoint(annotations)
+        GANG_LABELS.keys().isdisjoint(labels) and _GANG_NOTES.keys().isdisjoint(annotations)
     )
     if group is None and not named:
         return None
@@ -159,7 +159,7 @@ def _gang_name(
     """The gang's name, and the type of PodGroup that defines it."""
     if native:
         return native, NativePodGroup
-    for label, kind in _GANG_LABELS.items():
+    for label, kind in GANG_LABELS.items():
         if name := labels.get(label):
             return name, kind
     for note, noted_kind in _GANG_NOTES.items():

@@ -165,7 +165,7 @@ class InformerFaults(Generic[T]):
         """What is gone cannot be told anything, and does not come again."""
         self.barrier.on_unheard(self._quarantine, self._about(obj), error)
 
-    def on_undecodable(self, obj: UndecodableObject) -> None:
+    def on_undecodable(self, obj: UndecodableObject, *, known: bool) -> None:
         """The handlers go by its last state, if there is one."""
         self.barrier.on_unreadable(self._quarantine, self._about(obj), obj.error)
 

@@ -58,7 +58,9 @@ def make_drivers(
             pods.release,
             DeservedReclaim(state.ledger),
         ),
-        run_times=RunTimeEnforcer(context, ours, state.limits, state.effects, leaving, pods.gangs),
+        run_times=RunTimeEnforcer(
+            context, ours, state.limits, state.effects, leaving, pods.gangs, state.spared
+        ),
         evictions=ReservationEvictions(
             context,
             ours,
@@ -68,5 +70,6 @@ def make_drivers(
             pods.gangs,
             settings.max_checkpoint_time,
             state.limits,
+            state.spared,
         ),
     )

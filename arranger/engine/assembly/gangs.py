@@ -34,7 +34,7 @@ def make_gang_scheduler(
     cycle = GangSchedulingCycle(cluster, pod_cycle, nominator, holds, searcher)
     # What goes on in steps: attempts to place gang groups, and plans whom to evict.
     suspension = MemberSuspension(cluster, pod_cycle, nominator, policy)
-    basis = AttemptBasis(cluster, holds, state.planned_room)
+    basis = AttemptBasis(cluster, holds, state.planned_room, state.spared)
     planner = GangPreemptionPlanner(
         cluster, nominator, pod_cycle, cycle, policy, state.links, suspension
     )

@@ -9,11 +9,14 @@ from arranger.engine.assembly.pods import PodParts
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.assembly.state import EngineState
 from arranger.engine.faults.barrier import Barrier
+from arranger.engine.faults.failed_deletions import FailedDeletions
 from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.held_by_objects import HeldByObjects
 from arranger.engine.faults.held_room import HeldRoom
 from arranger.engine.faults.known_objects import KnownObjects
+from arranger.engine.faults.left_out import LeftOutObjects
 from arranger.engine.faults.object_trials import ObjectTrials
+from arranger.engine.faults.pod_facts import PodFactFinder
 from arranger.engine.faults.rollback import Rollback
 from arranger.engine.gang.hold_recovery import HoldRecovery
 from arranger.engine.gang.priority import EffectivePriorities
@@ -81,26 +84,33 @@ def make_inputs(
         (drivers.run_times, drivers.evictions),
     )
     rollback = Rollback(
-        context, queue, pods.cycle, pods.release, nominator, pods.requeuer, pods.gangs
+        context,
+        queue,
+        pods.cycle,
+        pods.release,
+        nominator,
+        pods.requeuer,
+        pods.gangs,
+        pod_handlers,
     )
     notes = FaultNotes(settings.quarantine, context, frozenset(settings.scheduler_names))
     kinds: WatchedKinds = {}
     closed = ClosedNodes()
     objects = KnownObjects(kinds, state.cluster, registry, ledger, gang_objects, closed)
     held_room = HeldRoom(
+        PodFactFinder(notes, context, ledger, registry, initial, workload_index),
         notes,
         objects,
         context,
         pod_handlers,
         ledger,
-        registry,
         nominator,
         closed,
-        initial,
         queue,
         settings.uncounted,
+        state.spared,
     )
-    by_objects = HeldByObjects(state.cluster, ledger)
+    by_objects = HeldByObjects(state.cluster, ledger, state.spared)
     barrier = Barrier(
         notes,
         ObjectTrials(notes, objects, by_objects, state.table, rollback.hurry),
@@ -110,7 +120,8 @@ def make_inputs(
         ledger,
         registry,
         rollback,
-        dict(settings.left_out),
+        LeftOutObjects(dict(settings.left_out)),
+        FailedDeletions(notes),
         settings.time_spent,
     )
     return Inputs(

@@ -52,6 +52,7 @@ def make_pod_parts(state: EngineState, settings: EngineSettings) -> PodParts:
         entities,
         state.holds,
         state.gang_objects,
+        state.spared,
     )
     requeuer = PodRequeuer(queue, state.registry, entities, gangs)
     binding_cycle = BindingCycle(context, queue, state.effects, release, requeuer, gangs)

@@ -10,6 +10,7 @@ from arranger.cluster.nodes.node_table import NodeTable
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.context.engine_context import EngineClock, EngineContext
 from arranger.engine.context.pending_effects import PendingEffects
+from arranger.engine.context.spared_pods import SparedPods
 from arranger.engine.gang.gate import GangGate
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.state.gang_objects import GangObjects
@@ -55,6 +56,7 @@ class EngineState:
     gang_objects: GangObjects
     links: GangLinks
     protection: EvictionProtection
+    spared: SparedPods
     policy: QueuePreemptionPolicy
     quota: QuotaGate
     gate: GangGate
@@ -98,7 +100,10 @@ def make_state(settings: EngineSettings) -> EngineState:
         preempt_min_runtime=quotas.preempt_min_runtime,
         cool_down=quotas.eviction_cool_down,
     )
-    policy = QueuePreemptionPolicy(ledger, quotas, nominator.terminating_victims, protection, links)
+    spared = SparedPods(registry, owners)
+    policy = QueuePreemptionPolicy(
+        ledger, quotas, nominator.terminating_victims, protection, links, spared=spared
+    )
     admission = Admission(
         ledger, quotas.over_commit, quotas.card_request_timeout, registry.members_of
     )
@@ -123,6 +128,7 @@ def make_state(settings: EngineSettings) -> EngineState:
         gang_objects=gang_objects,
         links=links,
         protection=protection,
+        spared=spared,
         policy=policy,
         quota=QuotaGate(context, admission, min_resources),
         gate=gate,

@@ -43,7 +43,10 @@ def named_pods(
     ledger: QuotaLedger,
     gangs: Mapping[str, Gang],
 ) -> set[str]:
-    """The uids of the waiting pods whose queue, or else whose gang, a frame names by a string."""
+    """The uids of the waiting pods whose queue, or else whose gang, a frame names by a string.
+
+    Where none of the gang waits they are those that it has on nodes.
+    """
     return _pods_of_named_queue(error, pods, ledger) or _members_of_named_gang(error, pods, gangs)
 
 
@@ -80,7 +83,7 @@ def _members_of_named_gang(
 ) -> set[str]:
     for text in _names_in(error):
         if (gang := gangs.get(text)) is not None:
-            return {uid for uid in gang.memberships if uid in pods}
+            return gang.memberships.keys() & pods.keys() or set(gang.memberships)
     return set()
 
 

@@ -28,11 +28,13 @@ from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.faults.accused import accused_pods, named_pods, set_aside_in
 from arranger.engine.faults.books_check import BooksCheck
+from arranger.engine.faults.failed_deletions import FailedDeletions
 from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.held_room import HeldRoom
+from arranger.engine.faults.left_out import LeftOutObjects
 from arranger.engine.faults.object_trials import ObjectTrials
 from arranger.engine.faults.rollback import Rollback
-from arranger.engine.faults.states import LeftOutError, content_of, key_of_pod, on_node, succeeds
+from arranger.engine.faults.states import LeftOutError, content_of, key_of_pod, on_node
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind, watched_kind
 from arranger.gangs.registry import GangRegistry
@@ -53,7 +55,7 @@ class Barrier:
         notes: who has been set aside.
         trials: find out when it is not a pod that is to blame.
         held: keeps what pods hold that are set aside.
-        left_out: objects over which an earlier engine came to grief, in the state they had then.
+        left_out: objects over which an earlier engine came to grief.
         perf_counter: measures what a check of the books costs, seconds.
     """
 
@@ -65,10 +67,9 @@ class Barrier:
     _ledger: QuotaLedger
     _registry: GangRegistry
     _rollback: Rollback
-    _left_out: dict[QuarantineKey, Hashable]
+    _left_out: LeftOutObjects
+    _undeleted: FailedDeletions
     _perf_counter: Callable[[], float]
-    #: uids of those left out whose owners were told.
-    _told: set[str] = field(default_factory=set, init=False)
     books: BooksCheck = field(init=False)
     pod_kind: WatchedKind[Pod] = field(init=False)
 
@@ -99,7 +100,7 @@ class Barrier:
     ) -> None:
         """Have an object heard of by ``hear``, or by whoever hears of updates of its kind."""
         stands_in = not isinstance(obj, Pod) and self._has_stand_in(kind, obj)
-        if not stands_in and self._leaves_out(kind, obj) and self.is_left_out(kind, obj, now):
+        if not stands_in and self._left_out.has(kind, obj) and self.is_left_out(kind, obj, now):
             return
         if self._cannot_be_counted(kind, obj, now):
             return
@@ -124,8 +125,9 @@ class Barrier:
             self._set_aside_all(accused, error, now)
             try:
                 if isinstance(obj, Pod):
-                    self._forget(obj, now)
-                kind.updated(obj, now)
+                    self._rollback.take_in_again(obj, now)
+                else:
+                    kind.updated(obj, now)
             except Exception as again:
                 error = again
             else:
@@ -141,28 +143,28 @@ class Barrier:
     def on_delete_fault(self, kind: WatchedKind[T], obj: T, error: Exception, now: float) -> None:
         """A handler raised about an object that is gone."""
         self._ledger.mark_stale()
+        own = {obj.metadata.uid} if isinstance(obj, Pod) else set()
         for _ in range(_MAX_ACCUSED):
-            accused = self._accused(error)
-            if not accused:
-                break
+            accused = self._accused(error) - own
             self._set_aside_all(accused, error, now)
             try:
                 kind.deleted(obj, now)
             except Exception as again:
                 error = again
+                if not accused:
+                    break
             else:
                 return
-        self._notes.note(kind, obj, error, now)
+        self._undeleted.note(kind, obj, error, now)
 
     def is_left_out(self, kind: WatchedKind[T], obj: Any, now: float) -> bool:
         """Whether an object is not to be heard of as it is; it is then counted and told."""
         if self._is_set_aside(kind, obj):
             return True
-        if not self._leaves_out(kind, obj):
+        if not self._left_out.has(kind, obj):
             return self._cannot_be_counted(kind, obj, now)
         meta = obj.metadata
-        if meta.uid not in self._told:
-            self._told.add(meta.uid)  # what the earlier engine had to say may not have been sent
+        if self._left_out.is_news(meta.uid):  # what the earlier engine said may not have been sent
             found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
             if found is None:
                 about, content = kind.about(meta), content_of(obj)
@@ -172,13 +174,17 @@ class Barrier:
         self.quarantine.retry_at(kind.kind, meta.namespace, meta.name, now + LAST_RETRY, retry)
         self._trials.replace(kind, obj, now)
         if isinstance(obj, Pod) and obj.spec.node_name:
-            queue = self._held.queue_of(obj)
-            self._held.keep(obj, obj.spec.node_name, queue, None, LeftOutError(), now)
+            facts = self._held.facts_of(obj)
+            self._held.keep(obj, obj.spec.node_name, facts, None, LeftOutError(), now)
         return True
 
-    def on_undecodable(self, kind: WatchedKind[T], obj: Any, why: str, at: str, now: float) -> None:
-        """An object cannot be decoded: its last known state holds. A pod is at a node."""
+    def on_undecodable(
+        self, kind: WatchedKind[T], obj: Any, why: str, at: str, now: float, *, known: bool
+    ) -> None:
+        """An object cannot be decoded: its last state holds, if it is known. A pod is at a node."""
         about = kind.about(obj.metadata)
+        if not known:
+            self._trials.on_unknown(kind, obj)
         if at and about.kind == "Pod":
             self._held.on_undecodable(obj.metadata, at, now)
         found = self.quarantine.add_undecodable(about, why, now)
@@ -187,7 +193,7 @@ class Barrier:
 
     def on_heard(self, kind: WatchedKind[T], obj: Any) -> None:
         """An event of an object has been heard of without a fault: has its owner changed it?"""
-        if self.quarantine and not self._leaves_out(kind, obj):
+        if self.quarantine and not self._left_out.has(kind, obj):
             meta = obj.metadata
             found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
             if found is not None and found.content != content_of(obj):
@@ -195,14 +201,21 @@ class Barrier:
 
     def release(self, kind: WatchedKind[T], obj: Any) -> None:
         """An object has been heard of without a fault, or is gone."""
-        if self.quarantine and not self._leaves_out(kind, obj):
+        if self.quarantine and not self._left_out.has(kind, obj):
             meta = obj.metadata
+            self._undeleted.end(kind, obj)
             if self._held.closes(kind.kind, meta.name):
                 return
             if self.quarantine.release(kind.kind, meta.namespace, meta.name):
-                self._trials.end(obj)
+                self._trials.end(kind, obj)
             if kind.kind == "Pod":
                 self._held.end(meta)
+
+    def on_gone(self, kind: WatchedKind[T], obj: Any) -> None:
+        """An object is gone: nothing is left out, and nothing is tried again."""
+        self._left_out.forget(kind, obj.metadata)
+        if not self._undeleted.has(kind, obj):
+            self.release(kind, obj)
 
     def advance(self, now: float) -> None:
         """Try again what is due."""
@@ -290,7 +303,7 @@ class Barrier:
         pod = self._pod(uid)  # it is innocent, and half of the step may have been done
         bound = isinstance(effect, Bind) and isinstance(outcome, Applied)
         if pod is not None:
-            self._forget(pod, now)
+            self._rollback.forget(pod, now)
             self.hand_on(self.pod_kind, on_node(pod, effect.node) if bound else pod, now)  # type: ignore[union-attr]
 
     def _is_set_aside(self, kind: WatchedKind[Any], obj: Any) -> bool:
@@ -305,13 +318,6 @@ class Barrier:
         """Whether it is left out, so that what is handed on at the start stands in for it."""
         key = kind.kind, obj.metadata.namespace, obj.metadata.name
         return key in self._left_out and self._notes.is_retried(key)
-
-    def _leaves_out(self, kind: WatchedKind[Any], obj: Any) -> bool:
-        if not self._left_out:
-            return False
-        meta = obj.metadata
-        content = self._left_out.get((kind.kind, meta.namespace, meta.name))
-        return content is not None and content == content_of(obj)
 
     def _on_attempt_fault(self, entity: QueuedEntity, error: Exception, now: float) -> None:
         members = {member.uid: member for member in self._rollback.pods_of(entity)}
@@ -330,8 +336,7 @@ class Barrier:
 
     def _accused(self, error: Exception) -> set[str]:
         accused = accused_pods(error, self._is_known)
-        # Of a gang, those that it has on nodes already are left in peace.
-        return {uid for uid in accused if uid in self._context.pods} or accused
+        return accused & self._context.pods.keys() or accused  # of a gang those that have no node
 
     def _is_known(self, uid: str) -> bool:
         return uid in self._context.pods or uid in self._context.cluster
@@ -340,22 +345,23 @@ class Barrier:
         if (member := self._context.pods.get(uid)) is not None:
             return member.pod.pod
         placed = self._context.cluster.pod(uid)
-        return None if placed is None else placed.pod
+        return None if placed is None else self._held.on_accused(placed.pod)
 
     def _set_aside_all(self, uids: Iterable[str], error: Exception, now: float) -> None:
-        accused = [pod for uid in sorted(uids) if (pod := self._pod(uid)) is not None]
-        for pod in accused:
+        for pod in (accused := [pod for uid in sorted(uids) if (pod := self._pod(uid))]):
             self._set_aside_pod(pod, None, error, now)
         self._trials.on_fault([key_of_pod(pod.metadata) for pod in accused], error, now)
 
     def _set_aside_pod(self, pod: Pod, before: Pod | None, error: Exception, now: float) -> None:
-        node, queue = self._held.node_of(pod), self._held.queue_of(pod)
+        node, facts = self._held.node_of(pod), self._held.facts_of(pod)
+        leaves = self._rollback.is_leaving(pod.metadata.uid)
         self._notes.note(self.pod_kind, pod, error, now, partial(self._retry_pod, pod))
         with suppress(Exception):
             self._rollback.unreserve(pod.metadata.uid)
-        self._forget(pod, now)
+        self._rollback.forget(pod, now)
         if node and not pod.terminal:
-            self._held.keep(pod, node, queue, before, error, now)
+            self._held.keep(pod, node, facts, before, error, now)
+            self._rollback.leave_again(pod.metadata.uid, leaves=leaves)
         else:
             self._held.end(pod.metadata)
 
@@ -365,10 +371,6 @@ class Barrier:
             return False
         self._set_aside_pod(obj, None, error, now)
         return True
-
-    def _forget(self, pod: Pod, now: float) -> None:
-        """Take a pod out of all books, of which any may have it or not."""
-        succeeds(self.pod_kind.deleted, pod, now)
 
     def _retry(self, kind: WatchedKind[T], obj: T, before: T | None, now: float) -> None:
         try:
@@ -380,19 +382,17 @@ class Barrier:
 
     def _readmit(self, kind: WatchedKind[T], obj: T, now: float) -> None:
         """What was left out is looked at again: what it met may have been somebody else's."""
-        meta = obj.metadata  # type: ignore[attr-defined]
-        self._left_out.pop((kind.kind, meta.namespace, meta.name), None)
+        self._left_out.forget(kind, obj.metadata)  # type: ignore[attr-defined]
         if isinstance(obj, Pod):
-            self._forget(obj, now)
+            self._rollback.forget(obj, now)
         self.hand_on(kind, obj, now)
 
     def _retry_pod(self, pod: Pod, now: float) -> None:
         """Take a pod in again, with no stand-in; an attempt will show whether it is well."""
-        self._forget(pod, now)
         if self._cannot_be_counted(self.pod_kind, pod, now):
             return
         try:
-            self._pods.on_updated(pod, now)
+            self._rollback.take_in_again(pod, now)
         except Exception as error:
             self.on_update_fault(self.pod_kind, pod, None, error, now)
         else:

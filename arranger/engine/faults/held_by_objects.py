@@ -5,8 +5,11 @@ them and when, and nothing else; and as our code may raise about whatever has th
 Reservation, it has another, which no object can have. Where even that makes our code raise, nothing
 is reserved, as with a Reservation that is invalid.
 
-The queue that a PodGroup names is closed where nothing can stand in for the PodGroup: its pods are
-charged to the default queue meanwhile, so that it is not known what is left.
+The queue that a PodGroup names is closed where nothing can stand in for the PodGroup, and that of
+an owner of which nothing is known: their pods are charged to the default queue meanwhile, so that
+it is not known what is left. Nobody evicts these
+pods, nor those of an owner or of a namespace of which nothing is known: perhaps it says that they
+are to stay, or with whom they have to leave, or makes them users of a Reservation.
 """
 
 from __future__ import annotations
@@ -23,39 +26,70 @@ from arranger.api.types.reservation import (
     ReservationSpec,
     ReservationUsers,
 )
+from arranger.api.types.workloads import Workload
 from arranger.cluster.cluster import Cluster
+from arranger.engine.context.spared_pods import SparedPods
+from arranger.engine.faults.pod_facts import queue_named_by_pod
+from arranger.engine.handlers.watched_kinds import WatchedKind
 from arranger.quota.ledger import QuotaLedger
+from arranger.quota.uncharged import ANOTHER
 
 #: A gang that there cannot be.
 _NOBODY: Final = ReservationUsers(gangs=["/"])
+_POD_GROUP: Final = "PodGroup"
+_NAMESPACE: Final = "Namespace"
 
 
 @dataclass(frozen=True, slots=True)
 class HeldByObjects:
-    """Keeps in place of Reservations and PodGroups what they keep."""
+    """Keeps in place of Reservations, PodGroups and owners what they keep."""
 
     _cluster: Cluster
     _ledger: QuotaLedger
+    _spared: SparedPods
 
     def keeps(self, obj: Any) -> bool:
         """Whether it is an object that something can be kept for."""
         return isinstance(obj, (Reservation, *POD_GROUPS))
 
-    def keep(self, obj: Any) -> None:
+    def keep(self, kind: WatchedKind[Any], obj: Any) -> None:
         """An object does not count, and no state of it does."""
         if isinstance(obj, Reservation):
             if not obj.stands_in:
                 self._cluster.objects.set(_for_nobody(obj))
-        elif isinstance(obj, PodGroup) and obj.spec.queue not in ("", DEFAULT_QUEUE):
-            meta = obj.metadata
-            self._ledger.uncharged.set(meta.uid, obj.spec.queue, meta.namespace)
+            return
+        self.on_unknown(kind, obj)
+        meta, queue = obj.metadata, ""
+        if isinstance(obj, PodGroup):
+            queue = obj.spec.queue
+        elif isinstance(obj, Workload):
+            queue = queue_named_by_pod(meta) or ANOTHER
+        if queue not in ("", DEFAULT_QUEUE):
+            self._ledger.uncharged.set(meta.uid, queue, meta.namespace)
 
-    def end(self, obj: Any) -> None:
-        """It counts again, or is gone."""
+    def on_unknown(self, kind: WatchedKind[Any], obj: Any) -> None:
+        """Nobody evicts the pods of an object of which nothing is known but its metadata."""
+        meta = obj.metadata
+        if kind.kind == _NAMESPACE:
+            self._spared.spare_namespace(meta.name)
+        elif kind.kind == _POD_GROUP:
+            self._spared.spare_group(f"{meta.namespace}/{meta.name}")
+        elif kind.owns_pods:
+            self._spared.spare_owned(meta.namespace, meta.uid, f"{kind.kind} {meta.name}")
+
+    def end(self, kind: WatchedKind[Any], obj: Any) -> None:
+        """It counts again, or is gone; of one that cannot be decoded the metadata are given."""
+        meta = obj.metadata
         if isinstance(obj, Reservation):
             self._cluster.objects.remove(_for_nobody(obj))
-        elif isinstance(obj, POD_GROUPS):
-            self._ledger.uncharged.end(obj.metadata.uid)
+        elif kind.kind == _POD_GROUP:
+            self._ledger.uncharged.end(meta.uid)
+            self._spared.end_group(f"{meta.namespace}/{meta.name}")
+        elif kind.owns_pods:
+            self._ledger.uncharged.end(meta.uid)
+            self._spared.end_owned(meta.uid)
+        elif kind.kind == _NAMESPACE:
+            self._spared.end_namespace(meta.name)
 
     def gives_up(self, obj: Any) -> bool:
         """Whether an object that makes our code raise is only what stands there; then it goes."""

@@ -1,39 +1,53 @@
 """What pods hold on their nodes stays taken while the pods are set aside.
 
-Something stands there for a pod that takes what it takes. Where nothing can, what is left of its
-node and of its queue is not known, so these are closed: they take no pods until the pod counts, or
-is gone. There is no limit to that: pods on a node that is full already would be worse than a node
-that takes none.
+Something stands there for a pod that takes what it takes, and keeps away whom it keeps away. Where
+nothing can, what is left of its node and of its queue is not known, so these are closed: they take
+no pods until the pod counts, or is gone; so is the node of a pod whose labels and affinity are what
+makes our code raise. There is no limit to that: pods on a node that is full already would be worse
+than a node that takes none.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from arranger.api.annotations import QUEUE_NAME
 from arranger.api.quarantine import QuarantineKey, UnreadableError
-from arranger.api.settings.gang_membership import gang_membership
-from arranger.api.settings.queue_annotations import DEFAULT_QUEUE, queue_of
+from arranger.api.settings.gang_membership import GANG_LABELS
+from arranger.api.settings.queue_annotations import queue_of
 from arranger.api.types.core import Node, ObjectMeta, Pod
-from arranger.api.types.pod_groups import GANG_DEFINERS
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo, requests_follow_from
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.phases import Phase
+from arranger.engine.context.spared_pods import SparedPods
 from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.known_objects import KnownObjects
-from arranger.engine.faults.states import holding_pod, key_of_pod, succeeds
+from arranger.engine.faults.pod_facts import PodFactFinder, queue_named_by_pod
+from arranger.engine.faults.states import PodFacts, holding_pod, key_of_pod, succeeds
 from arranger.engine.handlers.closed_nodes import ClosedNodes
-from arranger.engine.handlers.initial_objects import InitialObjects
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKind
 from arranger.engine.queue.cluster_events import quota_change
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
-from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger
+
+
+class _Standing(NamedTuple):
+    """What stands on a node for a pod.
+
+    Attributes:
+        state: as it counts.
+        pod: as it was last said to be.
+        facts: what was known of it when it was set aside.
+    """
+
+    state: Pod
+    pod: Pod
+    facts: PodFacts
 
 
 @dataclass(slots=True, eq=False)
@@ -44,17 +58,22 @@ class HeldRoom:
         uncounted: the pods that no book can take in: with them books come to be wrong.
     """
 
+    _finder: PodFactFinder
     _notes: FaultNotes
     _known: KnownObjects
     _context: EngineContext
     _pods: PodHandlers
     _ledger: QuotaLedger
-    _registry: GangRegistry
     _nominator: Nominator
     _closed: ClosedNodes
-    _initial: InitialObjects
     _queue: SchedulingQueue
     _uncounted: set[QuarantineKey]
+    _spared: SparedPods
+    #: uid → what stands there for a pod.
+    _standing: dict[str, _Standing] = field(default_factory=dict, init=False)
+    #: uid → how often what stood there was accused: first the labels and the affinity may be what
+    #: raises; where that goes on without them it is not.
+    _accused: Counter[str] = field(default_factory=Counter, init=False)
     #: Whether a queue takes pods again, which those that wait have not been told.
     _opened: bool = field(default=False, init=False)
 
@@ -72,36 +91,23 @@ class HeldRoom:
             return ""
         return cluster.node_of(uid) or ""
 
-    def queue_of(self, pod: Pod) -> str:
-        """The queue that a pod is charged to; "" where it is not known.
+    def facts_of(self, pod: Pod) -> PodFacts:
+        """What is known of a pod; asked while the books have it, or what stands there for it."""
+        known = self._standing.get(pod.metadata.uid)
+        if known is None:
+            return self._finder.of(pod)
+        if known.pod is pod:
+            return known.facts
+        return self._finder.of(pod).or_else(known.facts)
 
-        Best asked while it is in its gang; later it is the queue that its PodGroup names, unless
-        that is set aside.
-        """
+    def on_accused(self, pod: Pod) -> Pod:
+        """A pod in the books makes our code raise: as it was last said to be, if it is not that."""
         uid = pod.metadata.uid
-        if (named := _named_by(pod.metadata)) or not self._initial.taken:
-            return named
-        with suppress(Exception):
-            placed = self._context.cluster.pod(uid)
-            gang = self._registry.gang_of(uid)
-            if gang is not None and gang.pod_group is not None:
-                return self._ledger.queue_name(placed or PodInfo(pod))
-            if gang is not None:
-                return self._queue_of_gang(gang.name)
-            if (membership := gang_membership(pod)) is not None:
-                return self._queue_of_gang(membership.gang)
-            if not pod.metadata.owner_references:
-                return DEFAULT_QUEUE
-            if (charge := self._ledger.charge_of(uid)) is not None:
-                return charge.queue
-        return ""
-
-    def _queue_of_gang(self, gang: str) -> str:
-        found = [self._registry.pod_group(kind, gang) for kind in GANG_DEFINERS]
-        queues = {self._ledger.queue_of_group(each)[0] for each in found if each is not None}
-        if not queues and self._notes.quarantine.get("PodGroup", *gang.split("/", 1)) is None:
-            return DEFAULT_QUEUE
-        return queues.pop() if len(queues) == 1 else ""
+        known = self._standing.get(uid)
+        if known is None or known.state is not pod:
+            return pod
+        self._accused[uid] += 1
+        return known.pod
 
     def why_uncountable(self, pod: Pod) -> Exception | None:
         """What a pod makes our code raise that could not be counted before, found out apart."""
@@ -116,33 +122,50 @@ class HeldRoom:
         return None
 
     def keep(
-        self, pod: Pod, node: str, queue: str, before: Pod | None, error: Exception, now: float
+        self, pod: Pod, node: str, facts: PodFacts, before: Pod | None, error: Exception, now: float
     ) -> None:
         """A pod that was set aside, in none of the books now, still takes what it takes."""
-        state = holding_pod(pod, node, queue)
-        if self.why_uncountable(state) is None:
-            known = [before] if before is not None and self._takes_as_much(before, state) else []
-            for each in (*known, state):
-                if succeeds(self._pods.on_updated, each, now):
-                    self._on_counted(pod, queue)
+        uid, full = pod.metadata.uid, holding_pod(pod, node, facts)
+        if facts.spared:
+            self._spared.spare_pod(uid, facts.gang)
+        if self.why_uncountable(full) is None:
+            known = [before] if before is not None and self._takes_as_much(before, full) else []
+            bare = holding_pod(pod, node, facts, bare=True)
+            attempts = [
+                *((each, self._pods.on_updated) for each in (*known, full)),
+                (full, self._pods.hold_room),
+            ]
+            if self._accused[uid] == 1:
+                attempts = []
+            attempts += [(bare, self._pods.on_updated), (bare, self._pods.hold_room)]
+            for state, hear in attempts:
+                if succeeds(hear, state, now):
+                    self._on_counted(pod, facts.queue)
+                    self._standing[uid] = _Standing(state, pod, facts)
+                    if state is bare and _keeps_others_away(pod):
+                        # Whom it keeps away is not known now, from anywhere near.
+                        self._close(uid, node, error, now)
                     return
                 succeeds(self._pods.on_deleted, pod.key, now)
-            if succeeds(self._pods.hold_room, state, now):
-                self._on_counted(pod, queue)
-                return
-            succeeds(self._pods.on_deleted, pod.key, now)
         self._uncounted.add(key_of_pod(pod.metadata))
-        self._ledger.uncharged.set(pod.metadata.uid, queue, pod.metadata.namespace)
-        self._close(pod.metadata.uid, node, error, now)
+        self._ledger.uncharged.set(uid, facts.queue, pod.metadata.namespace)
+        self._close(uid, node, error, now)
 
     def on_undecodable(self, meta: Any, node: str, now: float) -> None:
         """A pod is on a node, and more of it cannot be read; the last known state holds, if any."""
         if meta.uid and meta.uid not in self._context.cluster:
-            self._ledger.uncharged.set(meta.uid, _named_by(meta), meta.namespace)
+            self._ledger.uncharged.set(meta.uid, queue_named_by_pod(meta), meta.namespace)
             self._close(meta.uid, node, UnreadableError("a pod on it cannot be decoded"), now)
 
     def end(self, meta: Any) -> None:
-        """A pod is counted, or takes nothing any more."""
+        """A pod counts again, or takes nothing any more."""
+        self._standing.pop(meta.uid, None)
+        self._accused.pop(meta.uid, None)
+        self._spared.end_pod(meta.uid)
+        self._end_closed(meta)
+
+    def _end_closed(self, meta: Any) -> None:
+        """A pod is counted, by whatever stands there for it."""
         if self._closed or self._uncounted or self._ledger.uncharged:
             uid = meta.uid
             self._closed.end(uid)
@@ -167,7 +190,7 @@ class HeldRoom:
 
     def _on_counted(self, pod: Pod, queue: str) -> None:
         """A pod takes what it takes of its node; perhaps it is not known of which queue."""
-        self.end(pod.metadata)
+        self._end_closed(pod.metadata)
         if not queue:
             self._ledger.uncharged.set(pod.metadata.uid, queue, pod.metadata.namespace)
 
@@ -188,11 +211,13 @@ class HeldRoom:
             return (
                 before.spec.node_name == state.spec.node_name
                 and requests_follow_from(before) == requests_follow_from(state)
-                and self.queue_of(before) == queue_of(state)
+                and self._finder.of(before).queue == queue_of(state)
             )
         return False
 
 
-def _named_by(meta: Any) -> str:
-    """The queue that a pod names itself; "" for none."""
-    return str(meta.annotations.get(QUEUE_NAME) or meta.labels.get(QUEUE_NAME, ""))
+def _keeps_others_away(pod: Pod) -> bool:
+    """Whether others look at more of a pod than at what it takes."""
+    affinity = pod.spec.affinity
+    terms = affinity is not None and affinity.pod_anti_affinity is not None
+    return terms or not pod.metadata.labels.keys() <= GANG_LABELS.keys()

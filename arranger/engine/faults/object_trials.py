@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from arranger.api.quarantine import FIRST_RETRY, QuarantineKey, UnreadableError
 from arranger.api.types.resource_claims import ResourceClaim
+from arranger.api.types.workloads import Owner, Workload
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.held_by_objects import HeldByObjects
@@ -77,9 +78,17 @@ class ObjectTrials:
     ) -> None:
         """A handler raised about an object: its last state, ``before``, counts meanwhile.
 
-        But of a claim that holds devices what it holds now: others may have given it these.
+        But of a claim that holds devices what it holds now: others may have given it these. Of the
+        last state of an owner no more than its name is given; its handlers have kept what counts.
         """
         self._notes.note(kind, obj, error, now, retry)
+        meta = obj.metadata  # type: ignore[attr-defined]
+        key = kind.kind, meta.namespace, meta.name
+        if isinstance(obj, Owner | Workload):
+            if before is None:
+                self._keep(kind, obj, now)
+            self.on_fault([key], error, now)
+            return
         states = [before, stand_in(obj)]
         if isinstance(obj, ResourceClaim):
             states.reverse()
@@ -91,9 +100,8 @@ class ObjectTrials:
                     break
                 succeeds(kind.deleted, obj, now)
         else:
-            self._held.keep(obj)
-        meta = obj.metadata  # type: ignore[attr-defined]
-        self.on_fault([(kind.kind, meta.namespace, meta.name)], error, now)
+            self._held.keep(kind, obj)
+        self.on_fault([key], error, now)
 
     def on_passed(self, accuser: QuarantineKey, node: str, now: float, *, placed: bool) -> None:
         """An attempt for a pod did not raise; perhaps the pod got this node, or another place."""
@@ -111,9 +119,13 @@ class ObjectTrials:
         if other is None or not succeeds(kind.updated, other, now):
             self._keep(kind, obj, now)
 
-    def end(self, obj: Any) -> None:
+    def on_unknown(self, kind: WatchedKind[T], obj: Any) -> None:
+        """Of an object no more is known than its metadata."""
+        self._held.on_unknown(kind, obj)
+
+    def end(self, kind: WatchedKind[T], obj: Any) -> None:
         """An object counts again, or is gone: nothing stands in for it."""
-        self._held.end(obj)
+        self._held.end(kind, obj)
 
     def advance(self, now: float) -> None:
         """Clear those that have been watched for long enough, and those that have changed."""
@@ -169,18 +181,18 @@ class ObjectTrials:
     def _keep(self, kind: WatchedKind[Any], obj: Any, now: float) -> bool:
         """No state of an object counts, and what it keeps is kept; whether it is gone for sure."""
         gone = succeeds(kind.deleted, obj, now)
-        self._held.keep(obj)
+        self._held.keep(kind, obj)
         return gone
 
     def _count_again(self, kind: WatchedKind[Any], obj: Any, since: float, now: float) -> None:
         meta = obj.metadata
         key = kind.kind, meta.namespace, meta.name
         self._watched[key] = now + max(_MIN_WATCHED, FIRST_RETRY, 2 * (now - since))
-        self._held.end(obj)
+        self._held.end(kind, obj)
         try:
             kind.updated(obj, now)
         except Exception as error:
-            self._held.keep(obj)
+            self._held.keep(kind, obj)
             if not self._set_aside(key, error, now):  # it was not even stored
                 self._watched.pop(key, None)
                 again = partial(self._count_again, kind, obj, now)

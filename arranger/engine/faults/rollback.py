@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from arranger.api.quarantine import QuarantineKey
+from arranger.api.types.core import Pod
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.phases import Phase
 from arranger.engine.context.queue_state import QueueState
+from arranger.engine.faults.states import succeeds
 from arranger.engine.gang.manager import GangManager
+from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
@@ -29,6 +33,7 @@ class Rollback:
     _nominator: Nominator
     _requeuer: PodRequeuer
     _gangs: GangManager
+    _pods: PodHandlers
 
     def pods_of(self, entity: QueuedEntity) -> list[QueuedPod]:
         """The pods of an entity that are ours and not bound, whether or not it still has them."""
@@ -66,6 +71,31 @@ class Rollback:
     def is_nominated(self, member: QueuedPod) -> bool:
         """Whether room is kept for a pod of ours that waits."""
         return member.uid in self._nominator
+
+    def forget(self, pod: Pod, now: float) -> None:
+        """Take a pod out of all books, of which any may have it or not."""
+        succeeds(self._pods.on_deleted, pod.key, now)
+
+    def take_in_again(self, pod: Pod, now: float) -> None:
+        """Have a pod heard of anew; one that is being evicted leaves all the same."""
+        leaves = self.is_leaving(pod.metadata.uid)
+        self.forget(pod, now)
+        try:
+            self._pods.on_updated(pod, now)
+        finally:
+            self.leave_again(pod.metadata.uid, leaves=leaves)
+
+    def is_leaving(self, uid: str) -> bool:
+        """Whether a pod on a node is being evicted."""
+        return uid in self._nominator.terminating_victims
+
+    def leave_again(self, uid: str, *, leaves: bool) -> None:
+        """A pod has been taken out of the books and in again; it is evicted no second time."""
+        placed = self._context.cluster.pod(uid) if leaves else None
+        if placed is not None:
+            self._nominator.terminating_victims.add(uid)
+            with suppress(Exception):  # its gang is told again when the server says so
+                self._gangs.on_evicted(placed)
 
     def unreserve(self, uid: str) -> None:
         """Take back what an attempt has reserved for a pod of ours, and not yet noted."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
@@ -12,6 +13,7 @@ import msgspec
 from arranger.api.annotations import (
     CARD_NAME,
     CARD_QUOTA,
+    CONFIG_MIRROR,
     PREEMPTABLE,
     QUEUE_NAME,
     SERVICE_TYPE,
@@ -19,12 +21,14 @@ from arranger.api.annotations import (
 from arranger.api.quantity import QuantityError
 from arranger.api.quarantine import QuarantineKey
 from arranger.api.resource_requests import parse_resource_list
-from arranger.api.settings.gang_membership import gang_membership
+from arranger.api.settings.gang_membership import GANG_LABELS
 from arranger.api.types.core import (
     Container,
     ContainerStatus,
     LabelSelector,
+    Namespace,
     Node,
+    ObjectMeta,
     Pod,
     PodSpec,
     PodStatus,
@@ -33,7 +37,7 @@ from arranger.api.types.core import (
 )
 from arranger.api.types.disruption_budgets import PodDisruptionBudget, PodDisruptionBudgetSpec
 from arranger.api.types.pod_groups import NativePodGroup, PodGroup, PodGroupSpec
-from arranger.api.types.queue import Queue, QueueSpec, QueueStatus
+from arranger.api.types.queue import Queue, QueueStatus
 from arranger.api.types.resource_claims import ResourceClaim
 from arranger.api.types.storage import (
     CSINode,
@@ -51,6 +55,39 @@ _KEPT: Final = (CARD_NAME, PREEMPTABLE, SERVICE_TYPE)
 
 class LeftOutError(Exception):
     """What was held was wrong after an object had been taken in and had made our code raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """What of a pod counts for others.
+
+    Attributes:
+        queue: the one that it is charged to; "" where it is not known.
+        priority: the one that counts; None where the pod's own does.
+        said: the annotations that count for it, of those that decide who may evict it.
+        gang: ``namespace/name``; "" for a pod on its own.
+        spared: whether nobody may evict it while it is set aside, as then it is not known what
+            protects it: its gang, its queue, or the time that it asks for.
+        alone: whether it is known to be in no gang.
+    """
+
+    queue: str = ""
+    priority: int | None = None
+    said: Mapping[str, str] = field(default_factory=dict)
+    gang: str = ""
+    spared: bool = True
+    alone: bool = False
+
+    def or_else(self, earlier: PodFacts) -> PodFacts:
+        """These, and what was known earlier where they say nothing."""
+        return PodFacts(
+            self.queue or earlier.queue,
+            self.priority if self.priority is not None else earlier.priority,
+            {**earlier.said, **self.said},
+            self.gang or earlier.gang,
+            self.spared or earlier.spared,
+            self.alone and earlier.alone,
+        )
 
 
 def succeeds(hear: Callable[[T, float], None], obj: T, now: float) -> bool:
@@ -72,10 +109,12 @@ def on_node(pod: Pod, node: str) -> Pod:
     return Pod(pod.metadata, msgspec.structs.replace(pod.spec, node_name=node), pod.status)
 
 
-def holding_pod(pod: Pod, node: str, queue: str) -> Pod:
-    """A pod that takes what another takes of a node and of a queue, and says nothing else.
+def holding_pod(pod: Pod, node: str, facts: PodFacts, *, bare: bool = False) -> Pod:
+    """A pod that is for others what another is, which is set aside, and says nothing else.
 
-    What is no amount is left out: no kubelet can read it either, and so run the pod.
+    It takes the same of a node and of a queue, and its labels and its affinity keep away whom they
+    kept away; ``bare``: it has neither. It is in no gang. What is no amount is left out: no kubelet
+    can read it either, and so run the pod.
     """
     meta, spec = pod.metadata, pod.spec
     kept = type(meta)(
@@ -85,7 +124,9 @@ def holding_pod(pod: Pod, node: str, queue: str) -> Pod:
         resource_version=meta.resource_version,
         creation_timestamp=meta.creation_timestamp,
         deletion_timestamp=meta.deletion_timestamp,
-        annotations={QUEUE_NAME: queue, PREEMPTABLE: _preemptable(pod)},
+        labels={} if bare else {k: v for k, v in meta.labels.items() if k not in GANG_LABELS},
+        annotations={**_mirror(meta), **facts.said, QUEUE_NAME: facts.queue},
+        owner_references=meta.owner_references if facts.alone and not bare else [],
     )
     return Pod(
         kept,
@@ -105,7 +146,8 @@ def holding_pod(pod: Pod, node: str, queue: str) -> Pod:
             ],
             node_name=node,
             scheduler_name=spec.scheduler_name,
-            priority=spec.priority,
+            priority=spec.priority if facts.priority is None else facts.priority,
+            affinity=None if bare else spec.affinity,
             overhead=_amounts(spec.overhead),
             resources=None if spec.resources is None else _readable(spec.resources),
             volumes=spec.volumes,
@@ -132,13 +174,10 @@ def _reported(status: ContainerStatus) -> ContainerStatus:
     )
 
 
-def _preemptable(pod: Pod) -> str:
-    """What a pod says itself; nobody evicts one whose PodGroup may say that nobody is to."""
-    meta, grouped = pod.metadata, True
-    with suppress(Exception):
-        grouped = gang_membership(pod) is not None
-    own = meta.annotations.get(PREEMPTABLE) or meta.labels.get(PREEMPTABLE)
-    return own or ("false" if grouped else "")
+def _mirror(meta: ObjectMeta) -> dict[str, str]:
+    """That a pod is its kubelet's, if it says so: nobody else can end it."""
+    said = meta.annotations.get(CONFIG_MIRROR)
+    return {} if said is None else {CONFIG_MIRROR: said}
 
 
 def _readable(stated: ResourceRequirements) -> ResourceRequirements:
@@ -185,14 +224,10 @@ def stand_in(obj: Any) -> Any:
             return PodDisruptionBudget(meta, everything)
         case ResourceClaim() if obj.status.allocation is not None:
             return ResourceClaim(meta, status=obj.status)
-        case Queue():  # it takes no pods, nor do those below it, and what it is guaranteed is kept
-            spec = obj.spec
-            spec = QueueSpec(
-                parent=spec.parent, guarantee=spec.guarantee, capability=spec.capability
-            )
+        case Queue():  # it takes no pods, nor do those below it; who has a right to its pods has it
             if cards := obj.metadata.annotations.get(CARD_QUOTA):
                 meta.annotations[CARD_QUOTA] = cards
-            return Queue(meta, spec, QueueStatus(state="Closed"))
+            return Queue(meta, obj.spec, QueueStatus(state="Closed"))
         case PodGroup():
             stated = obj.spec
             kept = {key: said for key, said in obj.metadata.annotations.items() if key in _KEPT}
@@ -213,6 +248,8 @@ def stand_in(obj: Any) -> Any:
             none = VolumeNodeResources(count=0)
             drivers = [CSINodeDriver(each.name, none) for each in obj.spec.drivers]
             return CSINode(meta, CSINodeSpec(drivers))
+        case Namespace():  # which Reservations and Queues its pods may use, and who is near them
+            return Namespace(obj.metadata)
         case VolumeAttachment():
             return VolumeAttachment(meta, obj.spec)
         case _:

@@ -17,6 +17,7 @@ from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.phases import Phase
 from arranger.engine.context.rejecters import GANG
+from arranger.engine.context.spared_pods import SparedPods
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.placement.boards import Placements
 from arranger.engine.gang.state.gang_objects import GangObjects
@@ -40,6 +41,7 @@ class GangManager:
     _entities: GangEntityIndex
     _holds: GangHolds
     _gang_objects: GangObjects
+    _spared: SparedPods
     #: Gangs of pods whose eviction has begun or failed, for :meth:`process_changes`.
     _changed_gangs: set[str] = field(default_factory=set)
     #: Members of complete groups, for :meth:`take_ready_to_bind`.
@@ -297,6 +299,8 @@ class GangManager:
             self._entities.notify(hold.entity, now)
 
     def _delete_bound(self, group: GangGroup, waited: float) -> None:
+        if any(map(self._spared.spares_any_of, group.gangs)):
+            return  # perhaps nobody is missing
         for gang in group.gangs:
             for uid in gang.memberships:
                 pod = self._context.cluster.pod(uid)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.workloads import AnyOwner
@@ -24,16 +25,24 @@ class OwnerHandlers:
     _owners: PodOwners
     _ledger: QuotaLedger
     _queue: SchedulingQueue
+    #: uids of owners at whose pods not all of a look was taken, as it raised.
+    _unfinished: set[str] = field(default_factory=set, init=False)
 
     def on_updated(self, owner: AnyOwner, now: float) -> None:
         """An owner appeared or was edited."""
-        if self._owners.set(owner.metadata):
-            self._reconsider(owner.metadata, now)
+        self._follow(self._owners.set, owner.metadata, now)
 
     def on_deleted(self, owner: AnyOwner, now: float) -> None:
         """An owner was deleted."""
-        if self._owners.remove(owner.metadata):
-            self._reconsider(owner.metadata, now)
+        self._follow(self._owners.remove, owner.metadata, now)
+
+    def _follow(self, note: Callable[[ObjectMeta], bool], owner: ObjectMeta, now: float) -> None:
+        """Note an owner, and look again at its pods if that changes anything, or raised before."""
+        again = owner.uid in self._unfinished
+        self._unfinished.add(owner.uid)
+        if note(owner) or again:
+            self._reconsider(owner, now)
+        self._unfinished.discard(owner.uid)
 
     def _reconsider(self, owner: ObjectMeta, now: float) -> None:
         """Look again at the pods below an owner, which are of its namespace."""

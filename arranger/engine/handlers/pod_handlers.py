@@ -141,15 +141,23 @@ class PodHandlers:
         self._context.cluster.observe_pod(info)
 
     def on_deleted(self, key: str, now: float) -> None:
-        """A pod (``namespace/name``) was deleted: whatever raises, it is in no book any more."""
+        """A pod (``namespace/name``) was deleted: whatever raises, it is in no book any more.
+
+        Where that cannot be done, another call does it.
+        """
         uid = self.uids.pop(key, None)
         if uid is not None:
             gang = self._registry.gang_of(uid)
-            do_all(
-                partial(self._remove_pod, uid, now),
-                partial(self._leave_gang, uid, now),
-                partial(self._workloads.forget_pod, uid),
-            )
+            try:
+                do_all(
+                    partial(self._remove_pod, uid, now),
+                    partial(self._leave_gang, uid, now),
+                    partial(self._workloads.forget_pod, uid),
+                )
+            except Exception:
+                if uid in self._context.cluster or uid in self._context.pods:
+                    self.uids[key] = uid
+                raise
             if gang is not None:
                 self._gang_objects.on_member_lost(gang)
                 if gang.name not in self._registry.gangs:

@@ -48,12 +48,14 @@ class WatchedKind(Generic[T]):
         kind: likewise.
         updated: hears, with the time, of an object that appeared or was edited.
         deleted: hears of one that is gone.
+        owns_pods: whether what its objects say counts for the pods below them.
     """
 
     api_version: str
     kind: str
     updated: Callable[[T, float], None]
     deleted: Callable[[T, float], None]
+    owns_pods: bool = False
 
     def about(self, metadata: Any) -> ObjectReference:
         """An object, of which the metadata are given, as the subject of an Event."""

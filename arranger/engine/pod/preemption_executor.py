@@ -149,36 +149,57 @@ class PreemptionExecutor:
         later = _Unsent(member, group, (member.uid,) if entity is None else set(entity.members))
         at_once = EVICTIONS_PER_STEP
         time = self._notices.time_for([victim for victim, _ in victims])
-        for victim, node in victims:
-            leaving = self._context.is_leaving(victim.pod)
-            if leaving or victim.uid in self._nominator.terminating_victims:
-                continue
-            own = self._context.pods.get(victim.uid)
-            if own is not None and (
-                own.phase is Phase.WAITING or (own.phase is Phase.BINDING and own.binding is None)
-            ):
-                self._publish_preempted(victim, member, node, group, stays=True)
-                reason = f"preempted by pod {member.uid} of higher priority"
-                self._binding_cycle.preempt(own, Status(Code.UNSCHEDULABLE, (reason,)), now)
-                continue
-            self._nominator.terminating_victims.add(victim.uid)
-            try:
-                if seconds := time.get(victim.uid):
-                    notice = self._notices.give(victim, seconds, member, node, group)
-                    said = texts.for_taker(node, notice.deadline)
-                    self._effects.send(texts.condition(victim.pod, said), self, member)
-                elif at_once:
-                    at_once -= 1
-                    self._delete(victim, member, node, group)
-                else:
-                    later.victims.append((victim, node))
-            except Exception:
-                self._notices.forget(victim.uid)
+        try:
+            for victim, node in victims:
+                seconds = time.get(victim.uid, 0.0)
+                at_once -= self._make_leave(
+                    victim, member, node, later, now, seconds=seconds, at_once=at_once > 0
+                )
+        finally:  # whatever is raised about one, others count as leaving
+            if later.victims:
+                self._unsent.append(later)
+
+    def _make_leave(
+        self,
+        victim: PodInfo,
+        member: QueuedPod,
+        node: str,
+        later: _Unsent,
+        now: float,
+        *,
+        seconds: float,
+        at_once: bool,
+    ) -> bool:
+        """Begin the eviction of a victim, if nobody has; whether its delete is sent now."""
+        leaving = self._context.is_leaving(victim.pod)
+        if leaving or victim.uid in self._nominator.terminating_victims:
+            return False
+        own, group, sends = self._context.pods.get(victim.uid), later.group, False
+        if own is not None and (
+            own.phase is Phase.WAITING or (own.phase is Phase.BINDING and own.binding is None)
+        ):
+            self._publish_preempted(victim, member, node, group, stays=True)
+            reason = f"preempted by pod {member.uid} of higher priority"
+            self._binding_cycle.preempt(own, Status(Code.UNSCHEDULABLE, (reason,)), now)
+            return False
+        self._nominator.terminating_victims.add(victim.uid)
+        try:
+            if seconds:
+                notice = self._notices.give(victim, seconds, member, node, group)
+                said = texts.for_taker(node, notice.deadline)
+                self._effects.send(texts.condition(victim.pod, said), self, member)
+            elif at_once:
+                sends = True
+                self._delete(victim, member, node, group)
+            else:
+                later.victims.append((victim, node))
+        except Exception:
+            self._notices.forget(victim.uid)
+            if not self._is_sent(victim.uid):
                 self._nominator.keep(victim.uid)  # nobody makes it leave
-                raise
-            self._gangs.on_evicted(victim)
-        if later.victims:
-            self._unsent.append(later)
+            raise
+        self._gangs.on_evicted(victim)
+        return sends
 
     def _delete(self, victim: PodInfo, member: QueuedPod, node: str, group: str) -> None:
         """Have a victim deleted, and say why."""
@@ -189,8 +210,8 @@ class PreemptionExecutor:
         reason = "reclaim" if queue else "preemption"
         eviction = Eviction(node, reason, member.pod.pod.key, group, queue)
         delete = self._context.deletion(victim.pod, condition, eviction)
-        self._effects.send(delete, self, member)
         self._protection.record_eviction(victim)
+        self._effects.send(delete, self, member)
 
     def _publish_preempted(
         self, victim: PodInfo, member: QueuedPod, node: str, group: str, *, stays: bool
@@ -224,7 +245,8 @@ class PreemptionExecutor:
             try:
                 self._delete(victim, taker, notice.node, group)
             except Exception:
-                self._keep(victim.uid)
+                if not self._is_sent(victim.uid):
+                    self._keep(victim.uid)
                 raise
 
     @property
@@ -243,6 +265,11 @@ class PreemptionExecutor:
     def _let_stay(self, notice: Notice) -> None:
         self._keep(notice.victim.uid)
         self._context.outbox.extend(texts.withdrawn(notice.victim.pod))
+
+    def _is_sent(self, uid: str) -> bool:
+        """Whether the delete of a victim is on its way, though what follows for it has raised."""
+        outbox = self._context.outbox
+        return any(isinstance(each, DeletePod) and each.pod.uid == uid for each in outbox)
 
     def _keep(self, uid: str) -> None:
         self._nominator.keep(uid)
@@ -275,7 +302,8 @@ class PreemptionExecutor:
         try:
             self._delete(current, taker, node, group)
         except Exception:
-            self._keep(uid)
+            if not self._is_sent(uid):
+                self._keep(uid)
             raise
 
     def _on_notice_outcome(

@@ -15,7 +15,7 @@ from operator import or_
 from typing import Final
 
 from arranger.api import event_reasons
-from arranger.api.annotations import CHECKPOINT_BEFORE_EVICTION
+from arranger.api.annotations import CHECKPOINT_BEFORE_EVICTION, CONFIG_MIRROR
 from arranger.api.effects import (
     Ambiguous,
     Applied,
@@ -35,6 +35,7 @@ from arranger.engine.context.deadlines import DeadlineSet
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.eviction_listener import EvictionListener
 from arranger.engine.context.pending_effects import PendingEffects
+from arranger.engine.context.spared_pods import SparedPods
 from arranger.engine.evictions import texts
 from arranger.engine.evictions.notices import KnownEnds
 from arranger.engine.reservations.book import ReservationBook
@@ -49,8 +50,6 @@ RESERVED: Final = "reservation"
 _NOT_RESERVED: Final = "no Reservation has it leave its node any more: it stays"
 #: From this priority on pods are system-critical: these run for the node itself.
 _SYSTEM_CRITICAL: Final = 2_000_000_000
-#: On pods that a kubelet makes from its own files: nobody else can end them.
-_MIRROR: Final = "kubernetes.io/config.mirror"
 #: Units of one step, each about a microsecond: to look at a pod, at a Reservation of its node, and
 #: to tell it or to delete it.
 _UNITS_IN_A_STEP: Final = 20_000
@@ -68,6 +67,7 @@ class ReservationEvictions:
     Args:
         schedulers: whose pods are ours; others' are left alone.
         ends: says when pods end by their limits.
+        spared: of whom it may not be known whether they are users.
         leaving: uids of pods that are being evicted, until they are gone.
         maximum: the most time that a pod is given, in seconds; 0: nobody is given any.
     """
@@ -80,6 +80,7 @@ class ReservationEvictions:
     _listener: EvictionListener
     _maximum: float
     _ends: KnownEnds
+    _spared: SparedPods
     _victims: RoomVictims = field(init=False)
     #: Pods by uid, with the time at which they are looked at, in seconds since 1970.
     _moments: DeadlineSet = field(default_factory=DeadlineSet, init=False)
@@ -148,7 +149,8 @@ class ReservationEvictions:
             self._told.discard(uid)
         else:
             assert isinstance(effect, DeletePod), f"{effect} evicts no pod"
-            if isinstance(outcome, Ambiguous | Applied) or uid not in self._ending:
+            # Who was set aside meanwhile is not ending for us, but leaving for all.
+            if isinstance(outcome, Ambiguous | Applied) or uid not in self._leaving:
                 return
             self._ending.discard(uid)
             self._leaving.discard(uid)
@@ -187,7 +189,7 @@ class ReservationEvictions:
         self._moments.cancel(uid)
         if pod is None or uid in self._ending or not self._concerns(pod.pod):
             return 1
-        if uid in self._leaving:
+        if uid in self._leaving or self._spared.spares(pod):
             self._moments.schedule(uid, now + RETRY_AFTER)  # evicted already, unless that fails
             return 1
         seconds = self._time_for(pod.pod)
@@ -235,7 +237,7 @@ class ReservationEvictions:
         return (
             pod.spec.scheduler_name in self._schedulers
             and not self._context.is_leaving(pod)
-            and _MIRROR not in meta.annotations
+            and CONFIG_MIRROR not in meta.annotations
             and (pod.spec.priority or 0) < _SYSTEM_CRITICAL
             and not any(owner.kind == "DaemonSet" for owner in meta.owner_references)
         )
@@ -251,11 +253,13 @@ class ReservationEvictions:
         row = self._context.cluster.table.index[self._node_of(pod)]
         late = now >= window.start + RETRY_AFTER
         return pod.uid in self._victims.on_row(
-            entry, row, -math.inf if late else window.start, self._is_leaving
+            entry, row, -math.inf if late else window.start, self._is_left_out
         )
 
-    def _is_leaving(self, pod: PodInfo) -> bool:
-        return pod.uid in self._leaving or self._context.is_leaving(pod.pod)
+    def _is_left_out(self, pod: PodInfo) -> bool:
+        """Whether a pod leaves already, or it is not known whether it has to."""
+        leaving = pod.uid in self._leaving or self._context.is_leaving(pod.pod)
+        return leaving or self._spared.spares(pod)
 
     def _time_for(self, pod: Pod) -> int:
         """How long before its eviction a pod is told, in whole seconds."""

@@ -18,6 +18,7 @@ from arranger.engine.context.deadlines import DeadlineSet
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.eviction_listener import EvictionListener
 from arranger.engine.context.pending_effects import PendingEffects
+from arranger.engine.context.spared_pods import SparedPods
 from arranger.engine.run_time.limits import RunTimeLimit, RunTimeLimits
 
 #: Seconds until a pod is ended again that could not be ended.
@@ -36,6 +37,7 @@ class RunTimeEnforcer:
         schedulers: whose pods are ours; others' are left alone.
         leaving: uids of pods that are being evicted, until they are gone.
         gangs: follows the evictions of members.
+        spared: whose queue may not be known, and with it the limit.
     """
 
     _context: EngineContext
@@ -44,6 +46,7 @@ class RunTimeEnforcer:
     _effects: PendingEffects
     _leaving: set[str]
     _gangs: EvictionListener
+    _spared: SparedPods
     #: Pods by uid, with the time at which they are looked at, in seconds since 1970.
     _ends: DeadlineSet = field(default_factory=DeadlineSet, init=False)
     #: Pods that we are ending.
@@ -86,7 +89,7 @@ class RunTimeEnforcer:
         if isinstance(outcome, Ambiguous | Applied):
             return
         uid = subject.uid
-        if uid in self._ending:
+        if uid in self._leaving:  # who was set aside meanwhile is not ending for us
             self._ending.discard(uid)
             self._leaving.discard(uid)
             self._gangs.on_eviction_failed(uid)
@@ -125,7 +128,7 @@ class RunTimeEnforcer:
         if due is None or pod.uid in self._ending:
             return
         end, limit = due
-        if pod.uid in self._leaving:
+        if pod.uid in self._leaving or self._spared.spares(pod):
             end = max(end, unix_now + RETRY_AFTER)  # evicted already, unless that fails
         if end > unix_now:
             self._ends.schedule(pod.uid, end)

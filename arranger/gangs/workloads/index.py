@@ -187,6 +187,10 @@ class WorkloadIndex:
         """What the owner says of a gang; None while it is not known."""
         return self._groups.get(gang)
 
+    def pods_of(self, key: OwnerKey) -> list[Pod]:
+        """The pods of an owner, known or not."""
+        return [self._pods[uid] for uid in self._pods_of_owner.get(key, ())]
+
     def take_undefined(self) -> list[str]:
         """The gangs that nothing is said of any more, each told once."""
         if not self._undefined:
@@ -205,7 +209,7 @@ class WorkloadIndex:
             return []
         self._owners[key] = known
         if before is None or known.shape is None or before.shape != known.shape:
-            return self._pods_with(key)
+            return self.pods_of(key)
         # Only numbers have changed, as with each pod of a Job that ends: one of each gang will do.
         uids = self._pods_of_owner.get(key, ())
         one_each = {self._gang_of_pod[uid]: uid for uid in uids if uid in self._gang_of_pod}
@@ -218,14 +222,14 @@ class WorkloadIndex:
         if known is None or known.reference.uid != owner.metadata.uid:
             return []
         del self._owners[key]
-        return self._pods_with(key)
+        return self.pods_of(key)
 
     def set_served(self, kind: WorkloadKind, *, served: bool) -> list[Pod]:
         """The server has said whether it serves a kind."""
         changed = served == (kind in self._absent)
         (self._absent.discard if served else self._absent.add)(kind)
         concerned = [key for key in self._pods_of_owner if key.kind == kind]
-        pods = [pod for key in concerned for pod in self._pods_with(key)]
+        pods = [pod for key in concerned for pod in self.pods_of(key)]
         uids = {pod.metadata.uid for pod in pods}
         fresh = uids - self._confirmed
         if served:
@@ -324,9 +328,6 @@ class WorkloadIndex:
     def _drop_group(self, gang: str) -> None:
         if self._groups.pop(gang, None) is not None:
             self._undefined[gang] = None
-
-    def _pods_with(self, key: OwnerKey) -> list[Pod]:
-        return [self._pods[uid] for uid in self._pods_of_owner.get(key, ())]
 
 
 def _read_owner(kind: WorkloadKind, owner: Workload) -> _KnownOwner:

@@ -52,8 +52,8 @@ class FaultHandler(Protocol[T_contra]):
     def on_delete_fault(self, obj: T_contra, error: Exception) -> None:
         """The handler raised about an object that is gone."""
 
-    def on_undecodable(self, obj: UndecodableObject) -> None:
-        """An object cannot be decoded; the handler goes by its last state, if there is one."""
+    def on_undecodable(self, obj: UndecodableObject, *, known: bool) -> None:
+        """An object cannot be decoded; the handler goes by its last state, if one is ``known``."""
 
     def on_heard(self, obj: T_contra) -> None:
         """The handler has heard of an object, and did not raise."""
@@ -73,7 +73,7 @@ class RaiseFaults(Generic[T]):
         """See :class:`FaultHandler`."""
         raise error
 
-    def on_undecodable(self, obj: UndecodableObject) -> None:
+    def on_undecodable(self, obj: UndecodableObject, *, known: bool) -> None:
         """See :class:`FaultHandler`."""
 
     def on_heard(self, obj: T) -> None:
@@ -197,8 +197,9 @@ class Informer(Generic[T]):
         self.notify()
 
     def _skip(self, obj: UndecodableObject) -> None:
-        self._undecodable[self.key(obj)] = obj
-        self.faults.on_undecodable(obj)
+        key = self.key(obj)
+        self._undecodable[key] = obj
+        self.faults.on_undecodable(obj, known=key in self._objects)
 
     def _update(self, obj: T, hear: Callable[[T], None]) -> None:
         key = self.key(obj)

@@ -34,6 +34,7 @@ from arranger.quota.preemption.eviction_protection import EvictionProtection
 from arranger.quota.preemption.leaving_charges import LeavingCharges, LeavingLimits
 from arranger.quota.preemption.queue_losses import QueueLosses, Taker
 from arranger.quota.preemption.reclaim import Demand, DeservedReclaim
+from arranger.quota.preemption.spared_victims import NOBODY_SPARED, SparedVictims
 from arranger.quota.preemption.victim_classes import VictimClasses
 
 #: Larger than any priority: the queue's priority counts before the pod's.
@@ -110,6 +111,7 @@ class QueuePreemptionPolicy:
         gangs: who leaves together.
         demands: queue → what members of a gang want of it at once.
         classes: of placed pods, where another policy of the same ledger has them.
+        spared: whom nobody evicts; nobody, where there is none.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class QueuePreemptionPolicy:
         gangs: GangExpansion | None = None,
         demands: Mapping[str, Demand] | None = None,
         classes: VictimClasses | None = None,
+        spared: SparedVictims = NOBODY_SPARED,
     ) -> None:
         self._reclaim = DeservedReclaim(ledger)
         self._demands = demands or {}
@@ -132,13 +135,14 @@ class QueuePreemptionPolicy:
         self._leaving = LeavingCharges(ledger, terminating_victims)
         self._limits_after_evictions = LeavingLimits(ledger, self._leaving)
         self._classes = classes or VictimClasses(ledger.table, self.victim_class)
+        self._spared = spared
         #: uid → preemptor, version of the ledger, what counts of it.
         self._facts: dict[str, tuple[PodInfo, int, tuple[Charge, bool]]] = {}
 
     @property
     def by_priority_alone(self) -> bool:
         """Whether there are no queues, so that only priorities count."""
-        return not self._ledger.active
+        return not (self._ledger.active or self._spared)
 
     @property
     def quota(self) -> QuotaLimits | None:
@@ -157,6 +161,8 @@ class QueuePreemptionPolicy:
 
     def can_preempt(self, preemptor: PodInfo, victim: PodInfo) -> bool:
         """Whether a pod may take the place of another."""
+        if self._spared.spares(victim):
+            return False
         if not self._ledger.active:
             return victim.priority < preemptor.priority
         if not self._may_ever_preempt(preemptor, victim):
@@ -179,7 +185,7 @@ class QueuePreemptionPolicy:
         if ledger.active and self._protection is not None:
             return None
         found = set[int]()
-        state = ledger.active, ledger.charges_version, ledger.has_dues
+        state = ledger.active, ledger.charges_version, ledger.has_dues, self._spared.version
         for like, rows in self._classes.rows_by_pod(state, work):
             if all(self.can_preempt(each, like) for each in preemptors):
                 found.update(rows)
@@ -187,6 +193,8 @@ class QueuePreemptionPolicy:
 
     def victim_class(self, pod: PodInfo) -> Hashable:
         """What decides for whom a placed pod may be evicted."""
+        if self._spared.spares(pod):
+            return pod.uid
         if not self._ledger.active:
             return pod.priority
         charge = self._ledger.charge_of(pod.uid)
@@ -207,10 +215,13 @@ class QueuePreemptionPolicy:
     def preemptor_state(self, pod: PodInfo) -> Hashable:
         """While it is the same, :meth:`can_preempt` says the same of a pod, if time protects nobody
         and the victims stay what they are."""
+        spared = self._spared.version
         if not self._ledger.has_dues:
-            return None
+            return spared
         charge, _ = self._preemptor_facts(pod)
-        return None if charge.says_service else self._reclaim.state(self._demand_of(pod, charge))
+        if charge.says_service:
+            return spared
+        return spared, self._reclaim.state(self._demand_of(pod, charge))
 
     def for_group(self, members: Sequence[PodInfo], needed: int) -> QueuePreemptionPolicy:
         """The policy for members of a gang, so many of which want nodes at once.
@@ -239,6 +250,7 @@ class QueuePreemptionPolicy:
             self._gangs,
             {d.queue: replace(d, known=self._reclaim.dues(d)) for d in demands},
             self._classes,
+            self._spared,
         )
 
     @property
@@ -255,6 +267,7 @@ class QueuePreemptionPolicy:
         if (
             self._protection is None
             or not self._ledger.active
+            or self._spared.spares(victim)
             or not self._may_ever_preempt(preemptor, victim)
         ):
             return UNPROTECTED

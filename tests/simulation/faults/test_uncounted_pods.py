@@ -52,7 +52,24 @@ def queued(name: str) -> PodBuilder:
     return a_pod(name).needs(cpu=1).in_queue("q")
 
 
+def exclusive(key: str, name: str, *, labels: bool = True, terms: bool = True) -> PodBuilder:
+    """A pod that no other with its label may be near, and that may not be near these."""
+    near = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": key}
+    wish = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    pod = a_pod(name).needs(cpu=1 if name == "victim" else 3)
+    pod = pod.labelled(app="x") if labels else pod
+    return pod.with_spec(affinity=wish) if terms else pod
+
+
+HOSTNAME = "kubernetes.io/hostname"
+
 HOLDINGS = {
+    "a node, by what it says itself": Holding(
+        lambda name: exclusive(HOSTNAME, name, labels=name != "victim", terms=name == "victim"), 2
+    ),
+    "a node, by its label": Holding(
+        lambda name: exclusive(HOSTNAME, name, terms=name != "victim"), 2
+    ),
     "its requests": Holding(lambda name: a_pod(name).needs(cpu=3), 2),
     "a host port": Holding(lambda name: a_pod(name).host_port(8080), 2),
     "what its queue may use": Holding(

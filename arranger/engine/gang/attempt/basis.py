@@ -7,17 +7,20 @@ from dataclasses import dataclass
 
 from arranger.cluster.cluster import Cluster
 from arranger.engine.context.entity import QueuedEntity
+from arranger.engine.context.spared_pods import SparedPods
 from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.pod.planned_room import PlannedRoom
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptBasis:
-    """Members and settings, nodes, objects that plugins look at, and plans for others."""
+    """Members and settings, nodes, objects that plugins look at, plans for others, and whom nobody
+    evicts."""
 
     _cluster: Cluster
     _holds: GangHolds
     _planned_room: PlannedRoom
+    _spared: SparedPods
 
     def of(self, entity: QueuedEntity) -> tuple[Hashable, ...]:
         """Another one whenever an attempt for the group has to begin anew."""
@@ -31,4 +34,5 @@ class AttemptBasis:
             objects.version,
             objects.storage_version,
             tuple((plan.key, plan.nodes) for plan in self._planned_room.plans.values()),
+            self._spared.version,
         )

@@ -207,3 +207,12 @@ def test_who_is_set_aside_without_a_pod_that_accuses_it_is_not_watched_for_ever(
         harness.advance_to(due)
     assert harness.engine.next_timer() is None
     assert names_in_quarantine(harness) == {}
+
+
+def test_nobody_takes_from_a_queue_that_is_set_aside_what_he_may_not_take_from_it_else() -> None:
+    manifest = a_queue_manifest("q", deserved={"cpu": "2"}, reclaimable=False, priority=3)
+    manifest["spec"] |= {"serviceTypes": ["inference"], "maxPriority": 5}
+    said = read_queue(msgspec.convert(manifest, Queue))
+    stood = read_queue(stand_in(msgspec.convert(manifest, Queue)))
+    assert (stood.deserved, stood.reclaimable) == (said.deserved, said.reclaimable)
+    assert (stood.priority, stood.rights) == (said.priority, said.rights)
