@@ -99,7 +99,7 @@ class QuotaLedger:
         self._stale = self._uncounted = self._edited = False
         self.version = self.charges_version = self.facts_version = 0
         self.has_dues = False
-        self.uncharged = UnchargedPods(self.rights.may_use)
+        self.uncharged = UnchargedPods(self.rights)
 
     @property
     def active(self) -> bool:
