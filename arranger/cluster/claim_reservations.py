@@ -41,12 +41,16 @@ class LiftedReservations:
 
     Attributes:
         by_pod: uid of the pod → uid of the claim → its reservation.
+        alone: uid of the claim → uid of the pod → the same, where that was the last one.
+        joint: claim, pod and the reservation of all others.
         pending: uid of the claim → the allocation that is nobody's now.
         shared: uid of the claim → the allocation that others have kept; None for none of ours.
         claims: uid of the claim → as the API showed it.
     """
 
     by_pod: dict[str, dict[str, Reservation]] = field(default_factory=dict)
+    alone: dict[str, dict[str, Reservation]] = field(default_factory=dict)
+    joint: list[tuple[str, str, Reservation]] = field(default_factory=list)
     pending: dict[str, PendingAllocation] = field(default_factory=dict)
     shared: dict[str, PendingAllocation | None] = field(default_factory=dict)
     claims: dict[str, ResourceClaim | None] = field(default_factory=dict)

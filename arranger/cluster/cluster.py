@@ -211,11 +211,12 @@ class Cluster:
         Raises:
             ValueError: one of them has a node already.
         """
-        for pod, _ in placed:
-            if pod.uid in self._node_of:
-                raise ValueError(f"{pod.key} is already on {self._node_of[pod.uid]}")
+        uids = [pod.uid for pod, _ in placed]
+        if not self._node_of.keys().isdisjoint(uids):
+            pod = next(pod for pod, _ in placed if pod.uid in self._node_of)
+            raise ValueError(f"{pod.key} is already on {self._node_of[pod.uid]}")
         self._attach_all(placed)
-        self.assumed.update(pod.uid for pod, _ in placed)
+        self.assumed.update(uids)
 
     def simulate_add_pod(self, pod: PodInfo, node: str) -> None:
         """Inside :meth:`simulate_without`: put a pod back on its node."""
@@ -301,37 +302,37 @@ class Cluster:
             self.table.add_pod(pod, row)
 
     def _attach_all(self, placed: Sequence[tuple[PodInfo, str]]) -> None:
-        if len(placed) < _MANY:
+        index = self.table.index
+        together = [each for each in placed if each[1] in index] if len(placed) >= _MANY else []
+        if len(together) < len(placed):
             for pod, node in placed:
-                self._attach(pod, node)
+                if not together or node not in index:
+                    self._attach(pod, node)
+        if not together:
             return
-        quota, index, known = self._quota, self.table.index, list[tuple[PodInfo, int]]()
-        quota = None if quota is None or not quota.active else quota
-        for pod, node in placed:
-            if quota is not None:
-                quota.on_pod_moved(pod, node, 1)
-            uid = pod.uid
-            self._pods[uid], self._node_of[uid] = pod, node
-            if (row := index.get(node)) is None:
-                self._unknown_node_pods.setdefault(node, {})[uid] = pod
-                self._on_moved_beside_table()
-            else:
-                known.append((pod, row))
-        add_pods(self.table, known)
+        self._count_moved(together, 1)
+        uids = [pod.uid for pod, _ in together]
+        self._pods.update(zip(uids, [pod for pod, _ in together], strict=True))
+        self._node_of.update(zip(uids, [node for _, node in together], strict=True))
+        add_pods(self.table, [(pod, index[node]) for pod, node in together])
 
     def _detach_all(self, uids: Sequence[str]) -> None:
-        quota, index, known = self._quota, self.table.index, list[tuple[PodInfo, int]]()
-        quota = None if quota is None or not quota.active else quota
-        for uid in uids:
-            row = index.get(self._node_of[uid]) if len(uids) >= _MANY else None
-            if row is None:
-                self._detach(uid)
-                continue
-            node, pod = self._node_of.pop(uid), self._pods.pop(uid)
-            if quota is not None:
-                quota.on_pod_moved(pod, node, -1)
-            known.append((pod, row))
-        remove_pods(self.table, known)
+        index, node_of = self.table.index, self._node_of
+        together = [uid for uid in uids if node_of[uid] in index] if len(uids) >= _MANY else []
+        if len(together) < len(uids):
+            for uid in uids:
+                if not together or node_of[uid] not in index:
+                    self._detach(uid)
+        if not together:
+            return
+        pods = map(self._pods.pop, together)
+        gone = list(zip(pods, map(node_of.pop, together), strict=True))
+        self._count_moved(gone, -1)
+        remove_pods(self.table, [(pod, index[node]) for pod, node in gone])
+
+    def _count_moved(self, placed: Iterable[tuple[PodInfo, str]], sign: int) -> None:
+        if self._quota is not None and self._quota.active:
+            self._quota.on_pods_moved(placed, sign)
 
     def _detach(self, uid: str) -> PodInfo:
         node = self._node_of.pop(uid)

@@ -185,16 +185,17 @@ class ResourceClaimTracker:
     def lift(self, pods: Iterable[str]) -> LiftedReservations:
         """Take the reservations of pods that are not bound out of the books; nothing is written."""
         lifted, by_claim = LiftedReservations(), self._reservations_by_claim
+        observed, alone = self._observed, lifted.alone
         for pod_uid in pods:
             if (uses := self._reservations_by_pod.pop(pod_uid, None)) is None:
                 continue
             lifted.by_pod[pod_uid] = uses
             for uid in uses:
-                lifted.claims[uid] = self._observed.get(uid)
-                users = by_claim[uid]
-                del users[pod_uid]
-                if not users:
-                    del by_claim[uid]
+                lifted.claims[uid] = observed.get(uid)
+                if len(users := by_claim[uid]) == 1:
+                    alone[uid] = by_claim.pop(uid)  # as it is: most claims are used by one pod
+                else:
+                    lifted.joint.append((uid, pod_uid, users.pop(pod_uid)))
         for uid in lifted.claims:
             kept = uid in by_claim or uid in self._inflight_releases
             if kept or uid not in self._pending:
@@ -221,9 +222,14 @@ class ResourceClaimTracker:
             return False
         self._pending.update(lifted.pending)
         self._reservations_by_pod.update(lifted.by_pod)
-        for pod_uid, uses in lifted.by_pod.items():
-            for uid, reservation in uses.items():
-                self._reservations_by_claim.setdefault(uid, {})[pod_uid] = reservation
+        by_claim = self._reservations_by_claim
+        for uid, pod_uid, reservation in lifted.joint:
+            by_claim.setdefault(uid, {})[pod_uid] = reservation
+        if by_claim.keys().isdisjoint(lifted.alone):
+            by_claim.update(lifted.alone)
+        else:
+            for uid, users in lifted.alone.items():
+                by_claim.setdefault(uid, {}).update(users)
         self._mark_taken(devices)
         return True
 

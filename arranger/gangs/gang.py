@@ -11,15 +11,14 @@ from collections.abc import Mapping
 from arranger.api.settings.gang_membership import GangMembership
 from arranger.api.settings.gang_settings import (
     NO_SETTINGS,
-    GangSettings,
     MatchPolicy,
     Mode,
-    combined,
     pod_group_settings,
 )
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.gangs.member_state import MemberState, member_state
+from arranger.gangs.merged_settings import MergedSettings
 from arranger.gangs.planned_start import PlannedStart
 
 #: States of members that have a node and keep it.
@@ -70,13 +69,7 @@ class Gang:
         #: How many members are in a state, by bundle and in all.
         self._bundle_counts: Counter[tuple[str, MemberState]] = Counter()
         self._state_counts: Counter[MemberState] = Counter()
-        #: Bundle whose pods are all gone → its minimum, which holds while the gang has pods.
-        self._retained_bundles: dict[str, int] = {}
-        #: Bundles that no pod names any more because pods were edited.
-        self._retracted_bundles: set[str] = set()
-        #: Distinct settings of the members → of how many; those edited last come first.
-        self._settings_counts: dict[GangSettings, int] = {}
-        self._from_members = self._from_pod_group = NO_SETTINGS
+        self._merged = MergedSettings()
 
     def __repr__(self) -> str:
         return f"Gang({self.name})"
@@ -115,22 +108,22 @@ class Gang:
 
     def set_pod_group(self, pod_group: AnyPodGroup | None) -> bool:
         """The PodGroup has appeared, changed or gone; returns whether that changes settings."""
-        before = self.settings
         self.pod_group = pod_group
         self.problems = []
-        self._from_pod_group = NO_SETTINGS
+        stated = NO_SETTINGS
         if pod_group is not None:
-            self._from_pod_group = pod_group_settings(pod_group, self.problems)
+            stated = pod_group_settings(pod_group, self.problems)
             self._update_created(pod_group.metadata.creation_timestamp)
-        self._resolve_settings()
-        return before != self.settings
+        self._merged.set_pod_group(stated)
+        return self._take_settings()
 
-    def _resolve_settings(self, *, recombine: bool = False) -> None:
-        if recombine:
-            self._from_members = combined(self._settings_counts)
-        retained = GangSettings(bundle_minimums=tuple(self._retained_bundles.items()))
-        self.settings = combined((self._from_members, self._from_pod_group, retained))
-        self.total_minimum = max(self.minimum, sum(n for _, n in self.settings.bundle_minimums))
+    def _take_settings(self) -> bool:
+        """What all sources say counts from now on; whether that is something else than before."""
+        before, self.settings = self.settings, self._merged.settings
+        if before is self.settings:
+            return False
+        self.total_minimum = max(self.minimum, self._merged.bundle_total)
+        return before != self.settings
 
     def _update_created(self, created: object) -> None:
         when = created.timestamp() if hasattr(created, "timestamp") else 0.0
@@ -144,22 +137,15 @@ class Gang:
 
         ``evicting``: we are deleting it, which the pod as observed need not show yet.
         """
-        uid, before = pod.metadata.uid, self.settings
+        uid = pod.metadata.uid
         earlier = self.memberships.get(uid)
         if earlier is None:
-            count = self._settings_counts.get(membership.settings, 0)
-            self._settings_counts[membership.settings] = count + 1
             self._update_created(pod.metadata.creation_timestamp)
-            if not count:  # what comes last fills the gaps, however many came before
-                self._from_members = combined((self._from_members, membership.settings))
-                self._resolve_settings()
+            self._merged.add_member(membership.settings)
         elif earlier is not membership and earlier.settings != membership.settings:
-            self._drop_settings(earlier.settings)
             # The latest edit takes precedence over what the other members say.
-            count = self._settings_counts.pop(membership.settings, 0)
-            self._settings_counts = {membership.settings: count + 1, **self._settings_counts}
-            self._retract_bundles(earlier)
-            self._resolve_settings(recombine=True)
+            self._merged.edit_member(earlier.settings, membership.settings)
+        changed = self._take_settings()
         if earlier is not membership:
             if earlier is not None:
                 self.pod_group_types[earlier.pod_group_type] -= 1
@@ -170,7 +156,7 @@ class Gang:
             state = state_before  # the watch has not seen our Binding yet
         terminating = evicting or pod.metadata.deletion_timestamp is not None
         self._set_member_state(uid, earlier or membership, state, terminating=terminating)
-        return self.settings is not before and self.settings != before
+        return changed
 
     def shows(self, pod: Pod, membership: GangMembership | None) -> bool:
         """Whether a pod that runs or waits is known as it is, so that nothing changes by it."""
@@ -187,7 +173,7 @@ class Gang:
         A gang starts and ends as a whole, so that the minimum of a bundle holds as long as the gang
         has any pods: the last pod of a parameter server may be deleted to be created again.
         """
-        membership, before = self.memberships.pop(uid, None), self.settings
+        membership = self.memberships.pop(uid, None)
         if membership is None:
             return False
         self.pod_group_types[membership.pod_group_type] -= 1
@@ -196,28 +182,13 @@ class Gang:
         self.terminating_at_reset.discard(uid)
         self._bundle_counts[membership.bundle, state] -= 1
         self._state_counts[state] -= 1
-        if self._drop_settings(membership.settings):
-            if moved:
-                self._retract_bundles(membership)
-            else:
-                self._retained_bundles |= membership.settings.bundle_minimums
-            self._resolve_settings(recombine=True)
-        return self.settings != before
+        self._merged.drop_member(membership.settings, moved=moved)
+        return self._take_settings()
 
     def restore_bundles(self, minimums: Mapping[str, int]) -> bool:
         """Bundles that were known before a restart; returns whether that changes settings."""
-        before = self.settings
-        known = {b: n for b, n in minimums.items() if b not in self._retracted_bundles}
-        self._retained_bundles = known | self._retained_bundles
-        self._resolve_settings()
-        return self.settings != before
-
-    def _retract_bundles(self, earlier: GangMembership) -> None:
-        """The owner has edited a pod: bundles that no pod names now hold no more."""
-        named = {bundle for each in self._settings_counts for bundle, _ in each.bundle_minimums}
-        for bundle in dict(earlier.settings.bundle_minimums).keys() - named:
-            self._retained_bundles.pop(bundle, None)
-            self._retracted_bundles.add(bundle)
+        self._merged.restore_bundles(minimums)
+        return self._take_settings()
 
     def set_state(self, uid: str, state: MemberState) -> None:
         """We have bound a member, are binding it, or have failed to; the watch shows it later."""
@@ -272,14 +243,6 @@ class Gang:
         self._states[uid] = state
         self._bundle_counts[self.memberships[uid].bundle, state] += 1
 
-    def _drop_settings(self, settings: GangSettings) -> bool:
-        """One member fewer has these settings; returns whether none has them any more."""
-        self._settings_counts[settings] -= 1
-        if self._settings_counts[settings]:
-            return False
-        del self._settings_counts[settings]
-        return True
-
     # --- the minimum -----------------------------------------------------------------------
 
     @property
@@ -302,11 +265,14 @@ class Gang:
         The key ``None`` stands for members of any bundle. Empty when the minimum is reached.
         """
         missing: dict[str | None, int] = {}
+        counted = self._counted_members(None)
         for bundle, minimum in self.settings.bundle_minimums:
-            count = minimum - self._counted_members(bundle) - have.get(bundle, 0)
+            count = minimum - have.get(bundle, 0)
+            if counted and count > 0:
+                count -= self._counted_members(bundle)
             if count > 0:
                 missing[bundle] = count
-        count = self.minimum - self._counted_members(None) - sum(have.values())
+        count = self.minimum - counted - sum(have.values())
         if count > 0:
             missing[None] = count
         return missing
@@ -373,7 +339,8 @@ class Gang:
     @property
     def has_minimum(self) -> bool:
         """Whether the minimum is bound or has succeeded."""
-        if self.settled_count(None) < self.minimum or not self.is_defined:
+        # Of thousands of bundles each is asked about only where there are enough for all of them.
+        if self.settled_count(None) < self.total_minimum or not self.is_defined:
             return False
         bundles = self.settings.bundle_minimums
         return all(self.settled_count(bundle) >= minimum for bundle, minimum in bundles)
@@ -393,7 +360,6 @@ class Gang:
         assert terminating == with_node, f"{self}: terminating"
         known = self._terminating.keys() | self.terminating_at_reset
         assert known <= self.memberships.keys(), f"{self}: members that are gone"
-        assert sum(self._settings_counts.values()) == len(self.memberships), f"{self}: settings"
-        assert combined(self._settings_counts) == self._from_members, f"{self}: combined settings"
+        self._merged.check_consistent(each.settings for each in self.memberships.values())
         types = Counter(each.pod_group_type for each in self.memberships.values())
         assert types == +self.pod_group_types, f"{self}: types of PodGroups"

@@ -60,7 +60,7 @@ class CardColumn:
             cards = cards_of(node) if node is not None else {}
             self._column[row] = self._card_sets.id(tuple(sorted(cards.items())))
         if rows:
-            self._kinds = np.unique(self._column).tolist() or [0]
+            self._kinds = kinds_in(self._column) or [0]
             self._present = frozenset(self._offered())
         self._version = table.version
         return self._column
@@ -118,3 +118,10 @@ class CardColumn:
     def card_set(self, number: int) -> Cards:
         """The cards of a set, by resource."""
         return dict(self._card_sets.values[number])
+
+
+def kinds_in(column: IdArray) -> list[int]:
+    """The numbers of card sets that are there, in order: they are few, and counted at a tenth of
+    what it costs to sort rows."""
+    found: list[int] = np.flatnonzero(np.bincount(column)).tolist()
+    return found

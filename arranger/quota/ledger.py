@@ -28,7 +28,7 @@ from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, is_card_resource
 from arranger.quota.charges import Charge, ChargedLimit, PodGroups, QuotaShortage
 from arranger.quota.guarantees import Guarantees
-from arranger.quota.placed_charges import LiftedCharges, PlacedCharges
+from arranger.quota.placed_charges import LiftedCharges, PlacedCharges, count_use
 from arranger.quota.pod_annotations import PodAnnotations, queue_named_by
 from arranger.quota.pod_owners import PodOwners
 from arranger.quota.queue_rights import TenantRights, not_for_namespace
@@ -96,10 +96,9 @@ class QuotaLedger:
             lambda name: (queue.rights for queue in self.path_self_to_root(name)),
         )
         #: Whether charges may have changed; what queues use is to be summed up anew; they changed.
-        self._stale = self._uncounted = self._edited = False
+        self._stale = self._uncounted = self._edited = self.has_dues = False
         self.version = self.charges_version = self.facts_version = 0
-        self.has_dues = False
-        self.uncharged = UnchargedPods(self.rights.may_use)
+        self.uncharged = UnchargedPods(self.rights)
 
     @property
     def active(self) -> bool:
@@ -339,22 +338,25 @@ class QuotaLedger:
 
     def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
         """Charge a pod that takes a node (1), or give its charge back (-1)."""
-        if not self.active:
-            return
-        if sign > 0:
-            charge = self._lifted.take(pod, node) or self.charge(pod, self.cards_on(node))
-            self.placed.set(pod, charge)
-            self._count(charge, 1)
-        elif known := self.placed.pop(pod):
-            self._lifted.put(pod, node, known)
-            self._count(known, -1)
+        if self.active:
+            self.on_pods_moved(((pod, node),), sign)
 
-    def _count(self, charge: Charge, sign: int) -> None:
-        for state in self.path_self_to_root(charge.queue):
-            for name, n in charge.amounts.items():
-                state.used[name] += sign * n
-        if self._guarantees.resources:
-            self._guarantees.on_moved(charge.queue, charge.amounts, sign)
+    def on_pods_moved(self, pods: Iterable[tuple[PodInfo, str]], sign: int) -> None:
+        """The same of pods and their nodes, where there are queues."""
+        moved = list[Charge]()
+        try:
+            for pod, node in pods:
+                if sign > 0:
+                    charge = self._lifted.take(pod, node) or self.charge(pod, self.cards_on(node))
+                    moved.append(self.placed.set(pod, charge))
+                elif known := self.placed.pop(pod):
+                    self._lifted.put(pod, node, known)
+                    moved.append(known)
+        finally:
+            self._count(moved, sign)
+
+    def _count(self, charges: Iterable[Charge], sign: int) -> None:
+        count_use(charges, sign, self.path_self_to_root, self._guarantees)
 
     def charge(self, pod: PodInfo, cards: Cards = NO_CARDS) -> Charge:
         """What a pod would be charged on a node with these cards."""
@@ -368,7 +370,7 @@ class QuotaLedger:
             pod, node, known = cluster.pod(uid), cluster.node_of(uid), self.placed.get(uid)
             if pod and node and known and known != self.charge(pod, self.cards_on(node)):
                 self.placed.pop(pod)
-                self._count(known, -1)
+                self._count((known,), -1)
                 cluster.place_anew(uid)
         cluster.objects.invalidate()
 
@@ -378,13 +380,11 @@ class QuotaLedger:
             state.used.clear()
         self._guarantees.reset(self.queues)
         if not charge:
-            for each in self.placed.values():
-                self._count(each, 1)
+            self._count(self.placed.values(), 1)
             return
         self.placed.clear()
         self.card_column.forget_nodes()
-        for pod, node in cluster.placed_pods():
-            self.on_pod_moved(pod, node, 1)
+        self.on_pods_moved(cluster.placed_pods() if self.active else (), 1)
 
     def check_consistent(self, cluster: Cluster) -> None:
         """Check the use of every queue against the pods.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.quota.charges import Charge
+from arranger.quota.guarantees import Guarantees
+from arranger.quota.queue_spec import QueueQuota
 
 
 class PlacedCharges:
@@ -29,10 +32,11 @@ class PlacedCharges:
         """The uids of the pods of a namespace."""
         return list(self._of_namespace.get(name, ()))
 
-    def set(self, pod: PodInfo, charge: Charge) -> None:
-        """A pod is charged."""
+    def set(self, pod: PodInfo, charge: Charge) -> Charge:
+        """A pod is charged this."""
         self._charges[pod.uid] = charge
         self._of_namespace.setdefault(pod.namespace, {})[pod.uid] = None
+        return charge
 
     def pop(self, pod: PodInfo) -> Charge | None:
         """A pod is charged no more; what it was charged."""
@@ -85,3 +89,27 @@ class LiftedCharges:
     def clear(self) -> None:
         """What charges depend on may have changed."""
         self._lifted.clear()
+
+
+def count_use(
+    charges: Iterable[Charge],
+    sign: int,
+    path_of: Callable[[str], Iterable[QueueQuota]],
+    guarantees: Guarantees,
+) -> None:
+    """Add what is charged to the use of queues and of those above them (1), or take it off (-1).
+
+    ``path_of`` a queue leads from it to the root. Of many pods each queue is looked at once.
+    """
+    found: dict[str, Counter[str]] = {}
+    for charge in charges:
+        if (amounts := found.get(charge.queue)) is None:
+            amounts = found[charge.queue] = Counter()
+        for name, n in charge.amounts.items():
+            amounts[name] += n
+    for queue, amounts in found.items():
+        for state in path_of(queue):
+            for name, n in amounts.items():
+                state.used[name] += sign * n
+        if guarantees.resources:
+            guarantees.on_moved(queue, amounts, sign)

@@ -84,6 +84,9 @@ class TenantRights:
     Args:
         all_rights: what all queues say.
         rights_along: the rights that count in a queue: its own, and those of the queues above it.
+
+    Attributes:
+        version: how often may have changed who may use which queue.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class TenantRights:
         rights_along: Callable[[str], Iterable[QueueRights]],
     ) -> None:
         self._all_rights, self._rights_along = all_rights, rights_along
+        self.version = 0
         self._labels: dict[str, Mapping[str, str]] = {}
         self._selectors: dict[str, list[Selector]] = {}
         #: (queue, namespace) → whether it may use the queue.
@@ -127,6 +131,7 @@ class TenantRights:
     def on_queues_changed(self) -> None:
         """There are other queues, or they say otherwise."""
         self._limits = None
+        self.version += 1
         self._selectors.clear()
         self._may_use.clear()
 
@@ -144,6 +149,7 @@ class TenantRights:
 
     def _changes(self, namespace: str) -> bool:
         """Whether an answer about a namespace is another than it was."""
+        self.version += 1
         before = {key: known for key, known in self._may_use.items() if key[1] == namespace}
         for key in before:
             del self._may_use[key]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from arranger.api.settings.queue_annotations import DEFAULT_QUEUE
 from arranger.api.types.pod_groups import AnyPodGroup
@@ -13,8 +12,23 @@ from arranger.quota.pod_annotations import queue_named_by
 
 #: In place of a queue: one that is not known, though not the default queue.
 ANOTHER: Final = "/"
-#: A queue, "" for one that is not known, and the namespace of whoever is in it.
+_UNKNOWN: Final = ("", ANOTHER)
+#: A queue, or what stands for one that is not known, and the namespace of whoever is in it.
 _Place = tuple[str, str]
+#: Queue → namespace → how many are there.
+_Counts = dict[str, Counter[str]]
+_NOBODY: Final[Counter[str]] = Counter()
+
+
+class Rights(Protocol):
+    """Says which queues the pods of a namespace may be in."""
+
+    @property
+    def version(self) -> int:
+        """Another number whenever something may be allowed that was not, or the other way round."""
+
+    def may_use(self, queue: str, namespace: str) -> bool:
+        """Whether the pods of a namespace may be in a queue; if not they are in the default one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -25,18 +39,22 @@ class UnchargedPods:
     PodGroups and owners of its namespace name, and the default queue; for pods that are charged to
     the default queue meanwhile (:data:`ANOTHER`) without that one.
 
-    Args:
-        may_use: whether pods of a namespace may be in a queue; the others are in the default queue.
+    What is asked for every pod does not look at all who cannot be charged: a tenant may have many
+    of them, in as many queues.
     """
 
-    _may_use: Callable[[str, str], bool]
+    _rights: Rights
     _edited: bool = field(default=False, init=False)
     #: Uid of a pod, or of the group of pods → where it is.
     _places: dict[str, _Place] = field(default_factory=dict, init=False)
-    _counts: Counter[_Place] = field(default_factory=Counter, init=False)
+    _counts: _Counts = field(default_factory=dict, init=False)
     #: PodGroup → the queue that it names.
     _named: dict[tuple[type[AnyPodGroup], str], _Place] = field(default_factory=dict, init=False)
-    _named_counts: Counter[_Place] = field(default_factory=Counter, init=False)
+    _named_counts: _Counts = field(default_factory=dict, init=False)
+    #: The places that are in the default queue, as they may not be in another that is known; and
+    #: the version of the rights by which they were found.
+    _refused: dict[_Place, None] = field(default_factory=dict, init=False)
+    _refused_by: int = field(default=-1, init=False)
 
     def __bool__(self) -> bool:
         return bool(self._places)
@@ -47,7 +65,9 @@ class UnchargedPods:
         if self._places.get(uid) != place:
             self.end(uid)
             self._places[uid] = place
-            self._counts[place] += 1
+            _count(self._counts, place)
+            if queue not in _UNKNOWN and not self._rights.may_use(queue, namespace):
+                self._refused[place] = None
             self._edited = True
 
     def take_edited(self) -> bool:
@@ -59,7 +79,8 @@ class UnchargedPods:
         """Somebody is charged, or is gone; returns whether that is news."""
         known = self._places.pop(uid, None)
         if known is not None:
-            _count_down(self._counts, known)
+            if _count_down(self._counts, known):
+                self._refused.pop(known, None)
             self._edited = True
         return known is not None
 
@@ -69,7 +90,7 @@ class UnchargedPods:
         if queue := queue_named_by(group):
             place = queue, group.metadata.namespace
             self._named[type(group), group.key] = place
-            self._named_counts[place] += 1
+            _count(self._named_counts, place)
             self._edited |= bool(self)
 
     def forget_group(self, kind: type[AnyPodGroup], key: str) -> None:
@@ -81,16 +102,42 @@ class UnchargedPods:
 
     def closes(self, name: str) -> bool:
         """Whether it is not known what a queue uses."""
-        return any(self._may_be_in(name, queue, space) for queue, space in self._counts)
+        counts, may_use = self._counts, self._rights.may_use
+        if not counts:
+            return False
+        if name == DEFAULT_QUEUE and ("" in counts or self._are_some_refused()):
+            return True
+        if any(may_use(name, space) for space in counts.get(name, _NOBODY)):
+            return True
+        naming = self._named_counts.get(name, _NOBODY)
+        for place in _UNKNOWN:
+            fewer, others = sorted((counts.get(place, _NOBODY), naming), key=len)
+            if any(space in others and may_use(name, space) for space in fewer):
+                return True
+        return False
 
-    def _may_be_in(self, name: str, queue: str, namespace: str) -> bool:
-        if queue and queue != ANOTHER:
-            return name == (queue if self._may_use(queue, namespace) else DEFAULT_QUEUE)
-        named = (name, namespace) in self._named_counts and self._may_use(name, namespace)
-        return named or (name == DEFAULT_QUEUE and not queue)
+    def _are_some_refused(self) -> bool:
+        rights = self._rights
+        if self._refused_by != rights.version:
+            self._refused_by = rights.version
+            known = ((q, each) for q, each in self._counts.items() if q not in _UNKNOWN)
+            places = ((queue, space) for queue, spaces in known for space in spaces)
+            self._refused = {place: None for place in places if not rights.may_use(*place)}
+        return bool(self._refused)
 
 
-def _count_down(counts: Counter[_Place], place: _Place) -> None:
-    counts[place] -= 1
-    if not counts[place]:
-        del counts[place]
+def _count(counts: _Counts, place: _Place) -> None:
+    queue, namespace = place
+    counts.setdefault(queue, Counter())[namespace] += 1
+
+
+def _count_down(counts: _Counts, place: _Place) -> bool:
+    """One fewer is there; whether that was the last one."""
+    queue, namespace = place
+    counts[queue][namespace] -= 1
+    if counts[queue][namespace]:
+        return False
+    del counts[queue][namespace]
+    if not counts[queue]:
+        del counts[queue]
+    return True

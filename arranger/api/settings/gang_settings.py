@@ -120,12 +120,12 @@ class GangSettings:
 
 
 #: What one source alone decides; minimums of bundles are put together.
-_SINGLE: Final = tuple(f.name for f in fields(GangSettings) if f.name != "bundle_minimums")
+SINGLE_SETTINGS: Final = tuple(f.name for f in fields(GangSettings) if f.name != "bundle_minimums")
 
 
 def combined(sources: Iterable[GangSettings]) -> GangSettings:
     """What several sources set, the first that sets something first."""
-    values, minimums, open_names = dict[str, Any](), dict[str, int](), list(_SINGLE)
+    values, minimums, open_names = dict[str, Any](), dict[str, int](), list(SINGLE_SETTINGS)
     for source in sources:
         for name in tuple(open_names):
             if (value := getattr(source, name)) is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from arranger.api.types.core import Pod
 from arranger.cluster.columns import CPU, MEMORY
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo, SumsKey
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 #: Pods and their rows.
 Placed = Iterable[tuple[PodInfo, int]]
@@ -24,22 +27,17 @@ def add_pods(table: NodeTable, placed: Placed) -> None:
     Raises:
         ValueError: one is already there.
     """
-    column_of, on_rows = table.resource_column, table.pods
-    alike, sums = dict[int, list[int]](), dict[int, SumsKey]()
-    spaces: dict[str, list[tuple[Pod, int]]] = {}
-    for pod, row in placed:
-        key = pod.sums_key(column_of)
-        if key is None:
-            table.add_pod(pod, row)
-            continue
-        on_row = on_rows[row]
-        if pod.uid in on_row:
+    on_rows, moves = table.pods, _Moves(table, placed)
+    for pod, row in moves.others:
+        table.add_pod(pod, row)
+    for pod, row in moves.sums:
+        on_row, uid = on_rows[row], pod.uid
+        if uid in on_row:
             raise ValueError(f"{pod.key} is already on {table.name(row)}")
-        on_row[pod.uid] = pod
-        _note(spaces, alike, sums, pod, row, key)
-    for namespace, pods in spaces.items():
+        on_row[uid] = pod
+    for namespace, pods in moves.by_namespace():
         table.placed.add_all(namespace, pods)
-    sum_up(table, ((sums[number], rows) for number, rows in alike.items()), 1)
+    sum_up(table, moves.by_key(), 1)
 
 
 def remove_pods(table: NodeTable, placed: Placed) -> None:
@@ -48,42 +46,62 @@ def remove_pods(table: NodeTable, placed: Placed) -> None:
     Raises:
         KeyError: one is not there.
     """
-    column_of, on_rows = table.resource_column, table.pods
-    alike, sums = dict[int, list[int]](), dict[int, SumsKey]()
-    spaces: dict[str, list[tuple[Pod, int]]] = {}
-    for pod, row in placed:
-        key = pod.sums_key(column_of)
-        if key is None:
-            table.remove_pod(pod, row)
-            continue
+    on_rows, moves = table.pods, _Moves(table, placed)
+    for pod, row in moves.others:
+        table.remove_pod(pod, row)
+    for pod, row in moves.sums:
         del on_rows[row][pod.uid]
-        _note(spaces, alike, sums, pod, row, key)
-    for namespace, pods in spaces.items():
+    for namespace, pods in moves.by_namespace():
         table.placed.remove_all(namespace, [pod for pod, _ in pods])
-    sum_up(table, ((sums[number], rows) for number, rows in alike.items()), -1)
+    sum_up(table, moves.by_key(), -1)
 
 
-def _note(
-    spaces: dict[str, list[tuple[Pod, int]]],
-    alike: dict[int, list[int]],
-    sums: dict[int, SumsKey],
-    pod: PodInfo,
-    row: int,
-    key: SumsKey,
-) -> None:
-    """A pod is one of its namespace, and of those that request the same.
+class _Moves:
+    """Pods and their rows.
 
-    ``alike`` is by the identity of keys, which are kept once each; two equal ones do no harm.
+    Attributes:
+        others: of whom more is counted than sums.
+        sums: all others; ``keys`` tell what is counted of each of these.
     """
-    raw, number = pod.pod, id(key)
-    namespace = raw.metadata.namespace
-    if (pods := spaces.get(namespace)) is None:
-        pods = spaces[namespace] = []
-    pods.append((raw, row))
-    if (rows := alike.get(number)) is None:
-        rows = alike[number] = []
-        sums[number] = key
-    rows.append(row)
+
+    def __init__(self, table: NodeTable, placed: Placed) -> None:
+        column_of = table.resource_column
+        self.sums, self.others = list(placed), list[tuple[PodInfo, int]]()
+        keys = [pod.sums_key(column_of) for pod, _ in self.sums]
+        if None in keys:
+            both = list(zip(self.sums, keys, strict=True))
+            self.others = [each for each, key in both if key is None]
+            self.sums = [each for each, key in both if key is not None]
+        self.keys = [key for key in keys if key is not None]
+
+    def by_namespace(self) -> Iterable[tuple[str, list[tuple[Pod, int]]]]:
+        """Of each namespace the pods and their rows."""
+        pods = [(pod.pod, row) for pod, row in self.sums]
+        return _grouped([pod.metadata.namespace for pod, _ in pods], pods)
+
+    def by_key(self) -> Iterable[tuple[SumsKey, list[int]]]:
+        """What pods request, and the rows of all that request just that.
+
+        Equal keys are one object nearly always, and where they are two that does no harm.
+        """
+        rows = [row for _, row in self.sums]
+        if self.keys and self.keys.count(self.keys[0]) == len(self.keys):
+            return [(self.keys[0], rows)]
+        key_of = {id(key): key for key in self.keys}
+        return [(key_of[number], each) for number, each in _grouped(map(id, self.keys), rows)]
+
+
+def _grouped(names: Iterable[K], values: Sequence[T]) -> Iterable[tuple[K, list[T]]]:
+    """Those of each name together: all of one most often."""
+    names = list(names)
+    if names and names.count(names[0]) == len(names):
+        return [(names[0], list(values))]
+    found = dict[K, list[T]]()
+    for name, value in zip(names, values, strict=True):
+        if (group := found.get(name)) is None:
+            group = found[name] = []
+        group.append(value)
+    return found.items()
 
 
 def sum_up(table: NodeTable, alike: Iterable[tuple[SumsKey, list[int]]], sign: int) -> None:

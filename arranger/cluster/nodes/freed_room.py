@@ -22,6 +22,9 @@ class PodQuota(Protocol):
     def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
         """A pod takes (1) or leaves (-1) a node, in a simulation too."""
 
+    def on_pods_moved(self, pods: Iterable[tuple[PodInfo, str]], sign: int) -> None:
+        """The same of pods and their nodes, where there is something to count."""
+
 
 @dataclass(slots=True, eq=False)
 class FreedRoom:
@@ -151,5 +154,4 @@ class FreedRoom:
 
     def _count_use(self, pods: Iterable[tuple[PodInfo, str]], sign: int) -> None:
         if self._quota is not None and self._quota.active:
-            for pod, node in pods:
-                self._quota.on_pod_moved(pod, node, sign)
+            self._quota.on_pods_moved(pods, sign)

@@ -12,6 +12,7 @@ from arranger.engine.context.phases import Phase
 from arranger.engine.context.queue_state import QueueState
 from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.gangs.gang import Gang
 from arranger.gangs.registry import GangRegistry
 
 #: Seconds without an arrival after which the members of an incomplete group are told: telling the
@@ -57,6 +58,14 @@ class GangEntityIndex:
     def groups_of(self, gangs: Iterable[str]) -> list[str]:
         """The names of all groups with an entity that one of these gangs is or was in."""
         return sorted({name for gang in gangs for name in self._groups_of_gang.get(gang, ())})
+
+    def home_of(self, gang: Gang) -> QueuedEntity | None:
+        """The entity of a gang that is placed as a group; None if there is none, or it is not."""
+        group = self._registry.group_of(gang)
+        entity = None if group.schedules_individually else self._entities.get(group.name)
+        if entity is not None:
+            entity.group = group
+        return entity
 
     def entity_for(
         self, member: QueuedPod, now: float, left: dict[int, QueuedEntity] | None = None

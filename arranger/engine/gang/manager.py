@@ -25,6 +25,7 @@ from arranger.engine.gang.state.holds import GangHold, GangHolds
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.quota.gate import QuotaGate
+from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
 
@@ -55,20 +56,31 @@ class GangManager:
         self._gang_objects.mark(names)
         groups = self._entities.groups_of(names)
         partners = (self._entities[name].gang_group.gang_names for name in groups)
-        members = self._members_of(names.union(*partners))
+        members, released = self._members_of(names.union(*partners)), list[QueuedPod]()
         for name in groups:
             hold = self._holds.get(name)
             if hold is not None:
-                members += self._update_hold(hold, now)
+                released += self._update_hold(hold, now)
         entities, left = dict[int, QueuedEntity](), dict[int, QueuedEntity]()
-        for member in members:
+        for gang, pods in members:
+            waiting = [member for member in pods if member.phase is Phase.QUEUED]
+            home = self._entities.home_of(gang) if waiting else None
+            for member in waiting:
+                # Of a large gang nearly all stay where they are.
+                entity = home if member.entity is home and not member.in_domain else None
+                entity = entity or self._entities.entity_for(member, now, left)
+                entities[id(entity)] = entity
+        for member in released:
             if member.phase is Phase.QUEUED:
                 entity = self._entities.entity_for(member, now, left)
                 entities[id(entity)] = entity
         for entity in (left | entities).values():
             if entity.members:
                 self._entities.enqueue(entity, now)
-        self._clear_timeout_marks(members)
+        for gang, pods in members:
+            if not gang.blocked and any(each.timed_out for each in gang.memberships.values()):
+                self._clear_timeout_marks(pods)
+        self._clear_timeout_marks(released)
         for name in groups:
             self._entities.forget_stale(name)
 
@@ -322,10 +334,14 @@ class GangManager:
     def _annotate(self, member: QueuedPod, annotations: dict[str, str | None]) -> None:
         self._context.outbox.append(AnnotatePod(pod_events.pod_key(member.pod.pod), annotations))
 
-    def _members_of(self, gangs: Iterable[str]) -> list[QueuedPod]:
-        known = [self._registry.gangs.get(name) for name in sorted(gangs)]
-        uids = [uid for gang in known if gang is not None for uid in gang.memberships]
-        return [self._context.pods[uid] for uid in uids if uid in self._context.pods]
+    def _members_of(self, gangs: Iterable[str]) -> list[tuple[Gang, list[QueuedPod]]]:
+        """The gangs of these names, each with those of its pods that are ours and not bound."""
+        known, pods = [self._registry.gangs.get(name) for name in sorted(gangs)], self._context.pods
+        return [
+            (gang, [pods[uid] for uid in gang.memberships if uid in pods])
+            for gang in known
+            if gang is not None
+        ]
 
     def check_consistent(self) -> None:
         """Check gangs, entities and holds.

@@ -7,7 +7,7 @@ their nodes between two steps of an attempt.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -65,7 +65,9 @@ class KeptRows:
         """Whether pods of one group may be on their nodes now; those of one kind are asked about
         once."""
         if not (self._reserved.keeps_any or self._planned_room.plans):
-            members = [m for m in members if m.in_domain or RESERVATION in _annotations_of(m)]
+            members = [
+                m for m in members if m.in_domain or RESERVATION in m.pod.pod.metadata.annotations
+            ]
         rows_of: dict[Hashable, list[int]] = {}
         one_of: dict[Hashable, QueuedPod] = {}
         for member in members:
@@ -77,8 +79,3 @@ class KeptRows:
             for kind, member in one_of.items()
             for mask in self.row_masks(member, there=True)
         )
-
-
-def _annotations_of(member: QueuedPod) -> Mapping[str, str]:
-    """The annotations of a pod."""
-    return member.pod.pod.metadata.annotations

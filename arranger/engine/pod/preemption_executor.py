@@ -331,7 +331,7 @@ class PreemptionExecutor:
 
     def restore_eviction(self, victim: PodInfo) -> None:
         """A pod that is seen at the start is being evicted, by an earlier run of ours."""
-        if victim.pod.metadata.deletion_timestamp is not None or self._notices.restore(victim):
+        if self._context.is_leaving(victim.pod) or self._notices.restore(victim):
             self._nominator.terminating_victims.add(victim.uid)
             self._nominator.inherited_victims.add(victim.uid)
 

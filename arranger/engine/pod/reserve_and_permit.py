@@ -75,7 +75,7 @@ def unreserve_all(cluster: Cluster, members: Sequence[QueuedPod]) -> None:
 
 def leave_nodes(cluster: Cluster, members: Sequence[QueuedPod]) -> None:
     """Take pods off their nodes, of which nothing else is reserved any more."""
-    cluster.lift([member.uid for member in members])
+    cluster.lift([member.pod.uid for member in members])
     for member in members:
         _forget_node(member)
 

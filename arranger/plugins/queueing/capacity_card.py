@@ -28,6 +28,7 @@ from arranger.framework import (
     Rejection,
 )
 from arranger.framework.status import SKIP, Code, CycleState, Status
+from arranger.quota.card_column import kinds_in
 from arranger.quota.cards import NO_CARDS, Cards, cards_of, is_card_resource
 from arranger.quota.charges import QuotaShortage
 from arranger.quota.ledger import QuotaLedger
@@ -138,10 +139,10 @@ class CapacityCard(Plugin):
             return _filter_no_nodes(data, pod, nodes)
         kinds = data.ledger.card_column.card_set_ids()[nodes.rows]
         passes = nodes.full_mask()
-        found = np.unique(kinds)
-        place_of = np.full(int(found.max(initial=0)) + 1, -1, dtype=np.int64)
+        found = kinds_in(kinds)
+        place_of = np.full(max(found, default=0) + 1, -1, dtype=np.int64)
         rejections: list[Rejection] = []
-        for kind in found.tolist():
+        for kind in found:
             rejection = _check_limits(data, pod, data.ledger.card_column.card_set(kind))
             if rejection is not None:
                 place_of[kind] = len(rejections)
@@ -170,7 +171,7 @@ class CapacityCard(Plugin):
         data: _PreFilterState = state[self.name]
         kinds = data.ledger.card_column.card_set_ids()[nodes.rows]
         scores = np.zeros(nodes.length, dtype=np.int64)
-        for kind in np.unique(kinds).tolist():
+        for kind in kinds_in(kinds):
             got = _granted_cards(data, data.ledger.card_column.card_set(kind))
             if got:
                 place = min(data.wanted.index(card) for card in got)

@@ -11,6 +11,7 @@ import numpy as np
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import Limit
+from arranger.quota.card_column import kinds_in
 from arranger.quota.charges import Charge
 from arranger.quota.ledger import QuotaLedger
 
@@ -80,7 +81,7 @@ class LeavingLimits:
         """(what is left of the limits that the pod would exceed, row → whether it would there)."""
         ledger, column = self._ledger, self._ledger.card_column
         kinds, tight = column.card_set_ids(), dict[int, Hashable]()
-        for kind in np.unique(kinds).tolist():
+        for kind in kinds_in(kinds):
             left = self._with(ledger.remaining_with(pod, column.card_set(kind)))
             if min(left.values(), default=0) < 0:
                 tight[kind] = tuple(sorted(left.items()))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import pytest
 
 from arranger.api.settings.gang_membership import gang_membership
-from arranger.api.settings.gang_settings import GangSettings, combined
-from arranger.gangs import gang as gangs
+from arranger.gangs import merged_settings
+from arranger.gangs.merged_settings import MergedSettings
 from arranger.gangs.registry import GangRegistry
 from tests.builders import a_pod
 
@@ -26,14 +26,14 @@ SAID = {
 def test_what_earlier_members_say_is_not_put_together_again_for_each_that_comes(
     said: Callable[[int], dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry, looked_at = GangRegistry(), 0
+    registry, looked_at, value_of = GangRegistry(), 0, MergedSettings._value_of
 
-    def counted(sources: Iterable[GangSettings]) -> GangSettings:
+    def counting(self: MergedSettings, key: merged_settings.Key) -> object:
         nonlocal looked_at
-        looked_at += len(known := list(sources))
-        return combined(known)
+        looked_at += 1
+        return value_of(self, key)
 
-    monkeypatch.setattr(gangs, "combined", counted)
+    monkeypatch.setattr(MergedSettings, "_value_of", counting)
     for number in range(MEMBERS):
         notes = said(number)
         pod = a_pod(f"p{number}").in_gang("g").annotated(notes).build()

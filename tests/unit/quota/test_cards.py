@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from arranger.cluster.cluster import Cluster
-from arranger.quota.card_column import CardColumn
+from arranger.quota.card_column import CardColumn, kinds_in
 from arranger.quota.cards import cards_of, is_card_resource
 from tests.builders import NodeBuilder, a_node
 from tests.queueing import CARD, GPU, gpu_node
@@ -152,3 +153,10 @@ def test_what_nodes_offer_of_a_card_is_cut_by_resource_and_summed_up() -> None:
     assert offered(CARD, {"cpu": 1}) == {"large": 8, "small": 2, "both": 5}
     assert offered("A100", {GPU: 4}) == {"other": 4}
     assert offered("H100", {}) == {}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_kinds_of_cards_that_rows_have_are_those_that_are_there(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    column = rng.integers(0, 1 + seed % 6, size=seed * 3, dtype=np.int32)
+    assert kinds_in(column) == sorted(set(column.tolist()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -13,6 +14,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.quota.charges import QuotaShortage
 from arranger.quota.ledger import QuotaLedger
+from arranger.quota.queue_spec import QueueQuota
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.queueing import CARD, GPU, gpu_node, training
 
@@ -189,6 +191,30 @@ def test_thinking_pods_away_gives_back_what_they_use_for_as_long() -> None:
         books.ledger.mark_stale()
         assert books.used() == {}, "a recount meanwhile"
     assert books.used()[CARD] == books.used("team")[CARD] == 6
+    books.ledger.check_consistent(books.cluster)
+
+
+def test_of_many_pods_that_move_together_each_queue_is_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    books = QuotaHarness(a_queue("team"), a_queue("training", parent="team", cards={CARD: 800}))
+    books.cluster.set_node(gpu_node().build())
+    pods = [training(f"p{n}", 2).on("n").info() for n in range(100)]
+    for pod in pods:
+        books.cluster.observe_pod(pod)
+    walked, path = list[str](), books.ledger.path_self_to_root
+
+    def walking(name: str) -> Iterator[QueueQuota]:
+        walked.append(name)
+        return path(name)
+
+    monkeypatch.setattr(books.ledger, "path_self_to_root", walking)
+    with books.cluster.simulate_without(pods):
+        assert books.used() == books.used("team") == {}
+    with books.cluster.simulate_freed(pods, lambda pod: False):
+        assert books.used() == books.used("team") == {}
+    assert 0 < len(walked) <= 12
+    assert books.used()[CARD] == books.used("team")[CARD] == 200
     books.ledger.check_consistent(books.cluster)
 
 

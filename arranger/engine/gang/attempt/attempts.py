@@ -92,7 +92,8 @@ class GangAttempts:
             steps, placed = _ended(result), result.placed
         finally:
             work.lift()
-        left = self._suspension.take_off(placed)
+        earlier = None if suspended is None else suspended.placed
+        left = self._suspension.take_off(placed, earlier)
         self._cycle.renominate(nominated)
         version, basis = self._cluster.table.version, self._basis.of(entity)
         entity.suspended = SuspendedAttempt(
@@ -107,7 +108,8 @@ class GangAttempts:
         if suspended.basis != self._basis.of(entity):
             return False
         placed = suspended.placed
-        if any(entity.members.get(each.pod.uid) is not each.member for each in placed.members):
+        there = entity.members
+        if any(there.get(pod.uid) is not member for member, pod, _, _ in placed.members):
             return False
         if suspended.nominated != self._cycle.nominated_members(entity):
             return False

@@ -52,6 +52,7 @@ class GroupAttempt:
 
     Attributes:
         placed_counts: gang → bundle → members placed, those held from earlier attempts included.
+        lacking: gang → what its minimum still needs beyond these, as of :meth:`look_again`.
         failed_classes: kind of pods to which the same nodes are open → one of its pods, and the
             plugins that rejected it.
         result: what is known so far.
@@ -66,6 +67,7 @@ class GroupAttempt:
     result: GangScheduleResult = field(default_factory=GangScheduleResult)
     hopeful: bool = False
     hopeless: bool = False
+    lacking: dict[str, dict[str | None, int]] = field(default_factory=dict)
 
     @staticmethod
     def of(group: GangGroup, held: Iterable[str], row_mask: RowMask | None) -> GroupAttempt:
@@ -80,6 +82,27 @@ class GroupAttempt:
             self.placed_counts[gang.name][gang.memberships[member.uid].bundle] += 1
         uids = {member.uid for member, _ in placed}
         return [member for member in members if member.uid not in uids]
+
+    def look_again(self, group: GangGroup) -> None:
+        """Find out what the gangs lack: it may be another in each step.
+
+        Of a gang with thousands of bundles that cannot be asked for each of its members.
+        """
+        counts = self.placed_counts
+        self.lacking = {gang.name: gang.missing_members(counts[gang.name]) for gang in group.gangs}
+
+    def is_needed(self, gang: str, bundle: str) -> bool:
+        """See :meth:`Gang.advances_minimum`."""
+        lacking = self.lacking[gang]
+        return bundle in lacking or (len(lacking) == 1 and None in lacking)
+
+    def count_placed(self, gang: str, bundle: str) -> None:
+        """A member has got a node."""
+        self.placed_counts[gang][bundle] += 1
+        lacking = self.lacking[gang]
+        for key in (bundle, None):
+            if (count := lacking.pop(key, 0)) > 1:
+                lacking[key] = count - 1
 
     def may_be_complete(self, group: GangGroup, untried: Iterable[QueuedPod]) -> bool:
         """Whether the group has what it needs if all of these get nodes."""

@@ -209,23 +209,25 @@ class GangSchedulingCycle:
     ) -> Steps[list[QueuedPod]]:
         """Try members once, only those that the minimum needs or all; returns the unplaced."""
         unplaced, passed_over, work = list[QueuedPod](), list[QueuedPod](), self._cluster.work
+        attempt.look_again(group)
         for n, member in enumerate(members):
             gang = attempt.gang_of[member.uid]
-            bundle, counts = gang.memberships[member.uid].bundle, attempt.placed_counts[gang.name]
-            failed = attempt.failed_classes
+            bundle, failed = gang.memberships[member.uid].bundle, attempt.failed_classes
             if (failed and self._cycle.kind_of(member) in failed) or (
-                required and not gang.advances_minimum(bundle, counts)
+                required and not attempt.is_needed(gang.name, bundle)
             ):
                 unplaced.append(member)
                 passed_over.append(member)
                 continue
             if work.is_spent:
                 yield attempt.result.placed
+                attempt.look_again(group)
             while (answer := self._place(member, attempt.row_mask)) is None:
                 yield attempt.result.placed
+                attempt.look_again(group)
             if isinstance(answer, Scheduled):
                 attempt.result.placed.append((member, answer.held))
-                counts[bundle] += 1
+                attempt.count_placed(gang.name, bundle)
             elif isinstance(answer, CycleError):
                 attempt.result.error, attempt.result.blocker = answer.message, member
                 return [*unplaced, *members[n:]]

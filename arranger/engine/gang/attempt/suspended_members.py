@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -35,8 +35,7 @@ RESUMING: Final = 5
 RESUMING_CLAIMS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class SuspendedMember:
+class SuspendedMember(NamedTuple):
     """A member that had got a node."""
 
     member: QueuedPod
@@ -47,20 +46,36 @@ class SuspendedMember:
 
 @dataclass(frozen=True, slots=True)
 class SuspendedMembers:
-    """Members that had got nodes, in this order, and the devices that they had; None if these are
-    not kept."""
+    """Members that had got nodes, in this order.
+
+    Attributes:
+        devices: those that they had; None if these are not kept.
+        again: whether they cannot just be put back.
+        claiming: how many have claims.
+    """
 
     members: Sequence[SuspendedMember]
     devices: LiftedDevices | None
+    again: bool
+    claiming: int
 
     def must_be_placed_again(self) -> bool:
         """Whether they cannot just be put back."""
-        return must_be_placed_again([each.member for each in self.members])
+        return self.again
+
+    def count_same(self, placed: Sequence[QueuedPod]) -> int:
+        """How many of those placed are these, where they were: all of these, or none."""
+        if len(placed) < len(self.members):
+            return 0
+        same = all(
+            now is member and now.pod is pod and now.node is node and now.cycle_state is state
+            for now, (member, pod, node, state) in zip(placed, self.members, strict=False)
+        )
+        return len(self.members) if same else 0
 
     def resuming(self) -> int:
         """Units of :mod:`~arranger.cluster.attempt_work` to put these back and to take them off."""
-        claiming = sum(has_claims(each.member) for each in self.members)
-        return RESUMING * len(self.members) + RESUMING_CLAIMS * claiming
+        return RESUMING * len(self.members) + RESUMING_CLAIMS * self.claiming
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +87,33 @@ class MemberSuspension:
     _nominator: Nominator
     _policy: EvictionPolicy
 
-    def take_off(self, placed: Sequence[tuple[QueuedPod, PermitWait | None]]) -> SuspendedMembers:
-        """Take those off that have got nodes."""
-        left = [SuspendedMember(m, m.pod, m.node, m.cycle_state) for m, _ in placed]
+    def take_off(
+        self,
+        placed: Sequence[tuple[QueuedPod, PermitWait | None]],
+        earlier: SuspendedMembers | None = None,
+    ) -> SuspendedMembers:
+        """Take those off that have got nodes.
+
+        ``earlier``: what was taken off before, of which most is the same in a large gang.
+        """
         members = [member for member, _ in placed]
-        if not any(map(has_claims, members)) or must_be_placed_again(members):
+        known = 0 if earlier is None else earlier.count_same(members)
+        left = [SuspendedMember(m, m.pod, m.node, m.cycle_state) for m in members[known:]]
+        again, claiming = (
+            must_be_placed_again(members[known:]),
+            sum(map(has_claims, members[known:])),
+        )
+        if earlier is not None and known:
+            left = [*earlier.members, *left]
+            again, claiming = again or earlier.again, claiming + earlier.claiming
+        if again:
             self._cycle.unreserve_all(members)
-            return SuspendedMembers(left, None)
-        devices = self._cluster.devices.lift([member.uid for member in members])
+            return SuspendedMembers(left, None, again, claiming)
+        devices = None
+        if claiming:
+            devices = self._cluster.devices.lift([member.uid for member in members])
         leave_nodes(self._cluster, members)
-        return SuspendedMembers(left, devices)
+        return SuspendedMembers(left, devices, again, claiming)
 
     def changed_rows(self, version: int) -> set[int] | None:
         """The rows whose pods have changed since; None if there are too many."""
@@ -98,23 +130,20 @@ class MemberSuspension:
         ``changed`` are the rows whose pods have changed meanwhile, None for too many.
         """
         placed = suspended.members
-        if any(each.member.pod is not each.pod for each in placed):
+        if any(member.pod is not pod for member, pod, _, _ in placed):
             return False
         if changed is None or (changed and not self._may_ignore(changed, placed)):
             return False
-        if must_be_placed_again([each.member for each in placed]):
+        if suspended.again:
             return self._place_all_again(placed)
-        table = self._cluster.table
-        for each in placed:
+        for each in placed if len(self._nominator) else ():
             self._nominator.clear(each.pod.uid)
-        self._cluster.put_back([(each.pod, each.node) for each in placed])
-        rows = sorted(changed.intersection(table.rows({each.node for each in placed})))
-        for each in placed:
-            each.member.node, each.member.cycle_state = each.node, each.state
+        self._cluster.put_back([(pod, node) for _, pod, node, _ in placed])
         members = [each.member for each in placed]
-        fit = bool((table.requested[:, rows] <= table.allocatable[:, rows]).all())
+        for member, _, node, state in placed:
+            member.node, member.cycle_state = node, state
         if (
-            fit
+            self._have_room(placed, changed)
             and exceed_no_quota(self._policy, one_of_each_charge(self._policy, members))
             and self._cycle.may_stay(members)
             and self._reserve_claims(suspended)
@@ -131,6 +160,14 @@ class MemberSuspension:
             return False
         pods = self._cluster.table.pods
         return all(p.affinity_terms is NO_TERMS for row in changed for p in pods[row].values())
+
+    def _have_room(self, placed: Sequence[SuspendedMember], changed: set[int]) -> bool:
+        """Whether nothing is asked for too much on those of their rows that have changed."""
+        if not changed:
+            return True
+        table = self._cluster.table
+        rows = sorted(changed.intersection(table.rows({each.node for each in placed})))
+        return bool((table.requested[:, rows] <= table.allocatable[:, rows]).all())
 
     def _reserve_claims(self, suspended: SuspendedMembers) -> bool:
         """Have the members the devices found for them, or others where these are not free."""

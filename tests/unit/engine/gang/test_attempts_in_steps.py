@@ -9,8 +9,9 @@ import pytest
 from arranger.api.effects import Applied, Bind, DeletePod
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.assembly.settings import EngineSettings
+from arranger.engine.context.entity import QueuedPod
 from arranger.engine.engine import Engine
-from arranger.engine.gang.attempt import attempts
+from arranger.engine.gang.attempt import attempts, suspended_members
 from arranger.engine.pod import binding_cycle
 from arranger.framework.interface import SpecOnlyPlugin
 from arranger.framework.runtime.profile import Profile
@@ -221,6 +222,28 @@ def test_what_happens_between_two_steps_and_helps_is_not_missed(small_steps: Non
         world.settle(now)
         now += 1.0
     assert len(world.decided) == size
+
+
+def test_of_members_that_were_put_back_nothing_is_found_out_again(
+    small_steps: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, size = 0, 80
+
+    def counting(member: QueuedPod) -> bool:
+        nonlocal asked
+        asked += 1
+        return False
+
+    monkeypatch.setattr(suspended_members, "has_claims", counting)
+    world = World(1, in_steps=True)
+    for n in range(size // 8):
+        world.engine.handlers.on_node_updated(a_node(f"m{n}").offers(cpu=8, pods=9).build(), 0.5)
+    for pod in _limit(world, "all", size):
+        world.show(pod)
+    world.settle()
+    assert len(world.decided) == size
+    assert world.steps > 20
+    assert size <= asked <= 2 * size
 
 
 class _Reserves(SpecOnlyPlugin):
