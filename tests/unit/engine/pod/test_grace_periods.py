@@ -16,6 +16,7 @@ from tests.unit.engine.harness import EngineHarness, of_kind
 LOW = (
     a_pod("low").needs(cpu=1).on("n").with_status(phase="Running", startTime="1970-01-01T00:00:00Z")
 )
+EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
 HIGH = a_pod("high").needs(cpu=1).with_priority(10)
 
 
@@ -50,6 +51,10 @@ VICTIMS: dict[str, tuple[PodBuilder, list[tuple[str, int | None]]]] = {
     ),
     "one that leaves in time anyway": (LOW.deleting("1970-01-01T00:01:50Z"), []),
     "one that leaves in a thousand years": (LOW.deleting("2970-01-01T00:00:00Z"), [("low", 100)]),
+    "one of which its owner wrote that a scheduler evicts it": (
+        LOW.deleting("2970-01-01T00:00:00Z").with_status(conditions=[EVICTED]),
+        [("low", 100)],
+    ),
 }
 
 
