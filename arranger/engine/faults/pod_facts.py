@@ -85,6 +85,9 @@ class PodFactFinder:
                 return self._queue_of_gang(membership.gang)
             if not pod.metadata.owner_references:
                 return DEFAULT_QUEUE
+            if (said := self._workloads.queue_of(pod)) is not None:
+                allowed = self._ledger.rights.may_use(said, pod.metadata.namespace)
+                return said if said and allowed else DEFAULT_QUEUE
             if (charge := self._ledger.charge_of(uid)) is not None:
                 return charge.queue
         return ""

@@ -191,6 +191,14 @@ class WorkloadIndex:
         """The pods of an owner, known or not."""
         return [self._pods[uid] for uid in self._pods_of_owner.get(key, ())]
 
+    def queue_of(self, pod: Pod) -> str | None:
+        """The queue that a pod's owner names, "" for none; None where no owner is known."""
+        key = self._find_owner(pod, confirmed=pod.metadata.uid in self._confirmed)
+        owner = None if key is None else self._owners.get(key)
+        if key is None or owner is None:
+            return None
+        return owner.definition_for(key.kind, pod).queue or owner.queue
+
     def take_undefined(self) -> list[str]:
         """The gangs that nothing is said of any more, each told once."""
         if not self._undefined:
