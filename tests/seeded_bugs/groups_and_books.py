@@ -73,13 +73,13 @@ BUGS = (
     SeededBug(
         "charge-is-not-given-back",
         "a pod that leaves is given back in its own queue only, and not in those above it",
-        "arranger/quota/ledger.py",
-        """        for state in self.path_self_to_root(charge.queue):
-            for name, n in charge.amounts.items():
+        "arranger/quota/placed_charges.py",
+        """        for state in path_of(queue):
+            for name, n in amounts.items():
                 state.used[name] += sign * n
 """,
-        """        for state in self.path_self_to_root(charge.queue):
-            for name, n in charge.amounts.items():
+        """        for state in path_of(queue):
+            for name, n in amounts.items():
                 state.used[name] += sign * n
             if sign < 0:
                 break

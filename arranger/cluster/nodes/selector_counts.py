@@ -64,19 +64,27 @@ class SelectorCounts:
             self._version = table.version
             if len(self._counts) < table.size:
                 self._counts = resized(self._counts, len(table.alive), 0)
-            rows = None if changes is None else {row for _, row in changes}
-            if rows is None or (len(rows) > _FEW_ROWS and self._labels):
-                self._count_all(rows)
-            elif self._stale or len(rows) > _FEW_ROWS:
-                self._stale |= rows
-            else:  # the usual case
-                for row in rows:
-                    self._counts[row] = self._count(row)
+            self._follow(changes)
         if self._stale:
             self._count_stale()
         return self._counts[: table.size]
 
-    def _count_all(self, changed: set[int] | None) -> None:
+    def _follow(self, changes: Sequence[tuple[object, int]] | None) -> None:
+        """Count what has changed; ``None``: anything may have."""
+        if changes is None or (len(changes) > self._table.size and self._labels):
+            # With so many changes it costs more to see which rows these are.
+            self._count_all(changes)
+            return
+        rows = {row for _, row in changes}
+        if len(rows) > _FEW_ROWS and self._labels:
+            self._count_all(changes)
+        elif self._stale or len(rows) > _FEW_ROWS:
+            self._stale |= rows
+        else:  # the usual case
+            for row in rows:
+                self._counts[row] = self._count(row)
+
+    def _count_all(self, changes: Sequence[tuple[object, int]] | None) -> None:
         """Count anew: few pods at once, many row by row, and of these the changed ones if given."""
         table, spaces = self._table, self._namespaces
         found: list[Mapping[str, int]] = []
@@ -85,8 +93,8 @@ class SelectorCounts:
             self._work.count(looked_at // 4)
             found.append(pods)
         many = sum(map(len, found)) > _FEW_PODS
-        if many and changed is not None:
-            self._stale |= changed
+        if many and changes is not None:
+            self._stale.update(row for _, row in changes)
             return
         self._stale.clear()
         self._counts[:] = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 from arranger.api.types.core import Namespace, Pod
 from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.api.types.workloads import Service
+from arranger.cluster.nodes.node_table import NodeTable, RowChange
 from arranger.cluster.nodes.selector_counts import SelectorCountCache, SelectorCounts
 from arranger.cluster.object_store import ObjectStore
 from tests.builders import a_cluster, a_node, a_pod
@@ -143,6 +145,30 @@ def test_counts_follow_pods_and_nodes() -> None:
     cluster.observe_pod(a_pod("e").labelled(app="web").on("m99").info())
     assert counts.by_row().sum() == 1
     assert counts.by_row()[cluster.table.index["m99"]] == 1
+
+
+class _Unread(list[tuple[RowChange, int]]):
+    """Changes that nobody may go through."""
+
+    def __iter__(self) -> Iterator[tuple[RowChange, int]]:
+        raise AssertionError("it costs more to go through these than to count anew")
+
+
+def test_of_more_changes_than_nodes_nobody_asks_where_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = a_cluster(*(a_node(f"n{n}") for n in range(4)))
+    labels = [("app", "web")]
+    counts = SelectorCounts(cluster.table, frozenset({"default"}), _is_web, labels=labels)
+    cluster.observe_pod(a_pod("w").labelled(app="web").on("n1").info())
+    assert counts.by_row().tolist() == [0, 1, 0, 0]
+    others = [a_pod(f"o{n}").on(f"n{n % 4}").info() for n in range(40)]
+    for pod in others:
+        cluster.observe_pod(pod)
+    cluster.observe_pod(a_pod("x").labelled(app="web").on("n3").info())
+    known = NodeTable.changed_since
+    monkeypatch.setattr(NodeTable, "changed_since", lambda self, at: _Unread(known(self, at) or ()))
+    assert counts.by_row().tolist() == [0, 1, 0, 1]
 
 
 def test_counts_over_all_namespaces() -> None:

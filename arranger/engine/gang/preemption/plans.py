@@ -128,7 +128,8 @@ class GangPlans:
         before = work.spent
         with self._cycle.dry_run(entity, nominated):
             if in_steps:
-                work.limit(STEP_UNITS << self._longer(entity, between))
+                units = STEP_UNITS << self._longer(entity, between)
+                work.limit(units - min(between.resuming, units // 2))
             try:
                 next(steps)
             except StopIteration as end:

@@ -49,6 +49,7 @@ class Between:
         repeated: how many trials were void, and have been begun again.
         rests: how many steps the present trial has taken without coming to an end.
         spent: units that all steps have taken.
+        resuming: units that the present trial takes in each step to take its victims away again.
     """
 
     changed: set[int] | None = field(default_factory=set)
@@ -56,6 +57,7 @@ class Between:
     repeated: int = 0
     rests: int = 0
     spent: int = 0
+    resuming: int = 0
 
     @property
     def is_thrifty(self) -> bool:
@@ -69,11 +71,12 @@ class Between:
 
     def on_trial_begun(self) -> None:
         """Another trial begins, or the same one anew."""
-        self.rests = 0
+        self.rests = self.resuming = 0
 
-    def on_rest(self) -> None:
-        """The present trial goes on in another step."""
+    def on_rest(self, resuming: int) -> None:
+        """The present trial goes on in another step, and takes so many units to do so."""
         self.rests += 1
+        self.resuming = resuming
 
     def on_void(self) -> None:
         """The present trial is void."""
@@ -106,6 +109,8 @@ class Trial:
     _nodes: Mapping[str, str] = field(default_factory=dict, init=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _room: FreedRoom | None = field(default=None, init=False)
+    #: Units to take them away.
+    _moving: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.gone = {pod.uid: pod for pod in self.victims}
@@ -119,14 +124,17 @@ class Trial:
         if self.looks is not None:
             yield from self.looks.find_out(self.gone.values(), work)
             units += (HIDING - FREEING) * sum(map(self.looks.at, self.gone.values()))
+        self._moving = units
         work.count(units)
         if work.is_spent:
+            self._between.resuming = units
             yield
         self._take_away()
 
     def end(self) -> None:
         """All are back, if they are away; what the trial has placed must have left."""
         self._stack.close()
+        self._between.resuming = 0
 
     def rest(self, placed: Sequence[tuple[QueuedPod, PermitWait | None]]) -> PlanSteps[None]:
         """Undo all of it until the next step.
@@ -136,7 +144,7 @@ class Trial:
         """
         left = self._suspension.take_off(placed)
         self.end()
-        self._between.on_rest()
+        self._between.on_rest(self._moving)
         yield
         self._take_away()
         if not self._suspension.put_back(left, self._between.changed):

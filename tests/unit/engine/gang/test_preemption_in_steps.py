@@ -10,6 +10,7 @@ import pytest
 
 from arranger.api.effects import Applied, Bind, DeletePod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
 from arranger.engine.gang.attempt import attempts
@@ -285,3 +286,23 @@ def test_a_trial_goes_on_where_members_were_passed_over_for_another_bundle() -> 
     gang += [a_pod("g-12").needs(cpu=1).in_bundle("g", "b", 1).selects(on="no node")]
     gang += [a_pod("g-13").needs(cpu="100m").in_bundle("g", "b", 1)]
     assert _evicted_for(*(pod.with_priority(9).in_gang("g", 13) for pod in gang)) == 12
+
+
+def test_what_it_takes_to_take_victims_away_again_is_left_out_of_what_a_step_may_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits, limit = list[int](), AttemptWork.limit
+
+    def limiting(work: AttemptWork, units: int) -> None:
+        limits.append(units)
+        limit(work, units)
+
+    monkeypatch.setattr(plans, "STEP_UNITS", 400)
+    monkeypatch.setattr(trial, "MOVING", 15)
+    monkeypatch.setattr(trial, "FREEING", 15)
+    busy = Busy()
+    monkeypatch.setattr(AttemptWork, "limit", limiting)
+    busy.until_evicted()
+    assert busy.evicted
+    assert {400, 200} <= set(limits), "all of it, and never less than half of it"
+    assert min(limit for limit in limits) == 200
