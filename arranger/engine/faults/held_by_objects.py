@@ -7,9 +7,9 @@ is reserved, as with a Reservation that is invalid.
 
 The queue that a PodGroup names is closed where nothing can stand in for the PodGroup, and that of
 an owner of which nothing is known: their pods are charged to the default queue meanwhile, so that
-it is not known what is left. Nobody evicts these
-pods, nor those of an owner or of a namespace of which nothing is known: perhaps it says that they
-are to stay, or with whom they have to leave, or makes them users of a Reservation.
+it is not known what is left. Nobody evicts these pods, nor those of an owner or of a namespace of
+which nothing is known: perhaps it says that they are to stay, or with whom they have to leave, or
+makes them users of a Reservation.
 """
 
 from __future__ import annotations
