@@ -7,36 +7,20 @@ belong to an earlier version.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from arranger.api.parsing.duration import parse_duration
-from arranger.api.parsing.errors import ParseError
-from arranger.api.parsing.timestamps import parse_time
 from arranger.api.timestamps import after
-from arranger.api.types.volcano_job import (
-    JobAction,
-    JobPhase,
-    JobPod,
-    LifecycleEvent,
-    LifecyclePolicy,
-    Task,
-)
+from arranger.api.types.volcano_job import JobAction, JobPod, LifecycleEvent, LifecyclePolicy, Task
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 
 #: What ``*`` stands for. That a pod runs counts only where a policy names it.
 _ANY_EVENTS: Final = frozenset(LifecycleEvent) - {LifecycleEvent.ANY, LifecycleEvent.POD_RUNNING}
 _PARTIAL_ACTIONS: Final = (JobAction.RESTART_TASK, JobAction.RESTART_POD)
-#: Restarts within :data:`WINDOW` seconds that come at once.
-FREE: Final = 3
-WINDOW: Final = 600.0
-#: Seconds after which the next one comes: doubled with each, up to the maximum.
-FIRST_DELAY: Final = 10.0
-MAX_DELAY: Final = 300.0
 #: Actions of a policy that change nothing.
 _NO_ACTION: Final = (JobAction.SYNC_JOB, JobAction.RESUME_JOB)
 
@@ -265,31 +249,3 @@ def _decision(cause: Cause, action: JobAction) -> Decision:
 def pod_name(job: str, index: TaskIndex) -> str:
     """``job-task-index``."""
     return f"{job}-{index[0]}-{index[1]}"
-
-
-def restart_not_before(conditions: Iterable[Any], now: datetime) -> datetime | None:
-    """When a job may be restarted next; None for at once.
-
-    Pods that fail at once, or a policy that asks for a restart whenever a pod waits, would have us
-    make and delete pods without end. The first restarts come at once, and then each is later than
-    the one before, as the failed pods of ``batch/v1`` Jobs are replaced.
-
-    Args:
-        conditions: the phases that it has been in, of its status.
-    """
-    since = after(now, -WINDOW)
-    lately = sorted(moment for moment in _restarts(conditions) if since < moment <= now)
-    if len(lately) < FREE:
-        return None
-    delay = min(FIRST_DELAY * 2.0 ** (len(lately) - FREE), MAX_DELAY)
-    return after(lately[-1], delay)
-
-
-def _restarts(conditions: Iterable[Any]) -> Iterator[datetime]:
-    """When it was restarted; others may have written the status, too."""
-    for each in conditions:
-        if isinstance(each, Mapping) and each.get("status") == JobPhase.RESTARTING:
-            at = each.get("lastTransitionTime")
-            with suppress(ParseError):
-                if isinstance(at, str):
-                    yield parse_time(at)

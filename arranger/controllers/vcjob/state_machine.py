@@ -18,7 +18,7 @@ from arranger.api.timestamps import after, second_time
 from arranger.api.types.volcano_job import JobAction, JobPhase
 from arranger.controllers.runtime.objects import Object
 from arranger.controllers.vcjob.controlled_resources import ControlledResources
-from arranger.controllers.vcjob.policies import Decision, decide, restart_not_before
+from arranger.controllers.vcjob.policies import Decision, decide
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 from arranger.controllers.vcjob.validation import first_problem
 
@@ -34,9 +34,6 @@ ENDING_PHASES: Final[Mapping[JobPhase, JobPhase]] = {
 FINISHED: Final = frozenset({JobPhase.COMPLETED, JobPhase.TERMINATED, JobPhase.FAILED})
 #: Reason of a job when the server refuses to create what it needs.
 REFUSED: Final = "Refused"
-#: Reason of a job that is to be restarted, and not yet.
-BACK_OFF: Final = "BackOff"
-_RESTARTS: Final = (JobAction.RESTART_JOB, JobAction.RESTART_TASK, JobAction.RESTART_POD)
 #: Action on the whole job → the phase it begins.
 _ACTION_PHASES: Final[Mapping[JobAction, JobPhase]] = {
     JobAction.ABORT_JOB: JobPhase.ABORTING,
@@ -165,13 +162,6 @@ def _next_working_status(snapshot: JobSnapshot, state: NextStatus) -> NextStatus
         return _apply(snapshot, state, decision)
     decided, requeue_at = decide(snapshot)
     if decided is not None:
-        waits = decided.action in _RESTARTS and not decided.costs_no_retry
-        conditions = snapshot.job.status.conditions
-        not_before = restart_not_before(conditions, snapshot.now) if waits else None
-        if not_before is not None and not_before > snapshot.now:
-            text = f"{decided.message}, at {second_time(not_before)}: it was restarted often lately"
-            again = not_before if requeue_at is None else min(not_before, requeue_at)
-            return replace(state, reason=BACK_OFF, message=text, requeue_at=again)
         begun = _apply(snapshot, state, decided)
         return replace(begun, requeue_at=requeue_at, action=decided.action)
     # No policy asks for anything because these pods are gone: they are created again.
@@ -185,7 +175,7 @@ def _next_working_status(snapshot: JobSnapshot, state: NextStatus) -> NextStatus
         return replace(state, phase=phase, reason="", message="")
     if (group := snapshot.pod_group) is not None and group.message:
         state = replace(state, reason="Unschedulable", message=group.message)
-    elif state.reason in ("Unschedulable", BACK_OFF):
+    elif state.reason == "Unschedulable":
         state = replace(state, reason="", message="")
     return replace(state, phase=JobPhase.PENDING)
 

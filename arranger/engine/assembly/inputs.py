@@ -92,6 +92,7 @@ def make_inputs(
         pods.requeuer,
         pods.gangs,
         pod_handlers,
+        pods.preemption,
     )
     notes = FaultNotes(settings.quarantine, context, frozenset(settings.scheduler_names))
     kinds: WatchedKinds = {}

@@ -182,6 +182,10 @@ class EvictionNotices:
         notice.ready = checkpointed_at(pod.pod) >= math.floor(notice.began)
         self._seen = -1
 
+    def __contains__(self, uid: str) -> bool:
+        """Whether a pod has been given time, and nobody has had it deleted yet."""
+        return uid in self._notices
+
     def forget(self, uid: str) -> Notice | None:
         """The pod is being deleted, gone, or stays."""
         notice = self._notices.pop(uid, None)

@@ -16,6 +16,7 @@ from arranger.engine.faults.states import succeeds
 from arranger.engine.gang.manager import GangManager
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.pod.node_release import NodeRelease
+from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
@@ -34,6 +35,7 @@ class Rollback:
     _requeuer: PodRequeuer
     _gangs: GangManager
     _pods: PodHandlers
+    _preemption: PreemptionExecutor
 
     def pods_of(self, entity: QueuedEntity) -> list[QueuedPod]:
         """The pods of an entity that are ours and not bound, whether or not it still has them."""
@@ -86,8 +88,8 @@ class Rollback:
             self.leave_again(pod.metadata.uid, leaves=leaves)
 
     def is_leaving(self, uid: str) -> bool:
-        """Whether a pod on a node is being evicted."""
-        return uid in self._nominator.terminating_victims
+        """Whether a pod on a node is being evicted; who has only been told so is told anew."""
+        return self._preemption.is_evicted(uid)
 
     def leave_again(self, uid: str, *, leaves: bool) -> None:
         """A pod has been taken out of the books and in again; it is evicted no second time."""

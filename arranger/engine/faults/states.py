@@ -148,6 +148,7 @@ def holding_pod(pod: Pod, node: str, facts: PodFacts, *, bare: bool = False) -> 
             scheduler_name=spec.scheduler_name,
             priority=spec.priority if facts.priority is None else facts.priority,
             affinity=None if bare else spec.affinity,
+            termination_grace_period_seconds=spec.termination_grace_period_seconds,
             overhead=_amounts(spec.overhead),
             resources=None if spec.resources is None else _readable(spec.resources),
             volumes=spec.volumes,

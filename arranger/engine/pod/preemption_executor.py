@@ -225,8 +225,6 @@ class PreemptionExecutor:
         self._context.outbox.append(event)
         return queue
 
-    # --- notices -----------------------------------------------------------------------------
-
     def advance(self, now: float) -> None:
         """Delete whose time is over, and let those stay whose place nobody needs any more."""
         self._send_more()
@@ -266,10 +264,13 @@ class PreemptionExecutor:
         self._keep(notice.victim.uid)
         self._context.outbox.extend(texts.withdrawn(notice.victim.pod))
 
+    def is_evicted(self, uid: str) -> bool:
+        """Whether a victim is being deleted, or will be when it is its turn."""
+        return uid in self._nominator.terminating_victims and uid not in self._notices
+
     def _is_sent(self, uid: str) -> bool:
         """Whether the delete of a victim is on its way, though what follows for it has raised."""
-        outbox = self._context.outbox
-        return any(isinstance(each, DeletePod) and each.pod.uid == uid for each in outbox)
+        return any(isinstance(e, DeletePod) and e.pod.uid == uid for e in self._context.outbox)
 
     def _keep(self, uid: str) -> None:
         self._nominator.keep(uid)

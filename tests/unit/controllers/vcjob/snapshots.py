@@ -126,7 +126,6 @@ def job_snapshot(
     reason: str = "",
     refusal: str | None = None,
     now: datetime = NOW,
-    conditions: Iterable[Any] = (),
     **job: Any,
 ) -> JobSnapshot:
     """A view of a job in a phase.
@@ -137,7 +136,6 @@ def job_snapshot(
         reason: why it is in its phase, as its status says.
         refusal: what the server refused to make.
         group: the phase of its PodGroup; none, where it is empty.
-        conditions: the phases that it has been in.
     """
     if isinstance(pods, Mapping):
         pods = [a_pod_of(where, fate, version=version) for where, fate in pods.items()]
@@ -154,7 +152,6 @@ def job_snapshot(
         "version": version,
         "retryCount": retries,
         "controlledResources": memory.to_dict(),
-        "conditions": list(conditions),
     }
     body = job_body(*policies, status=status if phase else {}, **job)
     name = f"j-{memory.restart_version}"

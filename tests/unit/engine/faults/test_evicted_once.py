@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from arranger.api.effects import DeletePod, Effect, Refused
+from arranger.api.annotations import CHECKPOINT_BEFORE_EVICTION
+from arranger.api.effects import DeletePod, Effect, PatchPodStatus, Refused
 from arranger.api.types.core import Pod
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.pending_effects import PendingEffects
@@ -34,7 +35,7 @@ def low(**words: str) -> PodBuilder:
 
 
 def a_world(*objects: Any, victim: PodBuilder) -> EngineHarness:
-    harness = EngineHarness(default_profile())
+    harness = EngineHarness(default_profile(), max_checkpoint_time=600.0)
     harness.expects_faults = True
     harness.observe(a_node("n").offers(cpu=4), *objects)
     harness.start()
@@ -44,6 +45,13 @@ def a_world(*objects: Any, victim: PodBuilder) -> EngineHarness:
 
 def high(name: str = "high") -> PodBuilder:
     return a_pod(name).needs(cpu=4).with_spec(priority=9)
+
+
+def settle_notices(harness: EngineHarness, effects: list[Effect]) -> None:
+    """The server has taken the notices among the effects."""
+    for patch in of_kind(PatchPodStatus, effects):
+        if patch.pod.name == "low":
+            harness.settle(patch)
 
 
 def fault_about(harness: EngineHarness, victim: PodBuilder) -> None:
@@ -98,6 +106,27 @@ def test_who_is_set_aside_while_he_leaves_is_evicted_once(way: str) -> None:
         harness.advance_to(harness.now + later)
     assert not harness.engine.barrier.quarantine
     assert len(deletes(harness.effects)) == 1
+
+
+@pytest.mark.parametrize("aside", [True, False], ids=["set aside", "another is set aside"])
+@pytest.mark.parametrize("told", [True, False], ids=["and told", "and not told yet"])
+def test_who_has_been_given_time_is_evicted_after_it_all_the_same(
+    *, aside: bool, told: bool
+) -> None:
+    victim = low(**{CHECKPOINT_BEFORE_EVICTION: "60s"})
+    harness = a_world(victim=victim)
+    harness.observe(high())
+    harness.run()
+    assert not deletes(harness.effects), "it has been given time"
+    if told:
+        settle_notices(harness, harness.effects)
+    if aside:
+        fault_about(harness, victim)
+    else:
+        harness.engine.barrier._rollback.take_in_again(victim.build(), harness.now)
+    for later in range(1, 60, 3):
+        settle_notices(harness, harness.advance_to(harness.now + later))
+    assert [each.pod.name for each in deletes(harness.effects)] == ["low"]
 
 
 @pytest.mark.parametrize("way", WAYS)
