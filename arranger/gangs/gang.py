@@ -46,6 +46,7 @@ class Gang:
         told: what its PodGroup's owner was told last: uid of the PodGroup, and text.
         memberships: uid → what the pod says about the gang.
         pod_group_types: type of PodGroup that members name, None for any → how many name it.
+        member_owners: owner that defines the gang, as members say → how many say so.
     """
 
     def __init__(self, name: str) -> None:
@@ -63,6 +64,7 @@ class Gang:
         self.told: tuple[str, str] = ("", "")
         self.memberships: dict[str, GangMembership] = {}
         self.pod_group_types: Counter[type[AnyPodGroup] | None] = Counter()
+        self.member_owners: dict[str, int] = {}
         self._states: dict[str, MemberState] = {}
         #: uid of a pod that is being deleted or evicted → its state if it were not.
         self._terminating: dict[str, MemberState] = {}
@@ -148,8 +150,8 @@ class Gang:
         changed = self._take_settings()
         if earlier is not membership:
             if earlier is not None:
-                self.pod_group_types[earlier.pod_group_type] -= 1
-            self.pod_group_types[membership.pod_group_type] += 1
+                self._count_membership(earlier, -1)
+            self._count_membership(membership, 1)
             self.memberships[uid] = membership
         state, state_before = member_state(pod), self._terminating.get(uid, self._states.get(uid))
         if state is MemberState.PENDING and state_before in _HAS_NODE:
@@ -176,7 +178,7 @@ class Gang:
         membership = self.memberships.pop(uid, None)
         if membership is None:
             return False
-        self.pod_group_types[membership.pod_group_type] -= 1
+        self._count_membership(membership, -1)
         state = self._states.pop(uid)
         self._terminating.pop(uid, None)
         self.terminating_at_reset.discard(uid)
@@ -184,6 +186,13 @@ class Gang:
         self._state_counts[state] -= 1
         self._merged.drop_member(membership.settings, moved=moved)
         return self._take_settings()
+
+    def _count_membership(self, membership: GangMembership, by: int) -> None:
+        self.pod_group_types[membership.pod_group_type] += by
+        if owner := membership.owner:
+            count = self.member_owners.pop(owner, 0) + by
+            if count:
+                self.member_owners[owner] = count
 
     def restore_bundles(self, minimums: Mapping[str, int]) -> bool:
         """Bundles that were known before a restart; returns whether that changes settings."""
@@ -363,3 +372,5 @@ class Gang:
         self._merged.check_consistent(each.settings for each in self.memberships.values())
         types = Counter(each.pod_group_type for each in self.memberships.values())
         assert types == +self.pod_group_types, f"{self}: types of PodGroups"
+        owners = Counter(each.owner for each in self.memberships.values() if each.owner)
+        assert owners == self.member_owners, f"{self}: owners"

@@ -71,9 +71,13 @@ class PodOwners:
         uid = _owner_of(meta)
         return self._collect(uid, meta.namespace) if uid else _NOTHING
 
+    def uids_of(self, meta: ObjectMeta) -> list[str]:
+        """The owners of a pod, the nearest first; a few at most."""
+        return self._path(_owner_of(meta), meta.namespace)
+
     def is_owned_by(self, meta: ObjectMeta, uid: str) -> bool:
         """Whether an owner is among those of a pod."""
-        return uid in self._path(_owner_of(meta), meta.namespace)
+        return uid in self.uids_of(meta)
 
     def _replace(self, meta: ObjectMeta, owner: _Owner | None) -> bool:
         uid, namespace = meta.uid, meta.namespace

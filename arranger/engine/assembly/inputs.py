@@ -112,9 +112,10 @@ def make_inputs(
         state.spared,
     )
     by_objects = HeldByObjects(state.cluster, ledger, state.spared)
+    trials = ObjectTrials(notes, objects, by_objects, state.table, rollback.hurry)
     barrier = Barrier(
         notes,
-        ObjectTrials(notes, objects, by_objects, state.table, rollback.hurry),
+        trials,
         held_room,
         context,
         pod_handlers,
@@ -122,7 +123,7 @@ def make_inputs(
         registry,
         rollback,
         LeftOutObjects(dict(settings.left_out)),
-        FailedDeletions(notes),
+        FailedDeletions(notes, trials, held_room),
         settings.time_spent,
     )
     return Inputs(

@@ -127,6 +127,11 @@ class ObjectTrials:
         """An object counts again, or is gone: nothing stands in for it."""
         self._held.end(kind, obj)
 
+    def end_watch(self, key: QuarantineKey) -> None:
+        """An object is gone, and not of all books yet: it is not to be found innocent."""
+        self._suspicions.forget(key)
+        self._watched.pop(key, None)
+
     def advance(self, now: float) -> None:
         """Clear those that have been watched for long enough, and those that have changed."""
         # Not everybody who is watched was convicted by suspicions: see convict.

@@ -45,6 +45,8 @@ class GangManager:
     _spared: SparedPods
     #: Gangs of pods whose eviction has begun or failed, for :meth:`process_changes`.
     _changed_gangs: set[str] = field(default_factory=set)
+    #: Groups that timed out, of which nobody was deleted: perhaps no member was missing.
+    _not_judged: set[str] = field(default_factory=set)
     #: Members of complete groups, for :meth:`take_ready_to_bind`.
     _ready_to_bind: list[QueuedPod] = field(default_factory=list)
 
@@ -174,7 +176,9 @@ class GangManager:
         return True
 
     def advance(self, now: float) -> None:
-        """End the holds whose wait time is over."""
+        """End the holds whose wait time is over; it begins anew for who can be judged again."""
+        for name in sorted(self._not_judged):
+            self._judge_again(name, now)
         for hold in self._holds.overdue(now):
             self._expire(hold, now)
 
@@ -312,7 +316,8 @@ class GangManager:
 
     def _delete_bound(self, group: GangGroup, waited: float) -> None:
         if any(map(self._spared.spares_any_of, group.gangs)):
-            return  # perhaps nobody is missing
+            self._not_judged.add(group.name)  # perhaps nobody is missing
+            return
         for gang in group.gangs:
             for uid in gang.memberships:
                 pod = self._context.cluster.pod(uid)
@@ -323,6 +328,19 @@ class GangManager:
                 delete = self._context.deletion(pod.pod, condition, why)
                 event = pod_events.incomplete_gang(pod.pod, waited)
                 self._context.outbox.extend((event, delete))
+
+    def _judge_again(self, name: str, now: float) -> None:
+        """Have the wait time of a group begin anew, once it is known who its members are."""
+        entity = self._entities.by_key(name)
+        gangs = [] if entity is None else entity.gang_group.gangs
+        if any(map(self._spared.spares_any_of, gangs)):
+            return
+        self._not_judged.discard(name)
+        if entity is None or any(self._registry.gangs.get(g.name) is not g for g in gangs):
+            return
+        if self._entities.home_of(gangs[0]) is entity and entity.gang_group.partially_bound:
+            self._holds.forget(name)
+            self.begin_hold(entity, now)
 
     def _clear_timeout_marks(self, members: Iterable[QueuedPod]) -> None:
         """Remove the annotation of a timeout from pods of gangs whose owner has reacted."""

@@ -39,6 +39,7 @@ from arranger.engine.queue.cluster_events import (
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.runtime.profile import Profile
+from arranger.gangs.gang import Gang
 from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger
 
@@ -51,6 +52,19 @@ class PlacedPodFollower(Protocol):
 
     def forget(self, uid: str) -> None:
         """A pod has ended, or is gone."""
+
+
+@dataclass(slots=True, eq=False)
+class _Leaves:
+    """A pod whose deletion is not done.
+
+    Attributes:
+        gang: its gang before.
+        changed: the gangs that its leaving changes, of which not everybody has heard.
+    """
+
+    gang: Gang | None
+    changed: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +96,8 @@ class PodHandlers:
     _history: RunTimeHistory
     _followers: Sequence[PlacedPodFollower]
     uids: dict[str, str] = field(default_factory=dict, init=False)
+    #: uid → what is left to do of its deletion, which has raised.
+    _leaving: dict[str, _Leaves] = field(default_factory=dict, init=False)
     #: Pods of the initial lists, until all objects of these are known.
     _unqueued: list[QueuedPod] = field(default_factory=list, init=False)
 
@@ -117,6 +133,8 @@ class PodHandlers:
         except QuantityError as error:
             raise UnreadableError(f"resources: {error}") from None
         changed = self._update_gang_membership(pod)
+        if (left := self._leaving.pop(meta.uid, None)) is not None:
+            changed |= left.changed  # it is there after all, or again
         info.priority = self._priorities.of(info)
         if pod.terminal:
             seen = self._context.clock.to_unix_time(now)
@@ -143,28 +161,29 @@ class PodHandlers:
     def on_deleted(self, key: str, now: float) -> None:
         """A pod (``namespace/name``) was deleted: whatever raises, it is in no book any more.
 
-        Where that cannot be done, another call does it.
+        Where that cannot be done, another call does what is left of it.
         """
         uid = self.uids.pop(key, None)
-        if uid is not None:
-            gang = self._registry.gang_of(uid)
-            try:
-                do_all(
-                    partial(self._remove_pod, uid, now),
-                    partial(self._leave_gang, uid, now),
-                    partial(self._workloads.forget_pod, uid),
-                )
-            except Exception:
-                if uid in self._context.cluster or uid in self._context.pods:
-                    self.uids[key] = uid
-                raise
-            if gang is not None:
+        if uid is None:
+            return
+        leaves = self._leaving.pop(uid, None) or _Leaves(self._registry.gang_of(uid))
+        try:
+            do_all(
+                partial(self._remove_pod, uid, now),
+                partial(self._leave_gang, uid, leaves, now),
+                partial(self._workloads.forget_pod, uid),
+            )
+            if (gang := leaves.gang) is not None:
                 self._gang_objects.on_member_lost(gang)
                 if gang.name not in self._registry.gangs:
                     self._gangs.release_admission(gang.name, now)
+        except Exception:
+            self.uids[key], self._leaving[uid] = uid, leaves
+            raise
 
-    def _leave_gang(self, uid: str, now: float) -> None:
-        self._gangs.on_gangs_changed(self._registry.on_pod_deleted(uid), now)
+    def _leave_gang(self, uid: str, leaves: _Leaves, now: float) -> None:
+        leaves.changed |= self._registry.on_pod_deleted(uid)
+        self._gangs.on_gangs_changed(leaves.changed, now)
 
     def regroup(self, claims: Iterable[tuple[Pod, GangMembership | None]], now: float) -> None:
         """What owns pods says otherwise than before: they may be in other gangs, or in none."""
@@ -321,10 +340,16 @@ class PodHandlers:
             *(partial(follower.forget, uid) for follower in self._followers),
             *(() if member is None else (partial(self._stop_tracking, member, now),)),
             partial(cluster.remove_pod, uid),
+            *(
+                ()
+                if freed is None or node is None
+                else (partial(self._tell_freed, freed, node, now),)
+            ),
         )
-        if freed is not None and node is not None:
-            self._release.notify_pod_removed(freed, node, now)
-            self._preemption.on_victim_left(node)
+
+    def _tell_freed(self, freed: PodInfo, node: str, now: float) -> None:
+        self._release.notify_pod_removed(freed, node, now)
+        self._preemption.on_victim_left(node)
 
     def _stop_tracking(self, member: QueuedPod, now: float) -> None:
         """Forget a pod that is not ours to place any more; its reservation stays counted."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from arranger.api.types.core import Pod
+from arranger.api.types.reservation import Reservation
 from arranger.cluster.cluster import Cluster
 from arranger.daemon.informer_handlers import EngineFaults, PodHandler
 from arranger.engine.assembly.settings import EngineSettings
@@ -56,6 +57,21 @@ class World:
         placed = {pod.uid for pod, _ in engine.cluster.placed_pods()}
         return placed | {pod.uid for pod in engine.pods()} | set(engine.handlers.pods.uids.values())
 
+    def kept(self) -> set[str]:
+        """What is kept in place of objects that are set aside: by which book, and for whom."""
+        barrier, cluster = self.engine.barrier, self.engine.cluster
+        spared, closed = barrier._held._spared, barrier._held._closed
+        books = spared._pods, spared._groups, spared._spaces, spared._by_owner
+        stored = list(cluster.objects.in_all_namespaces(Reservation))
+        return {
+            *(f"spared {each}" for book in books for each in book),
+            *(f"uncharged {uid}" for uid in self.engine.ledger.uncharged._places),
+            *(f"closed for {uid}" for uid in closed._node_of),
+            *(f"closed {name}" for name in closed._stated),
+            *(f"reserved {r.metadata.name}" for r in stored if r.stands_in),
+            *(f"standing {uid}" for uid in barrier._held._standing),
+        }
+
     def let_time_pass(self) -> None:
         for self.now in LATER:
             self.engine.run(self.now)
@@ -77,6 +93,7 @@ def test_a_pod_that_was_left_out_and_is_deleted_does_not_come_back(name: str) ->
     world.pods.deleted(pod)
     world.let_time_pass()
     assert not world.known()
+    assert not world.kept()
     assert not world.engine.barrier.quarantine
 
 
@@ -104,4 +121,5 @@ def test_a_pod_whose_deletion_raises_does_not_come_back(
     monkeypatch.setattr(Cluster, "remove_pod", remove)
     world.let_time_pass()
     assert not world.known()
+    assert not world.kept()
     assert not world.engine.barrier.quarantine

@@ -159,6 +159,40 @@ def test_no_gang_that_may_be_whole_is_taken_from_its_nodes() -> None:
     assert [name for name, _ in placements(harness.effects)] == ["c"]
 
 
+@pytest.mark.parametrize("waits", [True, False], ids=["another waits", "nobody waits any more"])
+def test_a_gang_that_was_not_to_be_judged_is_given_its_time_again_once_it_is(waits: bool) -> None:
+    policy = GangPolicy(wait_time=60, on_partial_bind="Delete")
+    harness = EngineHarness(default_profile(), gangs=policy)
+    harness.expects_faults = True
+    harness.observe(a_node("n").offers(cpu=4))
+    harness.start()
+    first, second = (a_pod(name).needs(cpu=1).in_gang("g", 3).on("n") for name in "ab")
+    late = [a_pod(name).needs(cpu=99).in_gang("g", 3) for name in "cd"]
+    barrier, state = harness.engine.barrier, first.build()
+    kind = barrier.pod_kind
+    with pytest.MonkeyPatch.context() as patch:
+        take_in = PodHandlers.on_updated
+
+        def on_updated(handlers: PodHandlers, pod: Pod, now: float) -> None:
+            if pod.metadata.name == "a":
+                raise RuntimeError("odd")
+            take_in(handlers, pod, now)
+
+        patch.setattr(PodHandlers, "on_updated", on_updated)
+        barrier.on_update_fault(kind, state, None, RuntimeError("odd"), harness.now)
+        harness.observe(second, *late)
+        for now in (1, 70, 140, 300):
+            assert not evicted(harness.advance_to(now))
+        harness.engine.handlers.on_pod_deleted("default/a", harness.now)
+        barrier.on_gone(kind, state)
+        if not waits:
+            for name in "cd":
+                harness.engine.handlers.on_pod_deleted(f"default/{name}", harness.now)
+        assert not evicted(harness.advance_to(301))
+        assert not evicted(harness.advance_to(330))
+        assert evicted(harness.advance_to(365)) == ["b"]
+
+
 @pytest.mark.parametrize("known", [False, True], ids=["never seen", "known"])
 def test_nobody_evicts_the_pods_of_a_pod_group_that_could_never_be_decoded(known: bool) -> None:
     harness = EngineHarness(default_profile())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -111,3 +112,76 @@ def test_a_gang_has_somebody_whom_nobody_evicts_where_one_of_its_pods_is_set_asi
     spared.spare_pod("uid-of-a-member-that-is-set-aside", "default/g")
     assert spared.spares_any_of(gang)
     assert not spared.spares(pod.info()), "the others are judged by what is said of them"
+
+
+@pytest.mark.parametrize("name", NOT_KNOWN)
+def test_who_is_spared_already_is_no_news(name: str) -> None:
+    begin, end, _ = NOT_KNOWN[name]
+    _, spared = a_world()
+    end(spared)
+    assert spared.version == 0
+    begin(spared)
+    version = spared.version
+    begin(spared)
+    assert spared.version == version > 0
+
+
+class Looks(dict[Any, Any]):
+    """Counts how often somebody has looked at all of it."""
+
+    count = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        type(self).count += len(self)
+        return super().__iter__()
+
+    def values(self) -> Any:
+        type(self).count += len(self)
+        return super().values()
+
+    def items(self) -> Any:
+        type(self).count += len(self)
+        return super().items()
+
+
+def test_who_is_spared_is_found_without_a_look_at_the_whole_gang_or_at_all_owners() -> None:
+    registry, spared = a_world()
+    pods = [a_pod(f"p{each}") for each in range(50)]
+    for pod in pods:
+        membership = owned_membership(pod.build(), "of-train", "", "PyTorchJob net")
+        registry.on_pod_updated(pod.build(), membership)
+    for each in range(50):
+        spared.spare_owned("default", f"uid-{each}", f"PyTorchJob other-{each}")
+        spared.spare_pod(f"uid-of-{each}", f"default/other-{each}")
+    gang = registry.gangs["default/of-train"]
+    Looks.count = 0
+    gang.memberships = Looks(gang.memberships)
+    spared._by_owner, spared._pods = Looks(spared._by_owner), Looks(spared._pods)
+    assert not any(spared.spares(pod.info()) for pod in pods)
+    assert not spared.spares_any_of(gang)
+    spared.spare_owned("default", "uid-net", "PyTorchJob net")
+    assert all(spared.spares(pod.info()) for pod in pods)
+    assert spared.spares_any_of(gang)
+    assert Looks.count == 0
+
+
+def test_an_owner_that_is_made_again_is_not_known_until_both_are_gone() -> None:
+    _, spared = a_world()
+    spared.spare_owned("default", "uid-old", "PyTorchJob net")
+    spared.spare_owned("default", "uid-new", "PyTorchJob net")
+    spared.end_owned("uid-old")
+    assert spared.spares(OF_TRAIN.info())
+    spared.end_owned("uid-new")
+    assert not spared.spares(OF_TRAIN.info())
+
+
+def test_a_pod_that_is_set_aside_in_another_gang_than_before_spares_the_other_gang() -> None:
+    registry, spared = a_world()
+    registry.on_pod_updated(IN_GANG.build(), gang_membership(IN_GANG.build()))
+    gang = registry.gangs["default/g"]
+    spared.spare_pod("uid-odd", "default/g")
+    spared.spare_pod("uid-odd", "default/other")
+    assert not spared.spares_any_of(gang)
+    spared.spare_pod("uid-odd", "default/g")
+    spared.end_pod("uid-odd")
+    assert not spared.spares_any_of(gang)
