@@ -73,6 +73,14 @@ class Between:
         """Another trial begins, or the same one anew."""
         self.rests = self.resuming = 0
 
+    def on_put_off(self, resuming: int) -> None:
+        """The present trial begins in the next step, and takes so many units to do so."""
+        self.resuming = resuming
+
+    def on_trial_ended(self) -> None:
+        """No victims are to be taken away again."""
+        self.resuming = 0
+
     def on_rest(self, resuming: int) -> None:
         """The present trial goes on in another step, and takes so many units to do so."""
         self.rests += 1
@@ -127,14 +135,14 @@ class Trial:
         self._moving = units
         work.count(units)
         if work.is_spent:
-            self._between.resuming = units
+            self._between.on_put_off(units)
             yield
         self._take_away()
 
     def end(self) -> None:
         """All are back, if they are away; what the trial has placed must have left."""
         self._stack.close()
-        self._between.resuming = 0
+        self._between.on_trial_ended()
 
     def rest(self, placed: Sequence[tuple[QueuedPod, PermitWait | None]]) -> PlanSteps[None]:
         """Undo all of it until the next step.
