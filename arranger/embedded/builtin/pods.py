@@ -113,11 +113,14 @@ def forbidden_change(before: Object, after: Object) -> str | None:
     for spec in (old, new):
         for container in _containers(spec):
             container.pop("image", None)
-        for field in ("activeDeadlineSeconds", "schedulingGates", "terminationGracePeriodSeconds"):
+        for field in ("activeDeadlineSeconds", "schedulingGates"):
             spec.pop(field, None)
         if before["spec"].get("schedulingGates"):
             for field in ("nodeSelector", "affinity"):
                 spec.pop(field, None)
+    grace = "terminationGracePeriodSeconds"
+    if old.get(grace, 0) < 0 and new.get(grace) == 1:
+        del old[grace], new[grace]  # what older servers have let in may be mended
     kept, now = old.pop("tolerations", None) or [], new.pop("tolerations", None) or []
     if any(toleration not in now for toleration in kept):
         return "spec.tolerations"

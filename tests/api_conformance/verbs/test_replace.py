@@ -123,6 +123,14 @@ async def test_tolerations_may_be_added(api: Api, ns: str) -> None:
     assert {"key": "spot", "operator": "Exists"} in after["spec"]["tolerations"]
 
 
+async def test_the_time_to_end_may_not_be_changed(api: Api, ns: str) -> None:
+    pod = await api.create(pods(ns), a_pod("web"))
+    pod["spec"]["terminationGracePeriodSeconds"] = 60
+    answer = await api.call("PUT", f"{pods(ns)}/web", pod)
+    assert answer.refusal == (422, "Invalid")
+    assert answer.causes == [("FieldValueForbidden", "spec")]
+
+
 async def test_a_lease_is_won_by_the_first_of_two_who_read_it(api: Api, ns: str) -> None:
     path = f"{LEASES.format(ns)}/leader"
     lease = await api.create(

@@ -354,6 +354,7 @@ ROWS: Final[dict[Field, Edits]] = {
             "hostUsers": False,
             "resourceClaims": [{"name": "c", "resourceClaimName": "c"}],
             "schedulingGroup": {"podGroupName": "g"},
+            "terminationGracePeriodSeconds": 60,
         }.items()
     },
     ("pod", "metadata.labels"): LABELS,
