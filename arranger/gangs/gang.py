@@ -293,8 +293,7 @@ class Gang:
         """
         if not self.settings.bundle_minimums:
             return self.minimum > self._counted_members(None) + sum(have.values())
-        missing = self.missing_members(have)
-        return bundle in missing or missing.keys() == {None}
+        return advances(bundle, self.missing_members(have))
 
     def shortfall(self, have: Mapping[str, int]) -> int:
         """How many members the minimum still needs in all."""
@@ -374,3 +373,8 @@ class Gang:
         assert types == +self.pod_group_types, f"{self}: types of PodGroups"
         owners = Counter(each.owner for each in self.memberships.values() if each.owner)
         assert owners == self.member_owners, f"{self}: owners"
+
+
+def advances(bundle: str, missing: Mapping[str | None, int]) -> bool:
+    """Whether a member of a bundle is among those that a gang lacks: see ``missing_members``."""
+    return bundle in missing or missing.keys() == {None}

@@ -53,7 +53,7 @@ class UnchargedPods:
     _named_counts: _Counts = field(default_factory=dict, init=False)
     #: The places that are in the default queue, as they may not be in another that is known; and
     #: the version of the rights by which they were found.
-    _refused: dict[_Place, None] = field(default_factory=dict, init=False)
+    _refused: set[_Place] = field(default_factory=set, init=False)
     _refused_by: int = field(default=-1, init=False)
 
     def __bool__(self) -> bool:
@@ -67,7 +67,7 @@ class UnchargedPods:
             self._places[uid] = place
             _count(self._counts, place)
             if queue not in _UNKNOWN and not self._rights.may_use(queue, namespace):
-                self._refused[place] = None
+                self._refused.add(place)
             self._edited = True
 
     def take_edited(self) -> bool:
@@ -80,7 +80,7 @@ class UnchargedPods:
         known = self._places.pop(uid, None)
         if known is not None:
             if _count_down(self._counts, known):
-                self._refused.pop(known, None)
+                self._refused.discard(known)
             self._edited = True
         return known is not None
 
@@ -122,7 +122,7 @@ class UnchargedPods:
             self._refused_by = rights.version
             known = ((q, each) for q, each in self._counts.items() if q not in _UNKNOWN)
             places = ((queue, space) for queue, spaces in known for space in spaces)
-            self._refused = {place: None for place in places if not rights.may_use(*place)}
+            self._refused = {place for place in places if not rights.may_use(*place)}
         return bool(self._refused)
 
 

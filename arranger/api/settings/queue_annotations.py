@@ -91,11 +91,14 @@ def parse_cards(text: str) -> Amounts:
     return cards
 
 
+def declared_queue(meta: ObjectMeta) -> str:
+    """The queue that a pod, or an owner of pods, names itself; "" for none."""
+    return meta.annotations.get(QUEUE_NAME) or meta.labels.get(QUEUE_NAME, "")
+
+
 def queue_of(pod: Pod, group_queue: str = "") -> str:
     """The queue of a pod: the one it names, else its PodGroup's, else the default queue."""
-    meta = pod.metadata
-    own = meta.annotations.get(QUEUE_NAME) or meta.labels.get(QUEUE_NAME)
-    return own or group_queue or DEFAULT_QUEUE
+    return declared_queue(pod.metadata) or group_queue or DEFAULT_QUEUE
 
 
 def job_priority(meta: ObjectMeta) -> int:

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from arranger.api.annotations import QUEUE_NAME
 from arranger.api.effects import ObjectReference
 from arranger.api.quantity import QuantityError
 from arranger.api.resource_requests import (
@@ -22,7 +21,7 @@ from arranger.api.resource_requests import (
     pod_requests,
 )
 from arranger.api.settings.gang_membership import gang_membership
-from arranger.api.settings.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE
+from arranger.api.settings.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE, declared_queue
 from arranger.api.types.core import Namespace, Node, ObjectMeta, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import QUEUE_API_VERSION
@@ -304,7 +303,7 @@ class QueueCache:
         state = ENDED if pod.terminal else BOUND if pod.spec.node_name else WAITING
         return PodEntry(
             pod,
-            declared_queue=meta.annotations.get(QUEUE_NAME) or meta.labels.get(QUEUE_NAME, ""),
+            declared_queue=declared_queue(meta),
             pod_group=membership.gang if membership is not None and defined else "",
             workload=membership.gang if membership is not None else meta.uid,
             state=state,

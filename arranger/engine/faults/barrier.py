@@ -165,13 +165,13 @@ class Barrier:
             return self._cannot_be_counted(kind, obj, now)
         meta = obj.metadata
         if self._left_out.is_news(meta.uid):  # what the earlier engine said may not have been sent
-            found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
+            found = self.quarantine.get(*kind.key_of(meta))
             if found is None:
                 about, content = kind.about(meta), content_of(obj)
                 found = self.quarantine.add(about, LeftOutError(), now, content=content)
             self._notes.tell(found, obj)
         retry = partial(self._readmit, kind, obj)
-        self.quarantine.retry_at(kind.kind, meta.namespace, meta.name, now + LAST_RETRY, retry)
+        self.quarantine.retry_at(*kind.key_of(meta), now + LAST_RETRY, retry)
         self._trials.replace(kind, obj, now)
         if isinstance(obj, Pod) and obj.spec.node_name:
             facts = self._held.facts_of(obj)
@@ -194,8 +194,7 @@ class Barrier:
     def on_heard(self, kind: WatchedKind[T], obj: Any) -> None:
         """An event of an object has been heard of without a fault: has its owner changed it?"""
         if self.quarantine and not self._left_out.has(kind, obj):
-            meta = obj.metadata
-            found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
+            found = self.quarantine.get(*kind.key_of(obj.metadata))
             if found is not None and found.content != content_of(obj):
                 self.release(kind, obj)
 
@@ -206,7 +205,7 @@ class Barrier:
             self._undeleted.end(kind, obj)
             if self._held.closes(kind.kind, meta.name):
                 return
-            if self.quarantine.release(kind.kind, meta.namespace, meta.name):
+            if self.quarantine.release(*kind.key_of(meta)):
                 self._trials.end(kind, obj)
             if kind.kind == "Pod":
                 self._held.end(meta)
@@ -309,14 +308,14 @@ class Barrier:
     def _is_set_aside(self, kind: WatchedKind[Any], obj: Any) -> bool:
         """Whether an object is set aside, and its owner has not changed it since."""
         meta = obj.metadata
-        found = self.quarantine.get(kind.kind, meta.namespace, meta.name)
+        found = self.quarantine.get(*kind.key_of(meta))
         if found is None or found.retry is None:
             return False
         return found.about.uid == meta.uid and found.content == content_of(obj)
 
     def _has_stand_in(self, kind: WatchedKind[Any], obj: Any) -> bool:
         """Whether it is left out, so that what is handed on at the start stands in for it."""
-        key = kind.kind, obj.metadata.namespace, obj.metadata.name
+        key = kind.key_of(obj.metadata)
         return key in self._left_out and self._notes.is_retried(key)
 
     def _on_attempt_fault(self, entity: QueuedEntity, error: Exception, now: float) -> None:

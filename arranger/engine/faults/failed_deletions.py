@@ -28,18 +28,19 @@ class FailedDeletions:
 
     def note(self, kind: WatchedKind[Any], obj: Any, error: Exception, now: float) -> None:
         """An object is gone, and not of all books."""
-        self._objects[_key(kind, obj)] = obj
-        self._trials.end_watch(_key(kind, obj))
+        key = kind.key_of(obj.metadata)
+        self._objects[key] = obj
+        self._trials.end_watch(key)
         self._notes.note(kind, obj, error, now, partial(self._delete_again, kind, obj))
 
     def has(self, kind: WatchedKind[Any], obj: Any) -> bool:
         """Whether an object that is gone is not of all books yet."""
-        known = self._objects.get(_key(kind, obj))
+        known = self._objects.get(kind.key_of(obj.metadata))
         return known is not None and known.metadata.uid == obj.metadata.uid
 
     def end(self, kind: WatchedKind[Any], obj: Any) -> None:
         """Nothing is left of an object, or there is another one: the earlier keeps nothing."""
-        known = self._objects.pop(_key(kind, obj), None)
+        known = self._objects.pop(kind.key_of(obj.metadata), None)
         if known is not None and known.metadata.uid != obj.metadata.uid:
             self._end_kept(kind, known)
 
@@ -52,14 +53,10 @@ class FailedDeletions:
             self.note(kind, obj, error, now)
         else:
             self.end(kind, obj)
-            self._notes.quarantine.release(*_key(kind, obj))
+            self._notes.quarantine.release(*kind.key_of(obj.metadata))
             self._end_kept(kind, obj)
 
     def _end_kept(self, kind: WatchedKind[Any], obj: Any) -> None:
         self._trials.end(kind, obj)
         if kind.kind == "Pod":
             self._held.end(obj.metadata)
-
-
-def _key(kind: WatchedKind[Any], obj: Any) -> QuarantineKey:
-    return kind.kind, obj.metadata.namespace, obj.metadata.name

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from arranger.api.settings.queue_annotations import DEFAULT_QUEUE
+from arranger.api.settings.queue_annotations import DEFAULT_QUEUE, declared_queue
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.pod_groups import POD_GROUPS, PodGroup
 from arranger.api.types.reservation import (
@@ -29,7 +29,6 @@ from arranger.api.types.reservation import (
 from arranger.api.types.workloads import Workload
 from arranger.cluster.cluster import Cluster
 from arranger.engine.context.spared_pods import SparedPods
-from arranger.engine.faults.pod_facts import queue_named_by_pod
 from arranger.engine.handlers.watched_kinds import WatchedKind
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.uncharged import ANOTHER
@@ -63,7 +62,7 @@ class HeldByObjects:
         if isinstance(obj, PodGroup):
             queue = obj.spec.queue
         elif isinstance(obj, Workload):
-            queue = queue_named_by_pod(meta) or ANOTHER
+            queue = declared_queue(meta) or ANOTHER
         if queue not in ("", DEFAULT_QUEUE):
             self._ledger.uncharged.set(meta.uid, queue, meta.namespace)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from arranger.api.quarantine import QuarantineKey, UnreadableError
 from arranger.api.settings.gang_membership import GANG_LABELS
-from arranger.api.settings.queue_annotations import queue_of
+from arranger.api.settings.queue_annotations import declared_queue, queue_of
 from arranger.api.types.core import Node, ObjectMeta, Pod
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo, requests_follow_from
@@ -25,7 +25,7 @@ from arranger.engine.context.phases import Phase
 from arranger.engine.context.spared_pods import SparedPods
 from arranger.engine.faults.fault_notes import FaultNotes
 from arranger.engine.faults.known_objects import KnownObjects
-from arranger.engine.faults.pod_facts import PodFactFinder, queue_named_by_pod
+from arranger.engine.faults.pod_facts import PodFactFinder
 from arranger.engine.faults.states import PodFacts, holding_pod, key_of_pod, succeeds
 from arranger.engine.handlers.closed_nodes import ClosedNodes
 from arranger.engine.handlers.pod_handlers import PodHandlers
@@ -154,7 +154,7 @@ class HeldRoom:
     def on_undecodable(self, meta: Any, node: str, now: float) -> None:
         """A pod is on a node, and more of it cannot be read; the last known state holds, if any."""
         if meta.uid and meta.uid not in self._context.cluster:
-            self._ledger.uncharged.set(meta.uid, queue_named_by_pod(meta), meta.namespace)
+            self._ledger.uncharged.set(meta.uid, declared_queue(meta), meta.namespace)
             self._close(meta.uid, node, UnreadableError("a pod on it cannot be decoded"), now)
 
     def end(self, meta: Any) -> None:

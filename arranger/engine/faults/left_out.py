@@ -26,8 +26,7 @@ class LeftOutObjects:
         """Whether an object is left out as it is."""
         if not self._contents:
             return False
-        meta = obj.metadata
-        content = self._contents.get((kind.kind, meta.namespace, meta.name))
+        content = self._contents.get(kind.key_of(obj.metadata))
         return content is not None and content == content_of(obj)
 
     def is_news(self, uid: str) -> bool:
@@ -39,4 +38,4 @@ class LeftOutObjects:
 
     def forget(self, kind: WatchedKind[Any], meta: Any) -> None:
         """An object is not left out any more, or is gone."""
-        self._contents.pop((kind.kind, meta.namespace, meta.name), None)
+        self._contents.pop(kind.key_of(meta), None)

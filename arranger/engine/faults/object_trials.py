@@ -82,8 +82,7 @@ class ObjectTrials:
         last state of an owner no more than its name is given; its handlers have kept what counts.
         """
         self._notes.note(kind, obj, error, now, retry)
-        meta = obj.metadata  # type: ignore[attr-defined]
-        key = kind.kind, meta.namespace, meta.name
+        key = kind.key_of(obj.metadata)  # type: ignore[attr-defined]
         if isinstance(obj, Owner | Workload):
             if before is None:
                 self._keep(kind, obj, now)
@@ -190,8 +189,7 @@ class ObjectTrials:
         return gone
 
     def _count_again(self, kind: WatchedKind[Any], obj: Any, since: float, now: float) -> None:
-        meta = obj.metadata
-        key = kind.kind, meta.namespace, meta.name
+        key = kind.key_of(obj.metadata)
         self._watched[key] = now + max(_MIN_WATCHED, FIRST_RETRY, 2 * (now - since))
         self._held.end(kind, obj)
         try:

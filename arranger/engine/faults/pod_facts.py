@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from arranger.api.annotations import (
     CHECKPOINT_BEFORE_EVICTION,
     PREEMPTABLE,
-    QUEUE_NAME,
     SERVICE_TYPE,
 )
 from arranger.api.settings.gang_membership import gang_membership
-from arranger.api.settings.queue_annotations import DEFAULT_QUEUE
+from arranger.api.settings.queue_annotations import DEFAULT_QUEUE, declared_queue
 from arranger.api.types.core import ObjectMeta, Pod
 from arranger.api.types.pod_groups import GANG_DEFINERS
 from arranger.cluster.pod_info import PodInfo
@@ -72,7 +71,7 @@ class PodFactFinder:
         Outside its gang it is the one that its PodGroup names, unless that is set aside.
         """
         uid = pod.metadata.uid
-        if (named := queue_named_by_pod(pod.metadata)) or not self._initial.taken:
+        if (named := declared_queue(pod.metadata)) or not self._initial.taken:
             return named
         with suppress(Exception):
             placed = self._context.cluster.pod(uid)
@@ -98,11 +97,6 @@ class PodFactFinder:
         if not queues and self._notes.quarantine.get("PodGroup", *gang.split("/", 1)) is None:
             return DEFAULT_QUEUE
         return queues.pop() if len(queues) == 1 else ""
-
-
-def queue_named_by_pod(meta: Any) -> str:
-    """The queue that a pod names itself; "" for none."""
-    return str(meta.annotations.get(QUEUE_NAME) or meta.labels.get(QUEUE_NAME, ""))
 
 
 def _own_words(meta: ObjectMeta) -> dict[str, str]:

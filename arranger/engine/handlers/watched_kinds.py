@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from arranger.api.effects import ObjectReference
+from arranger.api.quarantine import QuarantineKey
 from arranger.api.types import pod_groups, storage
 from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
@@ -56,6 +57,10 @@ class WatchedKind(Generic[T]):
     updated: Callable[[T, float], None]
     deleted: Callable[[T, float], None]
     owns_pods: bool = False
+
+    def key_of(self, metadata: Any) -> QuarantineKey:
+        """The key of an object, of which the metadata are given."""
+        return self.kind, metadata.namespace, metadata.name
 
     def about(self, metadata: Any) -> ObjectReference:
         """An object, of which the metadata are given, as the subject of an Event."""

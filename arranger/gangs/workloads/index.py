@@ -18,11 +18,11 @@ from arranger.api.annotations import (
     GANG_MIN,
     POD_GROUP_MIN,
     PREEMPTABLE,
-    QUEUE_NAME,
     SERVICE_TYPE,
 )
 from arranger.api.settings.gang_membership import GangMembership, owned_membership
 from arranger.api.settings.gang_settings import SETTINGS_ANNOTATIONS
+from arranger.api.settings.queue_annotations import declared_queue
 from arranger.api.types.core import ObjectMeta, OwnerReference, Pod, PodSpec, PodStatus
 from arranger.api.types.pod_groups import PodGroupSpec, WorkloadGroup
 from arranger.api.types.workloads import Workload
@@ -352,7 +352,7 @@ def _read_owner(kind: WorkloadKind, owner: Workload) -> _KnownOwner:
     return _KnownOwner(
         reference,
         kept,
-        queue=said.get(QUEUE_NAME) or meta.labels.get(QUEUE_NAME, ""),
+        queue=declared_queue(meta),
         switched_off=said.get(GANG_BY_OWNER) == "false",
         definition=None if differs else read_definition(kind, scope),
         scope=scope if differs else {},

@@ -11,7 +11,7 @@ from arranger.engine.context.entity import QueuedPod
 from arranger.engine.context.rejecters import GANG
 from arranger.engine.gang.placement.boards import Placements
 from arranger.engine.pod.schedule_result import Infeasible, RowMask, Unschedulable
-from arranger.gangs.gang import Gang
+from arranger.gangs.gang import Gang, advances
 from arranger.gangs.group import GangGroup
 
 
@@ -93,8 +93,7 @@ class GroupAttempt:
 
     def is_needed(self, gang: str, bundle: str) -> bool:
         """See :meth:`Gang.advances_minimum`."""
-        lacking = self.lacking[gang]
-        return bundle in lacking or (len(lacking) == 1 and None in lacking)
+        return advances(bundle, self.lacking[gang])
 
     def count_placed(self, gang: str, bundle: str) -> None:
         """A member has got a node."""

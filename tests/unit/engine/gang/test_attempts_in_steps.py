@@ -224,6 +224,16 @@ def test_what_happens_between_two_steps_and_helps_is_not_missed(small_steps: Non
     assert len(world.decided) == size
 
 
+def _place_all(world: World, size: int) -> None:
+    """A gang of so many members comes, and gets nodes that it just fills."""
+    for n in range(size // 8):
+        world.engine.handlers.on_node_updated(a_node(f"m{n}").offers(cpu=8, pods=9).build(), 0.5)
+    for pod in _limit(world, "all", size):
+        world.show(pod)
+    world.settle()
+    assert len(world.decided) == size
+
+
 def test_of_members_that_were_put_back_nothing_is_found_out_again(
     small_steps: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,12 +246,7 @@ def test_of_members_that_were_put_back_nothing_is_found_out_again(
 
     monkeypatch.setattr(suspended_members, "has_claims", counting)
     world = World(1, in_steps=True)
-    for n in range(size // 8):
-        world.engine.handlers.on_node_updated(a_node(f"m{n}").offers(cpu=8, pods=9).build(), 0.5)
-    for pod in _limit(world, "all", size):
-        world.show(pod)
-    world.settle()
-    assert len(world.decided) == size
+    _place_all(world, size)
     assert world.steps > 20
     assert size <= asked <= 2 * size
 
@@ -260,10 +265,5 @@ def test_where_members_are_placed_again_in_each_step_there_are_few_steps(
 ) -> None:
     world = World(1, in_steps=True, profile=small_profile(_Reserves()))
     size = 120
-    for n in range(size // 8):
-        world.engine.handlers.on_node_updated(a_node(f"m{n}").offers(cpu=8, pods=9).build(), 0.5)
-    for pod in _limit(world, "all", size):
-        world.show(pod)
-    world.settle()
-    assert len(world.decided) == size
+    _place_all(world, size)
     assert 3 < world.steps < 12  # each as long as those before it together, not some members long
