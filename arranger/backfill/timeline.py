@@ -17,7 +17,8 @@ import numpy.typing as npt
 from arranger.backfill.history import HistoryKey
 from arranger.backfill.run_times import Basis, RunTime, RunTimes
 from arranger.cluster.columns import IntArray, resized
-from arranger.cluster.nodes.node_table import NodeTable, RowChange
+from arranger.cluster.nodes.node_table import NodeTable
+from arranger.cluster.nodes.row_change import RowChange
 from arranger.cluster.pod_info import PodInfo
 
 FloatArray = npt.NDArray[np.float64]

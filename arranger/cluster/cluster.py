@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from arranger.api.types.core import Node
-from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.device_inventory import DeviceInventory
+from arranger.cluster.disruption_budgets import DisruptionBudgets
 from arranger.cluster.nodes.bulk_moves import add_pods, remove_pods
 from arranger.cluster.nodes.freed_room import FreedRoom, PodQuota
 from arranger.cluster.nodes.node_results import NodeResults
@@ -34,8 +34,7 @@ class Cluster:
         assumed: uids of the pods whose node is our decision, not yet confirmed by the API.
         objects: namespaces, services, controllers, storage and device objects.
         devices: what resource claims are allocated from.
-        budgets: PodDisruptionBudgets by ``namespace/name``.
-        budgets_version: number of changes of budgets so far.
+        budgets: the PodDisruptionBudgets.
         work: what the present attempt may spend on what can be put off.
         selector_counts: how many pods on each node match a selector.
         node_results: what plugins say of nodes that depends on their objects alone.
@@ -48,8 +47,7 @@ class Cluster:
         self.selector_counts = SelectorCountCache(self.table, self.work)
         self.node_results = NodeResults(self.table)
         self.assumed: set[str] = set()
-        self.budgets: dict[str, PodDisruptionBudget] = {}
-        self.budgets_version = 0
+        self.budgets = DisruptionBudgets(self.work)
         self._quota = quota
         self._pods: dict[str, PodInfo] = {}
         self._node_of: dict[str, str] = {}
@@ -98,16 +96,6 @@ class Cluster:
         if stranded:
             self._unknown_node_pods[name] = stranded
         return before
-
-    def set_budget(self, budget: PodDisruptionBudget) -> None:
-        """Add or update a PodDisruptionBudget."""
-        self.budgets[budget.key] = budget
-        self.budgets_version += 1
-
-    def remove_budget(self, budget: PodDisruptionBudget) -> None:
-        """Drop a PodDisruptionBudget."""
-        self.budgets.pop(budget.key, None)
-        self.budgets_version += 1
 
     def observe_pod(self, pod: PodInfo) -> None:
         """The API says ``pod`` is on ``spec.nodeName``, which ends an assumption about it."""
@@ -274,6 +262,7 @@ class Cluster:
         """
         self.table.check_consistent()
         self.devices.check_consistent()
+        self.budgets.check_consistent()
         table = self.table
         on_nodes = {uid: table.name(row) for row in range(table.size) for uid in table.pods[row]}
         waiting = {uid: node for node, pods in self._unknown_node_pods.items() for uid in pods}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
-from arranger.api.types.core import Namespace
+from arranger.api.types.core import Namespace, Node
 from arranger.api.types.reservation import Reservation
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
 from arranger.api.types.storage import (
@@ -46,6 +47,7 @@ StoredObject = (
 #: true if pods of any kind may depend on the change.
 ObjectListener = Callable[[Any, Any], bool | None]
 T = TypeVar("T", bound=StoredObject)
+KubeObject = TypeVar("KubeObject", bound=StoredObject | Node)
 
 
 #: The kinds a cluster keeps, by their API names: what has to be watched.
@@ -57,7 +59,7 @@ _LOG_LIMIT: Final = 16384
 _ObjectKey = tuple[type[StoredObject], str, str]
 
 
-def equal_but_version(one: StoredObject, other: StoredObject) -> bool:
+def equal_but_version(one: KubeObject, other: KubeObject) -> bool:
     """Whether two states of an object differ in no field we read but the resource version."""
     if one.metadata.resource_version != other.metadata.resource_version:
         version = other.metadata.resource_version
@@ -76,12 +78,14 @@ class ObjectStore:
         listeners: for some types what is called when an object is added, changed or removed.
 
     Attributes:
-        version: number of changes so far of what pods of any kind may depend on.
+        version: number of changes so far of what pods of every namespace may depend on.
         reservation_version: number of changes so far of Reservations.
     """
 
     def __init__(self, listeners: Mapping[type[Any], ObjectListener] | None = None) -> None:
         self.version = self.reservation_version = 0
+        #: Namespace → changes of what only its own pods may depend on.
+        self._changes_in: Counter[str] = Counter()
         self._objects: dict[type[Any], dict[str, dict[str, StoredObject]]] = {}
         #: The state that the API showed last of the objects that are assumed.
         self._observed: dict[_ObjectKey, StorageObject] = {}
@@ -109,6 +113,14 @@ class ObjectStore:
             if not of_namespace:
                 del of_kind[namespace]
             self._log_change(gone, gone, None)
+
+    def version_for(self, namespace: str) -> Hashable:
+        """Another one whenever something changes that pods of a namespace may depend on.
+
+        That is what is in no namespace, and its own Services and controllers: others may change
+        theirs as often as they like.
+        """
+        return self.version, self._changes_in[namespace]
 
     def invalidate(self) -> None:
         """Have every pod evaluated anew: something else that plugins look up has changed."""
@@ -195,8 +207,23 @@ class ObjectStore:
             self._log.append(changed)
         elif isinstance(changed, Reservation):
             self.reservation_version += 1
+        elif isinstance(changed, Namespace):
+            self._log_namespace(changed.metadata.name, before, after)
         elif not isinstance(changed, DeviceObject):  # on those no shared evaluation depends
+            namespace = changed.metadata.namespace
+            if self.get(Namespace, "", namespace) is not None:
+                self._changes_in[namespace] += 1
+            else:
+                self.version += 1
+
+    def _log_namespace(
+        self, name: str, before: StoredObject | None, after: StoredObject | None
+    ) -> None:
+        """Pods of all namespaces may depend on its labels, and on nothing else of it."""
+        if before is None or after is None or before.metadata.labels != after.metadata.labels:
             self.version += 1
+        if after is None:
+            self._changes_in.pop(name, None)
 
 
 def _object_key(stored: StoredObject) -> _ObjectKey:

@@ -148,7 +148,7 @@ class Snapshot:
             for stored in getattr(self._objects, name) if name not in _NOT_STORED else ():
                 cluster.objects.set(_as_served(stored))
         for budget in self._objects.pod_disruption_budgets:
-            cluster.set_budget(budget)
+            cluster.budgets.set(budget)
         for pod in self._pod_infos("pods", self._objects.pods):
             if pod.uid in cluster:
                 raise SnapshotError(f"{self.origin}: pods: two have uid {pod.uid}")

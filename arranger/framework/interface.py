@@ -37,7 +37,7 @@ class DependsOn(IntEnum):
     NODE = 0  # that node's object
     USAGE = 1  # that node's object and the pods on it
     NODES = 2  # the objects of all nodes
-    CLUSTER = 3  # anything
+    CLUSTER = 3  # anything but Services and controllers of other namespaces
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Sequence, Set
 from typing import Final, Protocol
 
+from arranger.api.types.core import Pod
 from arranger.cluster import BoolArray, Cluster, PodInfo
 from arranger.cluster.attempt_work import AttemptWork
 
@@ -267,4 +268,8 @@ class PreemptionContext(Protocol):
 
     def reasons(self, row: int) -> tuple[str, ...]:
         """The reasons of the first filter that rejects it, as the cluster is in memory now."""
+        ...
+
+    def is_leaving(self, pod: Pod) -> bool:
+        """Whether a pod is being deleted, and ends as soon as if it was evicted now."""
         ...

@@ -94,7 +94,9 @@ class DefaultPreemption(SpecOnlyPlugin):
             return ""
         for other in context.cluster.table.pods[row].values():
             lower = context.policy.can_preempt(pod, other) and self.is_preemptable(other)
-            if lower and (other.uid in context.terminating_victims or _is_terminating(other)):
+            if lower and (
+                other.uid in context.terminating_victims or _is_terminating(other, context)
+            ):
                 return TERMINATING
         return TERMINATING if _quota_is_made(pod, context) else ""
 
@@ -119,8 +121,8 @@ def _no_candidate(nodes: int, cache: CandidateCache) -> str:
     return f"preemption: 0/{nodes} nodes are available: {texts}."
 
 
-def _is_terminating(pod: PodInfo) -> bool:
-    return pod.pod.metadata.deletion_timestamp is not None and any(
+def _is_terminating(pod: PodInfo, context: PreemptionContext) -> bool:
+    return context.is_leaving(pod.pod) and any(
         (c.type, c.status, c.reason) == ("DisruptionTarget", "True", "PreemptionByScheduler")
         for c in pod.pod.status.conditions
     )

@@ -188,7 +188,9 @@ class CandidateCache:
         self._allowed.begin(selector, policy, cluster.work, self._gang_rows)
         if not (selector.resource_only and self._reusable):
             self._forget_all_but_searched(selector.resource_only)
-        self._reusable, self._budgets_version = selector.resource_only, cluster.budgets_version
+        self._reusable = selector.resource_only
+        if not self._searching:
+            self._budgets_version = cluster.budgets.version
         for row in np.flatnonzero(self._known & ~wanted).tolist():
             self._forget(row)
         missing = np.flatnonzero(wanted & ~self._known)
@@ -210,7 +212,7 @@ class CandidateCache:
                 break
         searched, self._searching = self._searching, True
         if searched:
-            self._look_again_at_best_gangs(selector, context)
+            self._look_again_at_best(selector, context)
         while (best := self.best()) is not None and best.row not in self._gang_rows:
             if not any(map(policy.in_gang, best.victims)):
                 break
@@ -229,14 +231,14 @@ class CandidateCache:
         self._reason_counts.update(NO_VICTIMS * len(hopeless))
         return [row for row in rows if row in may]
 
-    def _look_again_at_best_gangs(
-        self, selector: VictimSelector, context: PreemptionContext
-    ) -> None:
-        """What was found in earlier steps of a search may have changed with pods elsewhere."""
-        fresh = set[int]()
+    def _look_again_at_best(self, selector: VictimSelector, context: PreemptionContext) -> None:
+        """What was found in earlier steps of a search may have changed with pods elsewhere, or with
+        budgets."""
+        fresh, cluster = set[int](), context.cluster
+        budgets_changed = self._budgets_version != cluster.budgets.version
         self._whole_gangs.clear()
         while (best := self.best()) is not None and len(fresh) < _LOOKED_AT_AGAIN:
-            if best.row not in self._gang_rows or best.row in fresh:
+            if not (budgets_changed or best.row in self._gang_rows) or best.row in fresh:
                 return
             fresh.add(best.row)
             self._forget(best.row)
@@ -274,8 +276,11 @@ class CandidateCache:
             self._known = resized(self._known[: table.size], table.size, False)
         changes = None if self._version < 0 else table.changed_since(self._version)
         namespaces = self._pdb_namespaces
-        if self._budgets_version != cluster.budgets_version:
-            namespaces = frozenset(b.metadata.namespace for b in cluster.budgets.values())
+        # A search goes by the budgets that it began with: else who changes one in each of its steps
+        # would keep it from coming to an end.
+        budgets_changed = not self._searching and self._budgets_version != cluster.budgets.version
+        if budgets_changed:
+            namespaces = cluster.budgets.namespaces
         if changes is None or namespaces != self._pdb_namespaces:
             self._pdb_namespaces = namespaces
             self._forget_all()
@@ -285,7 +290,7 @@ class CandidateCache:
             self._whole_gangs.clear()
         if not self._searching:
             stale |= self._gang_rows
-        if self._budgets_version != cluster.budgets_version:
+        if budgets_changed:
             stale |= self._pdb_rows
         for row in stale:
             self._forget(row)

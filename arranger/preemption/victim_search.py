@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.cluster.disruption_budgets import DisruptionBudgets
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import EvictionPolicy
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
@@ -54,9 +54,7 @@ class VictimSet:
         return self.cost[2]
 
 
-def cost_of(
-    victims: Iterable[PodInfo], policy: EvictionPolicy, budgets: Sequence[PodDisruptionBudget]
-) -> Cost:
+def cost_of(victims: Iterable[PodInfo], policy: EvictionPolicy, budgets: DisruptionBudgets) -> Cost:
     """What it costs that these pods leave, least first.
 
     PodDisruptionBudgets broken, the importance of the most important, gang groups broken, pods, and
@@ -95,7 +93,7 @@ class VictimSearch:
 
     candidates: Sequence[PodInfo]
     policy: EvictionPolicy
-    budgets: Sequence[PodDisruptionBudget]
+    budgets: DisruptionBudgets
     company: Company
     alike: Callable[[PodInfo], Hashable]
     attempts: int

@@ -59,7 +59,7 @@ class VictimSelector:
         self._cluster = context.cluster
         self._pod = context.pod
         self._is_preemptable = is_preemptable
-        self._budgets = tuple(context.cluster.budgets.values())
+        self._budgets = context.cluster.budgets
         self._policy = context.policy
         self._quota = context.policy.quota_after_evictions
         self._exceeded = exceeded

@@ -372,7 +372,6 @@ class QuotaLedger:
                 self.placed.pop(pod)
                 self._count((known,), -1)
                 cluster.place_anew(uid)
-        cluster.objects.invalidate()
 
     def _recount(self, cluster: Cluster, *, charge: bool = True) -> None:
         """Sum up what queues use; ``charge``: of pods that are all charged anew."""

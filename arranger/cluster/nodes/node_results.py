@@ -18,7 +18,7 @@ class NodeResults:
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._nodes_version = -1
+        self._versions = -1, -1
         self._masks: OrderedDict[Hashable, BoolArray] = OrderedDict()
         self._scores: OrderedDict[Hashable, IntArray] = OrderedDict()
         #: Keys of the scores that are all 0.
@@ -55,8 +55,9 @@ class NodeResults:
         return key in self._zero
 
     def _forget_outdated(self) -> None:
-        if self._nodes_version != self._table.nodes_version:
-            self._nodes_version = self._table.nodes_version
+        versions = self._table.nodes_version, self._table.images_version
+        if self._versions != versions:
+            self._versions = versions
             self._masks.clear()
             self._scores.clear()
             self._zero.clear()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from enum import IntEnum
 from typing import Final
 
 import numpy as np
@@ -37,6 +36,7 @@ from arranger.cluster.exclusive_uses import DiskUses, HostPorts
 from arranger.cluster.nodes.node_images import NodeImages
 from arranger.cluster.nodes.placed_pods import PlacedPods
 from arranger.cluster.nodes.resource_shares import ResourceShares
+from arranger.cluster.nodes.row_change import RowChange, node_row_change
 from arranger.cluster.pod_info import PodInfo, PvcKey
 
 _FIRST_CAPACITY: Final = 64
@@ -44,14 +44,6 @@ _FIRST_CAPACITY: Final = 64
 _LOG_LIMIT: Final = 65536
 #: No node counts for more pods: their number on all nodes stays within 64 bits.
 MAX_PODS: Final = 2**31 - 1
-
-
-class RowChange(IntEnum):
-    """What happened to a row."""
-
-    USAGE = 0  # pods came
-    NODE = 1  # the node object changed, appeared or vanished
-    PODS_GONE = 2  # pods went, and others may have come
 
 
 class NodeTable:
@@ -73,7 +65,8 @@ class NodeTable:
         pvc_use_counts: PersistentVolumeClaim → how many pods in the table name it.
         ports, disks: what pods use that others of their node may not.
         images: which images are on which rows.
-        nodes_version: number of changes so far of nodes, pods not counted.
+        nodes_version: number of changes so far of nodes, pods and images not counted.
+        images_version: number of changes so far of images alone.
         shares: what scores of cpu and memory are worked out from.
     """
 
@@ -104,7 +97,7 @@ class NodeTable:
         self._free_rows: list[int] = []
         self._replaced: set[int] = set()
         self._log: ChangeLog[tuple[RowChange, int]] = ChangeLog(_LOG_LIMIT)
-        self.nodes_version = 0
+        self.nodes_version = self.images_version = 0
         self.shares = ResourceShares(self)
 
     def set_node(self, node: Node) -> int:
@@ -113,8 +106,12 @@ class NodeTable:
         Raises:
             QuantityError: an allocatable amount is not a quantity; the table is unchanged.
         """
-        allocatable = parse_resource_list(node.status.allocatable)
         row = self.index.get(node.metadata.name)
+        change = node_row_change(None if row is None else self.nodes[row], node)
+        if row is not None and change is None:
+            self.nodes[row] = node
+            return row
+        allocatable = parse_resource_list(node.status.allocatable)
         if row is None:
             row = self._allocate_row()
             self.index[node.metadata.name] = row
@@ -128,7 +125,7 @@ class NodeTable:
         self.taints[row] = self.taint_lists.id(
             tuple((t.key, t.value, t.effect) for t in node.spec.taints)
         )
-        self._log_change(RowChange.NODE, row)
+        self._log_change(change or RowChange.NODE, row)
         return row
 
     def remove_node(self, name: str) -> dict[str, PodInfo]:
@@ -397,4 +394,5 @@ class NodeTable:
 
     def _log_change(self, change: RowChange, row: int) -> None:
         self.nodes_version += change is RowChange.NODE
+        self.images_version += change is RowChange.IMAGES
         self._log.append((change, row))

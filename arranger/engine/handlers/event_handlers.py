@@ -193,13 +193,13 @@ class EventHandlers:
         """A PodDisruptionBudget appeared or was edited."""
         if self._initial.keep(budget):
             return
-        self._context.cluster.set_budget(budget)
+        self._context.cluster.budgets.set(budget)
 
     def on_disruption_budget_deleted(self, budget: PodDisruptionBudget, now: float) -> None:
         """A PodDisruptionBudget was deleted."""
         if self._initial.drop(type(budget), key_of(budget)):
             return
-        self._context.cluster.remove_budget(budget)
+        self._context.cluster.budgets.remove(budget)
 
     def on_queue_updated(self, queue: Queue, now: float) -> None:
         """A Queue appeared or was edited."""

@@ -74,7 +74,7 @@ class SchedulingCycle:
         self._record_failure = context.record_failure
         self._extenders = context.extenders
         self._nominator = nominator
-        self._policy, self._kept = policy, kept
+        self._policy, self._kept, self._is_leaving = policy, kept, context.is_leaving
         self._extender_results: Mapping[Hashable, ExtenderResult] = {}
         self._is_dry_run = False
         self._evaluations = EvaluationCache()
@@ -337,8 +337,7 @@ class SchedulingCycle:
 
     def _run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> Unschedulable:
         diagnosis = infeasible.diagnosis
-        closed = rows_to_clear(self.cluster.table, member, self._clock.now)
-        if closed is not None:
+        if (closed := rows_to_clear(self.cluster.table, member, self._clock.now)) is not None:
             diagnosis.restrict_to(closed.rows)
         about_others = infeasible.filters_about_others(member.profile)
         context = DryRun(
@@ -353,6 +352,7 @@ class SchedulingCycle:
             # Where filters are monotone the answer is the same with these and without.
             nominated_pods=self._nominator.visible_pods() if about_others else (),
             waiting_alike=partial(self._count_waiting_alike, member),
+            is_leaving=self._is_leaving,
         )
         with self.cluster.without_trace():
             answer = run_post_filter(context, diagnosis)

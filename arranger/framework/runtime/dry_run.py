@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from arranger.api.types.core import Pod
 from arranger.cluster import Cluster, PodInfo
 from arranger.framework.preemption import EvictionPolicy, PriorityPolicy
 from arranger.framework.runtime.evaluation import Evaluation
@@ -13,6 +14,10 @@ from arranger.framework.runtime.profile import Profile
 
 #: Units of work to ask the filters about a node.
 _LOOK = 300
+
+
+def _is_being_deleted(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
 
 
 @dataclass
@@ -24,6 +29,7 @@ class DryRun:
         nominated_pods: pods that are only nominated, without which the pod must fit, too.
         waiting_alike: counts, up to a number, the pods of its class that wait, itself included;
             without it there are no others.
+        is_leaving: whether a pod is being deleted, and ends as soon as if it was evicted now.
     """
 
     profile: Profile
@@ -36,6 +42,7 @@ class DryRun:
     extenders_choose: bool = False
     nominated_pods: Sequence[PodInfo] = ()
     waiting_alike: Callable[[int], int] | None = None
+    is_leaving: Callable[[Pod], bool] = _is_being_deleted
 
     def __post_init__(self) -> None:
         resources = self.profile.resource_filters

@@ -140,7 +140,7 @@ class Evaluation:
         ):
             self._rebuild()
             return
-        node_changed = any(change is RowChange.NODE for change, _ in changes)
+        node_changed = any(change in (RowChange.NODE, RowChange.IMAGES) for change, _ in changes)
         if (node_changed and self._node_sensitive) or not self._pre_filters_unchanged():
             self._rebuild()
             return
@@ -156,11 +156,12 @@ class Evaluation:
         Storage changes all the time where volumes come and go; only pods with volumes depend on it.
         """
         objects = self._cluster.objects
+        version = objects.version_for(self._pod.pod.metadata.namespace)
         if not self._pod.volumes:
-            return objects.version
+            return version
         in_use = self._cluster.table.pvc_use_counts
         used = [claim in in_use for claim in self._pod.pvc_keys]
-        return objects.version, objects.storage_version, tuple(used)
+        return version, objects.storage_version, tuple(used)
 
     def _view_of(self, rows: set[int]) -> NodeView:
         table = self._cluster.table

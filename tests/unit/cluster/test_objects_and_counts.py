@@ -8,10 +8,11 @@ from random import Random
 import msgspec
 import pytest
 
-from arranger.api.types.core import Namespace, Pod
+from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.api.types.workloads import Service
-from arranger.cluster.nodes.node_table import NodeTable, RowChange
+from arranger.cluster.nodes.node_table import NodeTable
+from arranger.cluster.nodes.row_change import RowChange
 from arranger.cluster.nodes.selector_counts import SelectorCountCache, SelectorCounts
 from arranger.cluster.object_store import ObjectStore
 from tests.builders import a_cluster, a_node, a_pod
@@ -41,6 +42,88 @@ def test_every_change_of_the_store_is_numbered() -> None:
     store.remove(_service("a"))
     assert store.version == 2
     assert list(store.in_namespace(Service, "default")) == []
+
+
+def _namespace(name: str, labels: dict[str, str] | None = None, note: str = "") -> Namespace:
+    metadata = {"name": name, "labels": labels or {}, "annotations": {"note": note}}
+    return msgspec.convert({"metadata": metadata}, Namespace)
+
+
+#: Sentence → an object that is set or (the first being false) removed, and the namespaces, of
+#: "default" and "other", for whose pods that changes something.
+CHANGES: dict[str, tuple[bool, Service | Namespace, str]] = {
+    "a Service comes": (True, _service("new"), "default"),
+    "a Service goes": (False, _service("there", "other"), "other"),
+    "a Service of an unknown namespace": (True, _service("new", "gone"), "default other"),
+    "another label of a namespace": (True, _namespace("other", {"a": "b"}), "default other"),
+    "another note of a namespace": (True, _namespace("other", note="another"), ""),
+    "a namespace comes": (True, _namespace("third"), "default other"),
+    "a namespace goes": (False, _namespace("other"), "default other"),
+}
+
+
+@pytest.mark.parametrize(("comes", "obj", "concerned"), CHANGES.values(), ids=CHANGES)
+def test_for_whose_pods_something_changes(
+    comes: bool, obj: Service | Namespace, concerned: str
+) -> None:
+    store = ObjectStore()
+    for there in (
+        _namespace("default"),
+        _namespace("other"),
+        _service("there"),
+        _service("there", "other"),
+    ):
+        store.set(there)
+    before = {name: store.version_for(name) for name in ("default", "other")}
+    (store.set if comes else store.remove)(obj)
+    changed = [name for name, version in before.items() if store.version_for(name) != version]
+    assert changed == concerned.split()
+
+
+def test_a_namespace_that_comes_back_is_not_taken_for_what_it_was() -> None:
+    store = ObjectStore()
+    store.set(_namespace("default"))
+    before = store.version_for("default")
+    store.remove(_namespace("default"))
+    store.set(_namespace("default"))
+    assert store.version_for("default") != before
+
+
+NODE = a_node("n").holding("i", 1)
+
+#: Sentence → the node as it is shown next, and what that is taken for.
+NODES: dict[str, tuple[Node, RowChange | None]] = {
+    "nothing but a version": (
+        msgspec.structs.replace(
+            NODE.build(),
+            metadata=msgspec.structs.replace(NODE.build().metadata, resource_version="9"),
+        ),
+        None,
+    ),
+    "another image": (NODE.holding("j", 1).build(), RowChange.IMAGES),
+    "a label": (NODE.labelled(a="b").build(), RowChange.NODE),
+    "a label and an image": (NODE.labelled(a="b").holding("j", 1).build(), RowChange.NODE),
+    "a taint": (NODE.tainted("t").build(), RowChange.NODE),
+    "more room": (NODE.offers(cpu=9).build(), RowChange.NODE),
+    "another node of that name": (
+        msgspec.structs.replace(
+            NODE.build(), metadata=msgspec.structs.replace(NODE.build().metadata, uid="another")
+        ),
+        RowChange.NODE,
+    ),
+}
+
+
+@pytest.mark.parametrize(("after", "expected"), NODES.values(), ids=NODES)
+def test_what_an_update_of_a_node_changes(after: Node, expected: RowChange | None) -> None:
+    table = NodeTable()
+    row = table.set_node(NODE.build())
+    version, nodes, images = table.version, table.nodes_version, table.images_version
+    assert table.set_node(after) == row
+    assert table.node(row) == after
+    assert table.changed_since(version) == ([] if expected is None else [(expected, row)])
+    assert table.nodes_version == nodes + (expected is RowChange.NODE)
+    assert table.images_version == images + (expected is RowChange.IMAGES)
 
 
 def test_an_unknown_namespace_has_no_labels() -> None:

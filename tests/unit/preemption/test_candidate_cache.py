@@ -99,10 +99,10 @@ class RandomCluster:
             case 1 if self.placed:
                 self.cluster.remove_pod(self.placed.pop(rng.randrange(len(self.placed))).uid)
             case 2:
-                self.cluster.set_budget(budget(rng.choice(APPS), rng.randrange(3)))
+                self.cluster.budgets.set(budget(rng.choice(APPS), rng.randrange(3)))
             case 3:
                 namespace = rng.choice(["default", "other"])
-                self.cluster.remove_budget(budget(rng.choice(APPS), 0, namespace))
+                self.cluster.budgets.remove(budget(rng.choice(APPS), 0, namespace))
             case 4:
                 one, other = (victim(rng, 1000 * n + number).info() for n in (1, 2))
                 self.partners[one.uid], self.partners[other.uid] = other, one

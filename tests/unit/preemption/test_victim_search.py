@@ -8,11 +8,15 @@ from itertools import combinations
 
 import pytest
 
+from arranger.cluster.attempt_work import AttemptWork
+from arranger.cluster.disruption_budgets import DisruptionBudgets
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import PriorityPolicy
 from arranger.preemption.importance import by_importance
 from arranger.preemption.victim_search import VictimSearch, cost_of
 from tests.builders import a_pod
+
+NO_BUDGETS = DisruptionBudgets(AttemptWork())
 
 
 class Pairs(PriorityPolicy):
@@ -56,12 +60,16 @@ class Case:
 
     def search(self, attempts: int = 10_000) -> VictimSearch:
         pods = by_importance(self.pods)
-        return VictimSearch(pods, self.policy, (), self.company, lambda pod: pod.uid, attempts)
+        return VictimSearch(
+            pods, self.policy, NO_BUDGETS, self.company, lambda pod: pod.uid, attempts
+        )
 
     def best_cost(self) -> object:
         sets = (c for n in range(len(self.pods) + 1) for c in combinations(self.pods, n))
         allowed = (c for c in sets if c and (mates := self.company(c)) and len(mates) == len(c))
-        return min((cost_of(c, self.policy, ()) for c in allowed if self.fits(c)), default=None)
+        return min(
+            (cost_of(c, self.policy, NO_BUDGETS) for c in allowed if self.fits(c)), default=None
+        )
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -94,7 +102,7 @@ def test_of_equal_pods_the_youngest_leave_without_a_search() -> None:
         asked.append(pods)
         return len(pods) >= 10
 
-    search = VictimSearch(pods, PriorityPolicy(), (), list, lambda pod: 0, 1000, fewest=10)
+    search = VictimSearch(pods, PriorityPolicy(), NO_BUDGETS, list, lambda pod: 0, 1000, fewest=10)
     found = search.run(fits)
     assert found.proven
     assert [pod.pod.metadata.name for pod in found.victims] == [f"p{n}" for n in range(20, 30)]

@@ -193,7 +193,7 @@ class Looking:
             for pod in pods:
                 self.cluster.assume_pod(pod.info(), node)
         if self.world.budget is not None:
-            self.cluster.set_budget(self.world.budget)
+            self.cluster.budgets.set(self.world.budget)
 
     def look(self) -> Found | Reasons:
         policy = Gangs(self.cluster)

@@ -125,11 +125,11 @@ def a_node_is_edited(world: World) -> None:
 
 
 def a_budget_lets_more_go(world: World) -> None:
-    world.cluster.set_budget(budget("a", 1))
+    world.cluster.budgets.set(budget("a", 1))
 
 
 def a_budget_of_another_namespace_comes(world: World) -> None:
-    world.cluster.set_budget(budget("a", 1, "other"))
+    world.cluster.budgets.set(budget("a", 1, "other"))
 
 
 def a_pod_may_go_now(world: World) -> None:
@@ -145,7 +145,7 @@ def what_may_be_taken_changes(world: World) -> None:
 
 
 def with_a_budget(world: World) -> None:
-    world.cluster.set_budget(budget("a", 0))
+    world.cluster.budgets.set(budget("a", 0))
 
 
 def with_a_gang(world: World) -> None:

@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.cluster.attempt_work import AttemptWork
+from arranger.cluster.disruption_budgets import DisruptionBudgets
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import PriorityPolicy
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
@@ -36,6 +38,14 @@ def budget(
         },
     }
     return msgspec.convert(manifest, PodDisruptionBudget)
+
+
+def budgets_of(*budgets: PodDisruptionBudget) -> DisruptionBudgets:
+    known = DisruptionBudgets(AttemptWork())
+    for each in budgets:
+        known.set(each)
+    known.check_consistent()
+    return known
 
 
 DB = {"matchLabels": {"app": "db"}}
@@ -78,7 +88,7 @@ PROTECTED: dict[str, tuple[list[PodDisruptionBudget], str]] = {
 @pytest.mark.parametrize(("budgets", "protected"), PROTECTED.values(), ids=PROTECTED.keys())
 def test_whom_budgets_protect(budgets: list[PodDisruptionBudget], protected: str) -> None:
     pods = [pod.info() for pod in PODS]
-    violating, others = split_by_pdb_violation(pods, budgets)
+    violating, others = split_by_pdb_violation(pods, budgets_of(*budgets))
     names = [pod.pod.metadata.name for pod in violating]
     assert "".join(names) == protected
     assert [pod for pod in pods if pod in others] == others
@@ -192,7 +202,7 @@ SETS: dict[str, tuple[list[PodInfo], list[PodInfo]]] = {
 
 @pytest.mark.parametrize(("one", "other"), SETS.values(), ids=SETS.keys())
 def test_the_cheaper_set_of_victims(one: list[PodInfo], other: list[PodInfo]) -> None:
-    budgets = [budget(0, DB)]
+    budgets = budgets_of(budget(0, DB))
     assert cost_of(one, POLICY, budgets) < cost_of(other, POLICY, budgets)
     assert cost_of(reversed(one), POLICY, budgets) == cost_of(one, POLICY, budgets)
 
@@ -203,8 +213,8 @@ def test_the_importance_of_the_policy_counts_and_not_the_priority() -> None:
             return -pod.priority
 
     high, low = victim("a", HIGH), victim("b", LOW)
-    assert cost_of([high], Upside(), ()) < cost_of([low], Upside(), ())
-    assert cost_of([high, low], Upside(), ())[1] == -LOW
+    assert cost_of([high], Upside(), budgets_of()) < cost_of([low], Upside(), budgets_of())
+    assert cost_of([high, low], Upside(), budgets_of())[1] == -LOW
 
 
 def test_when_a_pod_has_started_and_saved_its_state() -> None:

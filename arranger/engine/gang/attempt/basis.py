@@ -15,7 +15,11 @@ from arranger.engine.pod.planned_room import PlannedRoom
 @dataclass(frozen=True, slots=True)
 class AttemptBasis:
     """Members and settings, nodes, objects that plugins look at, plans for others, and whom nobody
-    evicts."""
+    evicts.
+
+    Not what others change all the time: images of nodes, their own Services, and volumes where no
+    member has any.
+    """
 
     _cluster: Cluster
     _holds: GangHolds
@@ -25,14 +29,14 @@ class AttemptBasis:
     def of(self, entity: QueuedEntity) -> tuple[Hashable, ...]:
         """Another one whenever an attempt for the group has to begin anew."""
         cluster, group = self._cluster, entity.gang_group
-        objects = cluster.objects
+        objects, members = cluster.objects, entity.members.values()
         return (
             entity.revision,
             tuple(gang.settings for gang in group.gangs),
             tuple(member.uid for member in self._holds.members_of(entity)),
             cluster.table.nodes_version,
-            objects.version,
-            objects.storage_version,
+            tuple(map(objects.version_for, sorted(group.namespaces))),
+            any(member.pod.volumes for member in members) and objects.storage_version,
             tuple((plan.key, plan.nodes) for plan in self._planned_room.plans.values()),
             self._spared.version,
         )

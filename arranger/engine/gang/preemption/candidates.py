@@ -103,7 +103,7 @@ class PreemptionCandidates:
         ordered, budgets = (yield from self._by_importance(list(pods))), self._cluster.budgets
         if not budgets:
             return ordered
-        counter = DisruptionBudgetCounter(budgets.values())
+        counter = DisruptionBudgetCounter(budgets)
         violating, others = list[PodInfo](), list[PodInfo]()
         for start in range(0, len(ordered), _SLICE):
             yield from self.may_rest(_SORTING * _SLICE)
@@ -141,7 +141,7 @@ class PreemptionCandidates:
     def violating(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
         """Those whose eviction would break a PodDisruptionBudget if all of them left."""
         ordered = by_importance(pods, self.policy.importance)
-        return split_by_pdb_violation(ordered, tuple(self._cluster.budgets.values()))[0]
+        return split_by_pdb_violation(ordered, self._cluster.budgets)[0]
 
     def company(self, pods: Sequence[PodInfo]) -> list[PodInfo] | None:
         """These and all that must leave with them; None where they may not be evicted together.
@@ -165,7 +165,7 @@ class PreemptionCandidates:
 
     def cost(self, victims: Sequence[PodInfo]) -> Cost:
         """What it costs that they leave."""
-        return cost_of(victims, self.policy, tuple(self._cluster.budgets.values()))
+        return cost_of(victims, self.policy, self._cluster.budgets)
 
     def allowed_together(self, pods: Sequence[PodInfo]) -> PlanSteps[list[PodInfo]]:
         """As many of the candidates as may leave together, tried from the last one on.
@@ -196,7 +196,7 @@ class PreemptionCandidates:
 
     def by_node(self, pods: Iterable[PodInfo], like: PodInfo) -> PlanSteps[list[list[PodInfo]]]:
         """Those of each node, first where they cost least per pod ``like`` that gets room there."""
-        table, budgets = self._cluster.table, tuple(self._cluster.budgets.values())
+        table, budgets = self._cluster.table, self._cluster.budgets
         columns, requested = like.request_vector(table.resource_column)
         importance = self.policy.importance
         rows: dict[int, list[PodInfo]] = {}

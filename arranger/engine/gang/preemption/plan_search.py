@@ -92,7 +92,7 @@ class PlanSearch:
         questions = VictimSearch(
             pods,
             self._policy,
-            tuple(self._cluster.budgets.values()),
+            self._cluster.budgets,
             self._candidates.company,
             self._alike,
             attempts=len(pods) + MAX_EFFORT // max(each, 1),
@@ -148,7 +148,7 @@ class PlanSearch:
                 return replace(better, proven=False)
         if chosen is None:
             return VictimSet(proven=False)
-        budgets, victims = tuple(self._cluster.budgets.values()), tuple(few)
+        victims, budgets = tuple(few), self._cluster.budgets
         return VictimSet(victims, cost_of(victims, self._policy, budgets), proven=False)
 
     def _least_important(

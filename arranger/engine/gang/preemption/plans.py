@@ -108,7 +108,7 @@ class GangPlans:
             nominated,
             lost,
             self._cluster.table.version,
-            self._cluster.budgets_version,
+            self._cluster.budgets.version,
         )
         return PlanState.UNFINISHED
 
@@ -149,7 +149,7 @@ class GangPlans:
         """Say what has changed since the last step; quotas and time are taken for changed."""
         policy, budgets = self._policy, suspended.budgets
         disturbed = policy.quota is not None or policy.time_protects
-        disturbed |= budgets != self._cluster.budgets_version
+        disturbed |= budgets != self._cluster.budgets.version
         changed = self._suspension.changed_rows(suspended.version)
         suspended.between.on_step(changed, disturbed=disturbed)
 

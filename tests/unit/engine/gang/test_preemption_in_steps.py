@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
 
 from arranger.api.effects import Applied, Bind, DeletePod
+from arranger.api.types.core import Namespace, Node
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.api.types.storage import PersistentVolumeClaim
+from arranger.api.types.workloads import ReplicaSet, Service
 from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
@@ -241,6 +245,56 @@ def test_under_steady_change_the_steps_become_longer_and_it_ends(small_steps: No
     assert len(busy.evicted) == 12
     busy.victims_leave()
     assert len(busy.bound) == 6
+
+
+def _stored(kind: type[Any], name: str, namespace: str = "other", **more: Any) -> Any:
+    metadata = {"name": name, "namespace": namespace, **more.pop("metadata", {})}
+    return msgspec.convert({"metadata": metadata, **more}, kind)
+
+
+def _heartbeat(node: Node, number: int) -> Node:
+    metadata = msgspec.structs.replace(node.metadata, resource_version=str(number))
+    return msgspec.structs.replace(node, metadata=metadata)
+
+
+#: Sentence → what happens in each step.
+OF_OTHERS: dict[str, Callable[[int], Any]] = {
+    "another's Service": lambda n: _stored(Service, "s", spec={"selector": {"app": f"a{n}"}}),
+    "a new ReplicaSet of another": lambda n: _stored(ReplicaSet, f"r{n}"),
+    "another's claim": lambda n: _stored(PersistentVolumeClaim, f"c{n}"),
+    "notes on a namespace": lambda n: _stored(
+        Namespace, "default", "", metadata={"annotations": {"note": str(n)}}
+    ),
+    "a node's heartbeat": lambda n: _heartbeat(a_node("n0").offers(cpu=4).build(), n),
+    "an image on a node": lambda n: a_node("n0").offers(cpu=4).holding(f"i{n}", 1).build(),
+    "a budget of another": lambda n: _stored(
+        PodDisruptionBudget, "b", status={"disruptionsAllowed": n}
+    ),
+}
+
+
+@pytest.mark.parametrize("change", OF_OTHERS.values(), ids=OF_OTHERS)
+def test_what_changes_all_the_time_does_not_have_a_plan_begin_anew(
+    change: Callable[[int], Any], small_steps: None
+) -> None:
+    def busy() -> Busy:
+        made = Busy()
+        for name in ("default", "other"):
+            made.harness.engine.handlers.on_object_updated(_stored(Namespace, name, ""), 0.0)
+        return made
+
+    alone = busy()
+    alone.until_evicted()
+    beside = busy()
+    handlers = beside.harness.engine.handlers
+
+    def changes(step: int) -> None:
+        obj = change(step)
+        handlers.kinds[type(obj)].updated(obj, 0.0)
+
+    beside.until_evicted(changes)
+    assert beside.evicted == alone.evicted
+    assert beside.steps <= alone.steps * 5 // 4
 
 
 class _Reserves(SpecOnlyPlugin):

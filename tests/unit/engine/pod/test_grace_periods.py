@@ -92,3 +92,15 @@ def test_it_is_evicted_once() -> None:
     harness.observe_deleted(LOW)
     harness.settle_all(harness.advance_to(80.0))
     assert harness.engine.cluster.node_of("uid-default-high") == "n"
+
+
+def test_nobody_waits_at_a_place_that_is_not_to_be_free_for_years() -> None:
+    """What its owner wrote of it looks as if an earlier run of ours had evicted it."""
+    harness = EngineHarness(default_profile(), max_grace_period=100)
+    forged = LOW.deleting("2970-01-01T00:00:00Z").with_status(conditions=[EVICTED])
+    harness.observe(a_node("n").offers(cpu=1), forged)
+    harness.start()
+    harness.now = 10.0
+    harness.observe(HIGH.nominated_to("n"))
+    harness.run()
+    assert deletes(harness) == [("low", 100)]

@@ -1,0 +1,188 @@
+"""PodDisruptionBudgets, and which pods they cover.
+
+A cluster has thousands of them, and a tenant may make any number. So a pod is compared only with
+those of its namespace that ask for one of its labels, or for none, and with so many at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from arranger.api.selectors import Selector
+from arranger.api.types.core import LabelSelector, Pod
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.cluster.attempt_work import AttemptWork
+
+#: Requirements that a pod is compared with: of all budgets that may cover it.
+MAX_REQUIREMENTS: Final = 1024
+#: Requirements and values of one budget.
+MAX_SELECTOR_SIZE: Final = 8192
+#: Labels that a budget is found by, at most.
+_MAX_LABELS: Final = 16
+#: Pods for which it is remembered who covers them: those with so many labels at most that were
+#: compared with so many requirements at least.
+_MAX_REMEMBERED: Final = 1024
+_FEW_LABELS: Final = 32
+_WORTH_REMEMBERING: Final = 16
+#: Requirements that a unit of work is enough for.
+_REQUIREMENTS_PER_UNIT: Final = 4
+
+#: A label that all have that a budget covers, or None where it may cover pods without any such.
+_Label = tuple[str, str] | None
+#: The budgets that cover a pod; None where there are too many to tell.
+Covering = Sequence[PodDisruptionBudget] | None
+
+
+class _Compiled(NamedTuple):
+    """What a budget asks for; of a selector that is too large nothing.
+
+    Attributes:
+        size: how many requirements there are.
+        labels: those that it is found by; none where it covers nothing.
+    """
+
+    selector: Selector | None
+    size: int
+    labels: tuple[_Label, ...]
+
+
+class _Remembered(NamedTuple):
+    labels: dict[str, str]
+    version: int
+    covering: Covering
+
+
+@dataclass(slots=True, eq=False)
+class DisruptionBudgets:
+    """The PodDisruptionBudgets of a cluster.
+
+    Args:
+        work: counts what comparing takes.
+
+    Attributes:
+        version: number of changes so far.
+    """
+
+    work: AttemptWork
+    version: int = 0
+    _budgets: dict[str, PodDisruptionBudget] = field(default_factory=dict)
+    _compiled: dict[str, _Compiled] = field(default_factory=dict)
+    #: Namespace → label → the keys of the budgets that are found by it.
+    _by_label: dict[str, dict[_Label, dict[str, None]]] = field(default_factory=dict)
+    #: uid of a pod → who covers it.
+    _remembered: dict[str, _Remembered] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._budgets)
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """Those that have any which may cover something."""
+        return frozenset(self._by_label)
+
+    def get(self, key: str) -> PodDisruptionBudget | None:
+        """The budget ``namespace/name``; None if there is none."""
+        return self._budgets.get(key)
+
+    def set(self, budget: PodDisruptionBudget) -> None:
+        """Add or update one."""
+        before, compiled = self._budgets.get(budget.key), self._compiled.get(budget.key)
+        if before is None or compiled is None or before.spec != budget.spec:
+            compiled = _compile(budget)
+            self._remove(budget.key)
+            for label in compiled.labels:
+                of_namespace = self._by_label.setdefault(budget.metadata.namespace, {})
+                of_namespace.setdefault(label, {})[budget.key] = None
+        self._budgets[budget.key], self._compiled[budget.key] = budget, compiled
+        self.version += 1
+
+    def remove(self, budget: PodDisruptionBudget) -> None:
+        """Drop one."""
+        self._remove(budget.key)
+        self.version += 1
+
+    def covering(self, pod: Pod) -> Covering:
+        """Those whose selectors match a pod; None where too many would have to be asked.
+
+        One without a selector, or with an empty one, covers nothing.
+        """
+        meta = pod.metadata
+        if meta.namespace not in self._by_label:
+            return ()
+        known = self._remembered.get(meta.uid)
+        if known is not None and known.labels is meta.labels and known.version == self.version:
+            return known.covering
+        covering, size = self._compare(pod)
+        self.work.count(size // _REQUIREMENTS_PER_UNIT)
+        if size >= _WORTH_REMEMBERING and len(meta.labels) <= _FEW_LABELS:
+            if len(self._remembered) >= _MAX_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[meta.uid] = _Remembered(meta.labels, self.version, covering)
+        return covering
+
+    def _compare(self, pod: Pod) -> tuple[Covering, int]:
+        """Who covers a pod, and how many requirements it was compared with."""
+        labels, size, found = pod.metadata.labels, 0, list[PodDisruptionBudget]()
+        for key in self._asking_for(pod):
+            compiled = self._compiled[key]
+            size += compiled.size
+            if compiled.selector is None or size > MAX_REQUIREMENTS:
+                return None, min(size, MAX_REQUIREMENTS)
+            if compiled.selector.matches(labels):
+                found.append(self._budgets[key])
+        return found, size
+
+    def _asking_for(self, pod: Pod) -> Iterator[str]:
+        """The budgets that ask for one of a pod's labels, or for none."""
+        labels, by_label = pod.metadata.labels, self._by_label[pod.metadata.namespace]
+        if len(labels) > len(by_label):
+            for label, keys in by_label.items():
+                if label is None or labels.get(label[0]) == label[1]:
+                    yield from keys
+            return
+        yield from by_label.get(None, ())
+        for label in labels.items():
+            yield from by_label.get(label, ())
+
+    def _remove(self, key: str) -> None:
+        budget, compiled = self._budgets.pop(key, None), self._compiled.pop(key, None)
+        if budget is None or compiled is None:
+            return
+        for label in compiled.labels:
+            by_label = self._by_label[budget.metadata.namespace]
+            del by_label[label][key]
+            if not by_label[label]:
+                del by_label[label]
+            if not by_label:
+                del self._by_label[budget.metadata.namespace]
+
+    def check_consistent(self) -> None:
+        """Check that each budget is found where it belongs, and nothing else is.
+
+        Raises:
+            AssertionError: it is not so.
+        """
+        fresh = DisruptionBudgets(AttemptWork())
+        for budget in self._budgets.values():
+            fresh.set(budget)
+        assert self._by_label == fresh._by_label, "budgets are found by what they do not ask for"
+
+
+def _compile(budget: PodDisruptionBudget) -> _Compiled:
+    selector = budget.spec.selector
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return _Compiled(None, 0, ())
+    size = _size(selector)
+    if size > MAX_SELECTOR_SIZE:
+        return _Compiled(None, size, (None,))
+    compiled = Selector(selector)
+    labels = dict.fromkeys(compiled.some_label_of_each(_MAX_LABELS))
+    return _Compiled(compiled, compiled.size, tuple(labels))
+
+
+def _size(selector: LabelSelector) -> int:
+    expressions = selector.match_expressions
+    listed = sum(len(each.values) for each in expressions)
+    return len(selector.match_labels) + len(expressions) + listed
