@@ -162,6 +162,7 @@ bench: $(STAMP) controlplane stubserver ## Measure against kube-scheduler on the
 	$(BIN)/python -m tests.benchmarks.bench_gangs
 	$(BIN)/python -m tests.benchmarks.bench_classes
 	$(BIN)/python -m tests.benchmarks.bench_claims
+	$(BIN)/python -m tests.benchmarks.bench_churn
 	$(BIN)/python -m tests.benchmarks.bench_start
 	$(BIN)/python -m tests.benchmarks.bench_large gang
 	$(BIN)/python -m tests.benchmarks.bench_large reclaim

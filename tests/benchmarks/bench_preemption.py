@@ -3,7 +3,8 @@
 Nodes of 4 CPU are full of pods of 900m, four each; as many preemptors of 3 CPU as there are nodes
 have to make three of them leave. With ``--gang SPARE`` all of the nodes' pods are of one gang that
 has so many to spare, and there is one preemptor; told is what it takes until it is nominated, with
-the longest step of the engine. Without ``--real`` the core alone is measured: CPU a preemptor
+the longest step of the engine. ``--budgets N`` gives the victims' cluster so many
+PodDisruptionBudgets, each of an app of its own. Without ``--real`` the core alone is measured: CPU a preemptor
 from the first attempt to the Binding, the best of three runs. With it, contenders on a control
 plane of their own each; the victims go as soon as they are deleted (their grace is 0) and come to
 no kubelet. A scheduler may evict for all before it binds the first, so what counts is the rate from
@@ -19,7 +20,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from arranger.api.effects import Applied, Bind, DeletePod
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.daemon.scheduler import SECONDS_PER_STEP
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
@@ -35,7 +39,17 @@ NAMESPACES = "/api/v1/namespaces"
 THEIRS = "victims"
 
 
-def drain(nodes: int) -> tuple[float, int]:
+def a_budget(app: int) -> PodDisruptionBudget:
+    """One that lets one pod of an app go."""
+    manifest = {
+        "metadata": {"name": f"b{app}", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": f"a{app}"}}},
+        "status": {"disruptionsAllowed": 1},
+    }
+    return msgspec.convert(manifest, PodDisruptionBudget)
+
+
+def drain(nodes: int, budgets: int = 0) -> tuple[float, int]:
     """(microseconds of the core's CPU a preemptor, number of evictions)."""
     engine = Engine(EngineSettings([default_profile()]))
     pods = {}
@@ -45,7 +59,10 @@ def drain(nodes: int) -> tuple[float, int]:
         )
         for i in range(EACH):
             low = a_pod(f"low-{n}-{i}").needs(cpu="900m", memory="500Mi").on(f"n{n}")
+            low = low.labelled(app=f"a{(n * EACH + i) % max(budgets, 1)}")
             engine.handlers.on_pod_updated(low.build(), 0.0)
+    for app in range(budgets):
+        engine.handlers.on_disruption_budget_updated(a_budget(app), 0.0)
     engine.run(0.0)  # what comes later is not part of the initial lists
     for n in range(nodes):
         high = a_pod(f"high-{n}").needs(cpu=3, memory="500Mi").with_priority(10)
@@ -146,6 +163,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--gang", type=int, metavar="SPARE")
+    parser.add_argument("--budgets", type=int, default=0)
     parser.add_argument("--real", action="store_true")
     parser.add_argument("--only", choices=list(CONTENDERS))
     args = parser.parse_args()
@@ -156,7 +174,7 @@ def main() -> None:
         total, longest, evicted = min(drain_gang(args.nodes, args.gang) for _ in range(3))
         print(f"{args.nodes} nodes: {total:.0f} ms, longest {longest:.0f}, {evicted} evictions")
         return
-    cost, evicted = min(drain(args.nodes) for _ in range(3))
+    cost, evicted = min(drain(args.nodes, args.budgets) for _ in range(3))
     print(f"{args.nodes} nodes: {cost:.0f} µs of CPU a preemptor, {evicted} evictions")
 
 
