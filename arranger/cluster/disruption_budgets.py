@@ -15,8 +15,9 @@ from arranger.api.types.core import LabelSelector, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.attempt_work import AttemptWork
 
-#: Requirements that a pod is compared with: of all budgets that may cover it.
-MAX_REQUIREMENTS: Final = 1024
+#: Requirements that a pod is compared with: of all budgets that may cover it. The API server evicts
+#: no pod that more than one covers.
+MAX_REQUIREMENTS: Final = 128
 #: Requirements and values of one budget.
 MAX_SELECTOR_SIZE: Final = 8192
 #: Labels that a budget is found by, at most.
@@ -26,8 +27,9 @@ _MAX_LABELS: Final = 16
 _MAX_REMEMBERED: Final = 1024
 _FEW_LABELS: Final = 32
 _WORTH_REMEMBERING: Final = 16
-#: Requirements that a unit of work is enough for.
-_REQUIREMENTS_PER_UNIT: Final = 4
+#: Units of work to find the budgets of a pod, and requirements that one is enough for.
+_ASKING: Final = 2
+_REQUIREMENTS_PER_UNIT: Final = 2
 
 #: A label that all have that a budget covers, or None where it may cover pods without any such.
 _Label = tuple[str, str] | None
@@ -113,9 +115,10 @@ class DisruptionBudgets:
             return ()
         known = self._remembered.get(meta.uid)
         if known is not None and known.labels is meta.labels and known.version == self.version:
+            self.work.count(len(known.covering or ()) // _REQUIREMENTS_PER_UNIT)
             return known.covering
         covering, size = self._compare(pod)
-        self.work.count(size // _REQUIREMENTS_PER_UNIT)
+        self.work.count(_ASKING + size // _REQUIREMENTS_PER_UNIT)
         if size >= _WORTH_REMEMBERING and len(meta.labels) <= _FEW_LABELS:
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()

@@ -126,6 +126,14 @@ class ObjectStore:
         """Have every pod evaluated anew: something else that plugins look up has changed."""
         self.version += 1
 
+    def invalidate_in(self, *namespaces: str) -> None:
+        """The same of the pods of some namespaces."""
+        for namespace in namespaces:
+            if self.get(Namespace, "", namespace) is not None:
+                self._changes_in[namespace] += 1
+            else:
+                self.version += 1
+
     def get(self, kind: type[T], namespace: str, name: str) -> T | None:
         """The object of that name."""
         found = self._objects.get(kind, {}).get(namespace, {}).get(name)
@@ -207,23 +215,10 @@ class ObjectStore:
             self._log.append(changed)
         elif isinstance(changed, Reservation):
             self.reservation_version += 1
-        elif isinstance(changed, Namespace):
-            self._log_namespace(changed.metadata.name, before, after)
         elif not isinstance(changed, DeviceObject):  # on those no shared evaluation depends
-            namespace = changed.metadata.namespace
-            if self.get(Namespace, "", namespace) is not None:
-                self._changes_in[namespace] += 1
-            else:
-                self.version += 1
-
-    def _log_namespace(
-        self, name: str, before: StoredObject | None, after: StoredObject | None
-    ) -> None:
-        """Pods of all namespaces may depend on its labels, and on nothing else of it."""
-        if before is None or after is None or before.metadata.labels != after.metadata.labels:
-            self.version += 1
-        if after is None:
-            self._changes_in.pop(name, None)
+            self.invalidate_in(changed.metadata.namespace)
+        if isinstance(changed, Namespace) and after is None:
+            self._changes_in.pop(changed.metadata.name, None)
 
 
 def _object_key(stored: StoredObject) -> _ObjectKey:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from arranger.api.listing import namespace_of
 from arranger.api.settings.gang_membership import GangMembership
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, WorkloadGroup
@@ -14,6 +15,9 @@ from arranger.gangs.group import GangGroup
 from arranger.gangs.group_index import GroupIndex
 from arranger.gangs.member_state import MemberState
 from arranger.gangs.pod_group_index import PodGroupIndex
+
+#: Told the namespace of a gang, and the uids of pods of it.
+Regrouped = Callable[[str, Iterable[str]], None]
 
 
 class _Progress(NamedTuple):
@@ -35,7 +39,7 @@ class GangRegistry:
             once a member is seen to have a node.
     """
 
-    def __init__(self, regrouped: Callable[[Iterable[str]], None] = lambda _: None) -> None:
+    def __init__(self, regrouped: Regrouped = lambda _namespace, _pods: None) -> None:
         """``regrouped`` is told of pods that have been seen before and whose PodGroup is another
         now, or says otherwise."""
         self._regrouped = regrouped
@@ -91,7 +95,7 @@ class GangRegistry:
         changed: set[str] = set()
         if known is not None and (membership is None or membership.gang != known.name):
             changed |= {known.name} | self.on_pod_deleted(uid, moved=True)
-            self._regrouped((uid,))
+            self._regrouped(namespace_of(known.name), (uid,))
         if membership is None:
             return changed
         gang = self._get_or_create(membership.gang)
@@ -187,7 +191,7 @@ class GangRegistry:
         if gang is None or self._pod_groups.find(gang) is not pod_group:
             return set()
         if new_rules:
-            self._regrouped(gang.memberships)
+            self._regrouped(namespace_of(gang.name), gang.memberships)
         changed = gang.set_pod_group(pod_group)
         if edited and gang.blocked:
             gang.blocked, changed = False, True
@@ -382,7 +386,7 @@ class GangRegistry:
         if found is gang.pod_group:
             return False
         if tell:
-            self._regrouped(gang.memberships)
+            self._regrouped(namespace_of(gang.name), gang.memberships)
         return gang.set_pod_group(found)
 
     def _delete_gang(self, gang: Gang) -> set[str]:

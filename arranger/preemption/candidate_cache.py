@@ -38,6 +38,8 @@ _ASKED_ONE_BY_ONE = 64
 _LOOK_AT_POD = 4
 #: Rows that are looked at again when a search has taken several steps.
 _LOOKED_AT_AGAIN = 16
+#: How often changes of budgets may have a search begin anew.
+_BEGUN_ANEW = 8
 #: Rows that are looked at first because they may do for several pods.
 _MOST_GENEROUS = 10
 #: A candidate's cost, and its row: what is less is better.
@@ -70,6 +72,10 @@ class CandidateCache:
         #: Rows on which budgets, or on which gangs have a say: they change with others' pods.
         self._pdb_rows: set[int] = set()
         self._gang_rows: set[int] = set()
+        #: Of the search that goes on: for which pods it has begun anew because of budgets, and the
+        #: rows that were looked at again at its end.
+        self._begun_anew_for: set[str] = set()
+        self._looked_again: set[int] = set()
         self._whole_gangs: WholeGangs = {}
         #: Rows of candidates by which another pod may find room, too.
         self._generous_rows: set[int] = set()
@@ -189,8 +195,6 @@ class CandidateCache:
         if not (selector.resource_only and self._reusable):
             self._forget_all_but_searched(selector.resource_only)
         self._reusable = selector.resource_only
-        if not self._searching:
-            self._budgets_version = cluster.budgets.version
         for row in np.flatnonzero(self._known & ~wanted).tolist():
             self._forget(row)
         missing = np.flatnonzero(wanted & ~self._known)
@@ -218,7 +222,11 @@ class CandidateCache:
                 break
             self._forget(best.row)  # they have joined a gang since
             self._add(best.row, selector, context)
+        if self._budgets_version != cluster.budgets.version:
+            self._budgets_version = -1  # what was found mixes states of theirs
         self._searching = False
+        self._begun_anew_for.clear()
+        self._looked_again.clear()
         self._allowed.finish()
 
     def _without_hopeless(self, rows: list[int], may: Collection[int] | None) -> list[int]:
@@ -234,12 +242,18 @@ class CandidateCache:
     def _look_again_at_best(self, selector: VictimSelector, context: PreemptionContext) -> None:
         """What was found in earlier steps of a search may have changed with pods elsewhere, or with
         budgets."""
-        fresh, cluster = set[int](), context.cluster
+        fresh, again, cluster = set[int](), self._looked_again, context.cluster
         budgets_changed = self._budgets_version != cluster.budgets.version
         self._whole_gangs.clear()
         while (best := self.best()) is not None and len(fresh) < _LOOKED_AT_AGAIN:
-            if not (budgets_changed or best.row in self._gang_rows) or best.row in fresh:
+            if best.row in fresh:
                 return
+            if best.row not in self._gang_rows:
+                if not budgets_changed or best.row in again or len(again) >= _LOOKED_AT_AGAIN:
+                    return
+                if fresh and cluster.work.is_spent:
+                    raise UnfinishedError
+                again.add(best.row)
             fresh.add(best.row)
             self._forget(best.row)
             self._add(best.row, selector, context)
@@ -276,12 +290,14 @@ class CandidateCache:
             self._known = resized(self._known[: table.size], table.size, False)
         changes = None if self._version < 0 else table.changed_since(self._version)
         namespaces = self._pdb_namespaces
-        # A search goes by the budgets that it began with: else who changes one in each of its steps
-        # would keep it from coming to an end.
-        budgets_changed = not self._searching and self._budgets_version != cluster.budgets.version
+        budgets_changed = self._budgets_version != cluster.budgets.version
+        budgets_changed = budgets_changed and self._may_begin_anew(context.pod)
         if budgets_changed:
             namespaces = cluster.budgets.namespaces
-        if changes is None or namespaces != self._pdb_namespaces:
+        outdated = budgets_changed and self._budgets_version < 0
+        if budgets_changed:
+            self._budgets_version = cluster.budgets.version
+        if changes is None or outdated or namespaces != self._pdb_namespaces:
             self._pdb_namespaces = namespaces
             self._forget_all()
             return
@@ -294,6 +310,20 @@ class CandidateCache:
             stale |= self._pdb_rows
         for row in stale:
             self._forget(row)
+
+    def _may_begin_anew(self, pod: PodInfo) -> bool:
+        """Whether changes of budgets may void what a search has found.
+
+        Once for each pod that goes on with it, a few times in all: else who changes one in each
+        step would keep it from coming to an end.
+        """
+        begun = self._begun_anew_for
+        if not self._searching:
+            return True
+        if pod.uid in begun or len(begun) >= _BEGUN_ANEW:
+            return False
+        begun.add(pod.uid)
+        return True
 
     def _forget_exceeded(self, context: PreemptionContext) -> None:
         """Forget the rows that quotas have a say on, or had, if they are used otherwise now."""

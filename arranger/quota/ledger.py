@@ -139,10 +139,11 @@ class QuotaLedger:
         self._lifted.clear()
         stale, counts = self._stale, self._stale or self._uncounted
         edited = self.uncharged.take_edited() or counts or self._edited
-        doubted = self.placed.take_doubted()
+        doubted, regrouped = self.placed.take_doubted(), self.placed.take_regrouped()
         self.facts_version += edited or doubted is not None
         if doubted is not None and self.active and not stale:
             self._charge_anew(cluster, doubted)
+            cluster.objects.invalidate_in(*regrouped)
         if edited:
             self._stale = self._uncounted = self._edited = False
             self.version, self.charges_version = self.version + 1, self.charges_version + stale

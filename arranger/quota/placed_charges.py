@@ -19,6 +19,7 @@ class PlacedCharges:
         #: Namespace → uids.
         self._of_namespace: dict[str, dict[str, None]] = {}
         self._doubted: dict[str, None] | None = None
+        self._regrouped: dict[str, None] = {}
 
     def get(self, uid: str) -> Charge | None:
         """What a pod is charged."""
@@ -58,6 +59,16 @@ class PlacedCharges:
         if self._doubted is None:
             self._doubted = {}
         self._doubted.update(dict.fromkeys(uids))
+
+    def doubt_group(self, namespace: str, uids: Iterable[str]) -> None:
+        """The same of a group's pods, and of those that wait in its namespace."""
+        self.doubt(uids)
+        self._regrouped[namespace] = None
+
+    def take_regrouped(self) -> Iterable[str]:
+        """The namespaces whose waiting pods were doubted since the last time."""
+        regrouped, self._regrouped = self._regrouped, {}
+        return regrouped
 
     def take_doubted(self) -> Iterable[str] | None:
         """Those that were doubted since the last time; None if nobody has asked."""

@@ -3,12 +3,12 @@
 Nodes of 4 CPU are full of pods of 900m, four each; as many preemptors of 3 CPU as there are nodes
 have to make three of them leave. With ``--gang SPARE`` all of the nodes' pods are of one gang that
 has so many to spare, and there is one preemptor; told is what it takes until it is nominated, with
-the longest step of the engine. ``--budgets N`` gives the victims' cluster so many
-PodDisruptionBudgets, each of an app of its own. Without ``--real`` the core alone is measured: CPU a preemptor
-from the first attempt to the Binding, the best of three runs. With it, contenders on a control
-plane of their own each; the victims go as soon as they are deleted (their grace is 0) and come to
-no kubelet. A scheduler may evict for all before it binds the first, so what counts is the rate from
-its start to the last binding ("pods/s in all"). Compare ratios within one run only.
+the longest step of the engine. With ``--budgets N`` there are so many PodDisruptionBudgets, each of
+an app of its own. Without ``--real`` the core alone is measured: CPU a preemptor from the first
+attempt to the Binding, the best of three runs. With it, contenders on a control plane of their own
+each; the victims go as soon as they are deleted (their grace is 0) and come to no kubelet. A
+scheduler may evict for all before it binds the first, so what counts is the rate from its start to
+the last binding ("pods/s in all"). Compare ratios within one run only.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def make_state(settings: EngineSettings) -> EngineState:
     """That of an engine which has not heard of anything."""
     quotas = settings.quota_config
     owners, table, placed = PodOwners(), NodeTable(), PlacedCharges()
-    registry = GangRegistry(regrouped=placed.doubt)
+    registry = GangRegistry(regrouped=placed.doubt_group)
     ledger = QuotaLedger(
         table,
         placed=placed,

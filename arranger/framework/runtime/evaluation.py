@@ -140,15 +140,20 @@ class Evaluation:
         ):
             self._rebuild()
             return
-        node_changed = any(change in (RowChange.NODE, RowChange.IMAGES) for change, _ in changes)
-        if (node_changed and self._node_sensitive) or not self._pre_filters_unchanged():
+        kinds = {change for change, _ in changes}
+        node_changed = RowChange.NODE in kinds or RowChange.IMAGES in kinds
+        sensitive = (
+            self._node_sensitive if RowChange.NODE in kinds else self._filters_node_sensitive
+        )
+        if (node_changed and sensitive) or not self._pre_filters_unchanged():
             self._rebuild()
             return
         self._version = table.version
         self._tracer.step("Refresh")
         rows = {row for _, row in changes}
         self._diagnosis.on_changed(rows)
-        self._refresh_rows(self._view_of(rows), node_changed)
+        score_anew = node_changed and self._node_sensitive
+        self._refresh_rows(self._view_of(rows), node_changed, score_anew=score_anew)
 
     def _read_external_version(self) -> Hashable:
         """The version of what the class depends on beside the node table.
@@ -190,20 +195,27 @@ class Evaluation:
         self._diagnosis = ClassDiagnosis(
             self._cluster, self._pod, self.state, self._pre_filter, filters.all, feasible
         )
-        self._scores = ClassScores(self._profile, self._cluster, self._pod, self.state, feasible)
         if self.pre_filter_status is None:
             self._tracer.step("Filter")
             self._filter_all()
+        self._score_all()
+        active = [*filters.all, *self._scores.plugins]
+        self._cluster.work.count(len(active) * table.size // _ROWS_PER_UNIT)
+        #: Whether changes of single nodes may change what holds of all; and so, but for scores.
+        self._filters_node_sensitive = self._pre_filter.allowed_rows is not None or any(
+            plugin.depends_on is DependsOn.NODES for plugin in filters.all
+        )
+        self._node_sensitive: bool = self._filters_node_sensitive or any(
+            plugin.depends_on is DependsOn.NODES for plugin in self._scores.plugins
+        )
+
+    def _score_all(self) -> None:
+        self._scores = ClassScores(self._profile, self._cluster, self._pod, self.state, self._rows)
         if self.pre_filter_status is None and self._scoring:
             self._tracer.step("Score")
             self._scores.score_all()
         else:
             self._scores.sum_up()
-        active = [*filters.all, *self._scores.plugins]
-        self._cluster.work.count(len(active) * table.size // _ROWS_PER_UNIT)
-        self._node_sensitive: bool = self._pre_filter.allowed_rows is not None or any(
-            plugin.depends_on is DependsOn.NODES for plugin in active
-        )
 
     def _pre_filters_unchanged(self) -> bool:
         """Rerun PreFilter where it depends on everything; whether the same filters run."""
@@ -250,7 +262,7 @@ class Evaluation:
             passes &= run_filter(plugin, self.state, self._pod, view).passes
         return passes
 
-    def _refresh_rows(self, view: NodeView, node_changed: bool) -> None:
+    def _refresh_rows(self, view: NodeView, node_changed: bool, *, score_anew: bool) -> None:
         """Redo the rows of ``view``, and all rows for plugins that depend on everything."""
         rows, feasible = view.rows, self._rows
         whole = len(self._cluster_filters) + self._scores.cluster_plugins
@@ -267,7 +279,9 @@ class Evaluation:
             full_view = NodeView(self._cluster.table)
             feasible.all = self._run_filters(self._cluster_filters, full_view, feasible.by_node)
             feasible_changed = not np.array_equal(before, feasible.all)
-        if not self._scores.refresh_rows(
+        if score_anew:
+            self._score_all()
+        elif not self._scores.refresh_rows(
             view,
             node_changed=node_changed,
             feasible_changed=feasible_changed,

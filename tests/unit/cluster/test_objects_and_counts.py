@@ -56,7 +56,7 @@ CHANGES: dict[str, tuple[bool, Service | Namespace, str]] = {
     "a Service goes": (False, _service("there", "other"), "other"),
     "a Service of an unknown namespace": (True, _service("new", "gone"), "default other"),
     "another label of a namespace": (True, _namespace("other", {"a": "b"}), "default other"),
-    "another note of a namespace": (True, _namespace("other", note="another"), ""),
+    "another note of a namespace": (True, _namespace("other", note="another"), "default other"),
     "a namespace comes": (True, _namespace("third"), "default other"),
     "a namespace goes": (False, _namespace("other"), "default other"),
 }

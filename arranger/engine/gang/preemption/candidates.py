@@ -30,6 +30,8 @@ _ASKING: Final = 5
 _SORTING: Final = 3
 #: Pods that are looked at at once, where little is asked of each; of these so many are one unit.
 _SLICE: Final = 1000
+#: The same, where budgets are asked about each.
+_FEW: Final = 50
 _KNOWN_PER_UNIT: Final = 2
 #: A pod and its place among victims.
 _Placed = tuple[tuple[int, float, float, str], PodInfo]
@@ -107,7 +109,9 @@ class PreemptionCandidates:
         violating, others = list[PodInfo](), list[PodInfo]()
         for start in range(0, len(ordered), _SLICE):
             yield from self.may_rest(_SORTING * _SLICE)
-            for pod in ordered[start : start + _SLICE]:
+            for n, pod in enumerate(ordered[start : start + _SLICE]):
+                if not n % _FEW:
+                    yield from self.may_rest(0)  # what it takes to ask about budgets is counted
                 (violating if counter.count_eviction(pod) else others).append(pod)
         return [*violating, *others]
 

@@ -262,9 +262,6 @@ OF_OTHERS: dict[str, Callable[[int], Any]] = {
     "another's Service": lambda n: _stored(Service, "s", spec={"selector": {"app": f"a{n}"}}),
     "a new ReplicaSet of another": lambda n: _stored(ReplicaSet, f"r{n}"),
     "another's claim": lambda n: _stored(PersistentVolumeClaim, f"c{n}"),
-    "notes on a namespace": lambda n: _stored(
-        Namespace, "default", "", metadata={"annotations": {"note": str(n)}}
-    ),
     "a node's heartbeat": lambda n: _heartbeat(a_node("n0").offers(cpu=4).build(), n),
     "an image on a node": lambda n: a_node("n0").offers(cpu=4).holding(f"i{n}", 1).build(),
     "a budget of another": lambda n: _stored(

@@ -5,12 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
 from arranger.api.effects import Bind, DeletePod
 from arranger.api.types.core import Pod
-from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.attempt_work import AttemptWork, UnfinishedError
 from arranger.cluster.nodes.selector_counts import SelectorCounts
 from arranger.engine.assembly.settings import EngineSettings
@@ -161,66 +159,3 @@ def test_who_is_edited_or_deleted_between_two_steps_is_looked_at_anew(
     world.engine.handlers.on_pod_deleted("default/q", 1.0)
     world.place()
     assert "default/q" not in {member.pod.key for member in world.engine.pods()}
-
-
-def a_budget(allowed: int, namespace: str, **labels: str) -> PodDisruptionBudget:
-    manifest = {
-        "metadata": {"name": "b", "namespace": namespace},
-        "spec": {"selector": {"matchLabels": labels}},
-        "status": {"disruptionsAllowed": allowed},
-    }
-    return msgspec.convert(manifest, PodDisruptionBudget)
-
-
-@pytest.mark.parametrize("comes_and_goes", [False, True])
-def test_a_search_comes_to_an_end_however_often_a_tenant_changes_a_budget(
-    comes_and_goes: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attempt_limits, "MAX_WORK", 100)
-    taker = a_pod("p").needs(cpu=2).with_priority(9)
-    few = World().place(taker)
-    world = World()
-
-    def change(step: int) -> None:
-        handlers, budget = world.engine.handlers, a_budget(step % 3, "team-1", app="a1")
-        if comes_and_goes and step % 2:
-            handlers.on_disruption_budget_deleted(budget, 1.0)
-        else:
-            handlers.on_disruption_budget_updated(budget, 1.0)
-
-    change(0)
-    assert world.place(taker, between=change) <= few + 10
-    assert [each for each in world.effects if isinstance(each, DeletePod)]
-
-
-def with_least_important_pods() -> World:
-    """One more node, whose pods are evicted before all others."""
-    world = World()
-    handlers = world.engine.handlers
-    handlers.on_node_updated(a_node("more").offers(cpu=4, pods=20).build(), 0.0)
-    for n in range(8):
-        pod = a_pod(f"least-{n}").in_namespace("least").labelled(app="least").on("more")
-        handlers.on_pod_updated(pod.needs(cpu="450m").with_priority(-1).build(), 0.0)
-    world.engine.run(0.0)
-    return world
-
-
-def test_a_budget_that_comes_while_victims_are_sought_is_heeded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(attempt_limits, "MAX_WORK", 100)
-    taker = a_pod("p").needs(cpu=2).with_priority(9)
-    unprotected = with_least_important_pods()
-    steps = unprotected.place(taker)
-    assert {text[:9] for text in unprotected.decided} == {"not least"}
-    assert steps > 10
-    for when in (1, steps // 2, steps - 2):
-        world = with_least_important_pods()
-
-        def protect(step: int, world: World = world, when: int = when) -> None:
-            if step == when:
-                budget = a_budget(0, "least", app="least")
-                world.engine.handlers.on_disruption_budget_updated(budget, 1.0)
-
-        world.place(taker, between=protect)
-        assert {text[:7] for text in world.decided} == {"not low"}, f"it came in step {when}"
