@@ -6,7 +6,7 @@ those of its namespace that ask for one of its labels, or for none, and with so 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -20,6 +20,8 @@ from arranger.cluster.attempt_work import AttemptWork
 MAX_REQUIREMENTS: Final = 128
 #: Requirements and values of one budget.
 MAX_SELECTOR_SIZE: Final = 8192
+#: Namespaces of which the last change is remembered.
+_MAX_NAMESPACES: Final = 4096
 #: Labels that a budget is found by, at most.
 _MAX_LABELS: Final = 16
 #: Pods for which it is remembered who covers them: those with so many labels at most that were
@@ -71,6 +73,10 @@ class DisruptionBudgets:
     version: int = 0
     _budgets: dict[str, PodDisruptionBudget] = field(default_factory=dict)
     _compiled: dict[str, _Compiled] = field(default_factory=dict)
+    #: Namespace → the version of the last change in it, the latest last.
+    _changed_at: dict[str, int] = field(default_factory=dict)
+    #: Versions up to this one are not remembered by namespace.
+    _forgotten: int = 0
     #: Namespace → label → the keys of the budgets that are found by it.
     _by_label: dict[str, dict[_Label, dict[str, None]]] = field(default_factory=dict)
     #: uid of a pod → who covers it.
@@ -79,10 +85,16 @@ class DisruptionBudgets:
     def __len__(self) -> int:
         return len(self._budgets)
 
-    @property
-    def namespaces(self) -> frozenset[str]:
-        """Those that have any which may cover something."""
-        return frozenset(self._by_label)
+    def changed_since(self, version: int) -> set[str] | None:
+        """The namespaces whose budgets changed after ``version``; None if that is too long ago."""
+        if version < self._forgotten:
+            return None
+        changed = set[str]()
+        for namespace, at in reversed(self._changed_at.items()):
+            if at <= version:
+                break
+            changed.add(namespace)
+        return changed
 
     def get(self, key: str) -> PodDisruptionBudget | None:
         """The budget ``namespace/name``; None if there is none."""
@@ -92,18 +104,26 @@ class DisruptionBudgets:
         """Add or update one."""
         before, compiled = self._budgets.get(budget.key), self._compiled.get(budget.key)
         if before is None or compiled is None or before.spec != budget.spec:
-            compiled = _compile(budget)
+            found_by = self._by_label.get(budget.metadata.namespace, {})
+            compiled = _compile(budget, found_by)
             self._remove(budget.key)
             for label in compiled.labels:
                 of_namespace = self._by_label.setdefault(budget.metadata.namespace, {})
                 of_namespace.setdefault(label, {})[budget.key] = None
         self._budgets[budget.key], self._compiled[budget.key] = budget, compiled
-        self.version += 1
+        self._note_change(budget.metadata.namespace)
 
     def remove(self, budget: PodDisruptionBudget) -> None:
         """Drop one."""
         self._remove(budget.key)
+        self._note_change(budget.metadata.namespace)
+
+    def _note_change(self, namespace: str) -> None:
         self.version += 1
+        self._changed_at.pop(namespace, None)
+        self._changed_at[namespace] = self.version
+        if len(self._changed_at) > _MAX_NAMESPACES:
+            self._forgotten = self._changed_at.pop(next(iter(self._changed_at)))
 
     def covering(self, pod: Pod) -> Covering:
         """Those whose selectors match a pod; None where too many would have to be asked.
@@ -167,13 +187,20 @@ class DisruptionBudgets:
         Raises:
             AssertionError: it is not so.
         """
-        fresh = DisruptionBudgets(AttemptWork())
-        for budget in self._budgets.values():
-            fresh.set(budget)
-        assert self._by_label == fresh._by_label, "budgets are found by what they do not ask for"
+        found: dict[str, dict[_Label, dict[str, None]]] = {}
+        for key, compiled in self._compiled.items():
+            namespace, required = self._budgets[key].metadata.namespace, set[_Label]()
+            if compiled.selector is not None:
+                required.update(compiled.selector.required_labels())
+                required.update(compiled.selector.some_label_of_each(_MAX_LABELS))
+            assert compiled.selector is None or required >= set(compiled.labels), "wrong labels"
+            for label in compiled.labels:
+                found.setdefault(namespace, {}).setdefault(label, {})[key] = None
+        assert self._by_label == found, "budgets are found by what they do not ask for"
 
 
-def _compile(budget: PodDisruptionBudget) -> _Compiled:
+def _compile(budget: PodDisruptionBudget, found_by: Mapping[_Label, Collection[str]]) -> _Compiled:
+    """What a budget asks for; it is found by the label that the fewest others are found by."""
     selector = budget.spec.selector
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return _Compiled(None, 0, ())
@@ -181,6 +208,9 @@ def _compile(budget: PodDisruptionBudget) -> _Compiled:
     if size > MAX_SELECTOR_SIZE:
         return _Compiled(None, size, (None,))
     compiled = Selector(selector)
+    if equal := selector.match_labels.items():
+        fewest = min(equal, key=lambda label: len(found_by.get(label, ())))
+        return _Compiled(compiled, compiled.size, (fewest,))
     labels = dict.fromkeys(compiled.some_label_of_each(_MAX_LABELS))
     return _Compiled(compiled, compiled.size, tuple(labels))
 

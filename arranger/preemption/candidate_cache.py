@@ -17,6 +17,7 @@ import numpy as np
 from arranger.cluster import PodInfo
 from arranger.cluster.attempt_work import UnfinishedError
 from arranger.cluster.columns import BoolArray, resized
+from arranger.cluster.disruption_budgets import DisruptionBudgets
 from arranger.framework.preemption import EvictionPolicy, PreemptionContext
 from arranger.preemption.allowed_candidates import AllowedCandidates
 from arranger.preemption.importance import Candidate
@@ -61,7 +62,6 @@ class CandidateCache:
         self._searching = False
         #: Row → whether there is an answer for it.
         self._known: BoolArray = np.zeros(0, dtype=np.bool_)
-        self._pdb_namespaces: frozenset[str] = frozenset()
         self._found: dict[int, Candidate | Reasons] = {}
         self._ranks: dict[int, CandidateRank] = {}
         #: All ranks, the best first.
@@ -69,8 +69,9 @@ class CandidateCache:
         self._reason_cache: dict[tuple[object, ...], Reasons] = {}
         #: How often each reason was given.
         self._reason_counts: Counter[str] = Counter()
-        #: Rows on which budgets, or on which gangs have a say: they change with others' pods.
-        self._pdb_rows: set[int] = set()
+        #: Row → the namespaces whose budgets have a say.
+        self._namespaces_of: dict[int, frozenset[str]] = {}
+        #: Rows on which gangs have a say: they change with others' pods.
         self._gang_rows: set[int] = set()
         #: Of the search that goes on: for which pods it has begun anew because of budgets, and the
         #: rows that were looked at again at its end.
@@ -222,8 +223,6 @@ class CandidateCache:
                 break
             self._forget(best.row)  # they have joined a gang since
             self._add(best.row, selector, context)
-        if self._budgets_version != cluster.budgets.version:
-            self._budgets_version = -1  # what was found mixes states of theirs
         self._searching = False
         self._begun_anew_for.clear()
         self._looked_again.clear()
@@ -242,19 +241,21 @@ class CandidateCache:
     def _look_again_at_best(self, selector: VictimSelector, context: PreemptionContext) -> None:
         """What was found in earlier steps of a search may have changed with pods elsewhere, or with
         budgets."""
-        fresh, again, cluster = set[int](), self._looked_again, context.cluster
-        budgets_changed = self._budgets_version != cluster.budgets.version
+        gangs, again, work = set[int](), self._looked_again, context.cluster.work
+        outdated = self._outdated_rows(context.cluster.budgets)
         self._whole_gangs.clear()
-        while (best := self.best()) is not None and len(fresh) < _LOOKED_AT_AGAIN:
-            if best.row in fresh:
-                return
-            if best.row not in self._gang_rows:
-                if not budgets_changed or best.row in again or len(again) >= _LOOKED_AT_AGAIN:
+        while (best := self.best()) is not None:
+            if best.row in self._gang_rows and len(gangs) < _LOOKED_AT_AGAIN:
+                if best.row in gangs:
                     return
-                if fresh and cluster.work.is_spent:
+                gangs.add(best.row)
+            elif best.row in again or best.row not in outdated:
+                return
+            else:
+                if work.is_spent:
                     raise UnfinishedError
+                work.count(_LOOK_AT_POD * len(context.cluster.table.pods[best.row]))
                 again.add(best.row)
-            fresh.add(best.row)
             self._forget(best.row)
             self._add(best.row, selector, context)
             self._allowed.ask_again(best.row)
@@ -270,10 +271,7 @@ class CandidateCache:
                 found = PROTECTED_BY_TIME
         self._found[row] = found
         self._known[row] = True
-        if self._pdb_namespaces and any(
-            pod.pod.metadata.namespace in self._pdb_namespaces for pod in preemptible
-        ):
-            self._pdb_rows.add(row)
+        self._namespaces_of[row] = frozenset(pod.namespace for pod in preemptible)
         if any(map(context.policy.in_gang, preemptible)):
             self._gang_rows.add(row)
         if isinstance(found, Candidate):
@@ -289,27 +287,31 @@ class CandidateCache:
         if len(self._known) != table.size:
             self._known = resized(self._known[: table.size], table.size, False)
         changes = None if self._version < 0 else table.changed_since(self._version)
-        namespaces = self._pdb_namespaces
-        budgets_changed = self._budgets_version != cluster.budgets.version
-        budgets_changed = budgets_changed and self._may_begin_anew(context.pod)
-        if budgets_changed:
-            namespaces = cluster.budgets.namespaces
-        outdated = budgets_changed and self._budgets_version < 0
-        if budgets_changed:
-            self._budgets_version = cluster.budgets.version
-        if changes is None or outdated or namespaces != self._pdb_namespaces:
-            self._pdb_namespaces = namespaces
+        if changes is None:
             self._forget_all()
+            self._budgets_version = cluster.budgets.version
             return
         stale = {row for _, row in changes}
         if stale or not self._searching:
             self._whole_gangs.clear()
         if not self._searching:
             stale |= self._gang_rows
-        if budgets_changed:
-            stale |= self._pdb_rows
+        outdated = self._outdated_rows(cluster.budgets)
+        if not outdated or self._may_begin_anew(context.pod):
+            self._budgets_version = cluster.budgets.version
+            stale |= outdated
         for row in stale:
             self._forget(row)
+
+    def _outdated_rows(self, budgets: DisruptionBudgets) -> set[int]:
+        """The rows whose answers go by budgets that have changed since."""
+        if self._budgets_version == budgets.version:
+            return set()
+        changed = budgets.changed_since(self._budgets_version)
+        if changed is None:
+            return set(self._namespaces_of)
+        rows = self._namespaces_of.items()
+        return {row for row, namespaces in rows if not changed.isdisjoint(namespaces)}
 
     def _may_begin_anew(self, pod: PodInfo) -> bool:
         """Whether changes of budgets may void what a search has found.
@@ -323,6 +325,7 @@ class CandidateCache:
         if pod.uid in begun or len(begun) >= _BEGUN_ANEW:
             return False
         begun.add(pod.uid)
+        self._looked_again.clear()
         return True
 
     def _forget_exceeded(self, context: PreemptionContext) -> None:
@@ -350,7 +353,7 @@ class CandidateCache:
         if found is None:
             return
         self._known[row] = False
-        self._pdb_rows.discard(row)
+        self._namespaces_of.pop(row, None)
         self._gang_rows.discard(row)
         self._generous_rows.discard(row)
         if isinstance(found, Candidate):
@@ -371,6 +374,6 @@ class CandidateCache:
         self._whole_gangs.clear()
         self._order.clear()
         self._reason_counts.clear()
-        self._pdb_rows.clear()
+        self._namespaces_of.clear()
         self._gang_rows.clear()
         self._generous_rows.clear()

@@ -18,6 +18,7 @@ from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.satisfiability import Satisfiability
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
+from arranger.framework.runtime.evaluation_cache import EvaluationCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ def make_pod_parts(state: EngineState, settings: EngineSettings) -> PodParts:
     context, queue, nominator, policy = state.context, state.queue, state.nominator, state.policy
     domains = MemberDomains(state.cluster, state.registry)
     kept_rows = KeptRows(state.table, domains, state.reservations, state.planned_room)
-    cycle = SchedulingCycle(context, nominator, policy, kept_rows)
+    evaluations = EvaluationCache(state.ledger.annotations.pod_group_of)
+    cycle = SchedulingCycle(context, nominator, policy, kept_rows, evaluations)
     release = NodeRelease(context, queue, cycle, policy, nominator, state.links)
     entities = GangEntityIndex(queue, state.registry, state.holds)
     gangs = GangManager(

@@ -68,6 +68,7 @@ class SchedulingCycle:
         nominator: Nominator,
         policy: EvictionPolicy,
         kept: KeptRows,
+        evaluations: EvaluationCache,
     ) -> None:
         self.cluster = context.cluster
         self._clock, self._pods, self._tracer = context.clock, context.pods, context.tracer
@@ -76,8 +77,7 @@ class SchedulingCycle:
         self._nominator = nominator
         self._policy, self._kept, self._is_leaving = policy, kept, context.is_leaving
         self._extender_results: Mapping[Hashable, ExtenderResult] = {}
-        self._is_dry_run = False
-        self._evaluations = EvaluationCache()
+        self._is_dry_run, self._evaluations = False, evaluations
 
     def nodes_for(self, members: Sequence[QueuedPod]) -> tuple[str, ...]:
         """The nodes that any of some members of one class could be placed on now, if it were alone.
@@ -249,7 +249,7 @@ class SchedulingCycle:
         if sign is None:
             return Evaluation(profile, self.cluster, pod, tracer=self._tracer)
         key = (profile.scheduler_name, sign)
-        if (evaluation := self._evaluations.get(key)) is None:
+        if (evaluation := self._evaluations.get(key, pod)) is None:
             evaluation = Evaluation(profile, self.cluster, pod, tracer=self._tracer)
             self._evaluations.add(key, evaluation)
             return evaluation

@@ -14,7 +14,7 @@ import numpy as np
 from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo, RowChange
 from arranger.framework.diagnosis import Diagnosis
-from arranger.framework.interface import DependsOn, Plugin, PreFilterResult
+from arranger.framework.interface import DependsOn, Plugin, PreFilterResult, overrides
 from arranger.framework.runtime.class_diagnosis import ClassDiagnosis
 from arranger.framework.runtime.class_scores import ClassScores
 from arranger.framework.runtime.feasible_rows import FeasibleRows
@@ -60,6 +60,11 @@ class Evaluation:
         self.pre_filter_status: Status | None = None
         self.state = CycleState()
         self._rebuild()
+
+    @property
+    def pod(self) -> PodInfo:
+        """The pod of the class that plugins are asked about."""
+        return self._pod
 
     @property
     def feasible(self) -> BoolArray:
@@ -201,12 +206,11 @@ class Evaluation:
         self._score_all()
         active = [*filters.all, *self._scores.plugins]
         self._cluster.work.count(len(active) * table.size // _ROWS_PER_UNIT)
-        #: Whether changes of single nodes may change what holds of all; and so, but for scores.
+        of_nodes = [plugin for plugin in active if plugin.depends_on is DependsOn.NODES]
+        #: Whether changes of single nodes may change what holds of all, and more than scores.
+        self._node_sensitive = bool(of_nodes) or self._pre_filter.allowed_rows is not None
         self._filters_node_sensitive = self._pre_filter.allowed_rows is not None or any(
-            plugin.depends_on is DependsOn.NODES for plugin in filters.all
-        )
-        self._node_sensitive: bool = self._filters_node_sensitive or any(
-            plugin.depends_on is DependsOn.NODES for plugin in self._scores.plugins
+            plugin in filters.all or overrides(plugin, "pre_filter") for plugin in of_nodes
         )
 
     def _score_all(self) -> None:

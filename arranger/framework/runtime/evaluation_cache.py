@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final
 
+from arranger.cluster.pod_info import PodInfo
 from arranger.framework.runtime.evaluation import Evaluation
 
 #: A class: the scheduler's name and the signature of its pods.
@@ -27,7 +28,10 @@ class EvaluationCache:
     "2Q: A Low Overhead High Performance Buffer Management Replacement Algorithm", 1994.)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, group_of: Callable[[PodInfo], object] = lambda _: None) -> None:
+        """``group_of`` gives the PodGroup of a pod, by whose queue the pods of a class are judged
+        that it names by one name only, if at all."""
+        self._group_of = group_of
         self._new: OrderedDict[ClassKey, Evaluation] = OrderedDict()
         self._kept: OrderedDict[ClassKey, Evaluation] = OrderedDict()
         #: Hashes of the classes that have left the new ones; a chance equal costs nothing.
@@ -36,8 +40,20 @@ class EvaluationCache:
     def __len__(self) -> int:
         return len(self._new) + len(self._kept)
 
-    def get(self, key: ClassKey) -> Evaluation | None:
-        """The evaluation of a class; it is used now, and has to be refreshed."""
+    def get(self, key: ClassKey, pod: PodInfo) -> Evaluation | None:
+        """The evaluation of a pod's class; it is used now, and has to be refreshed.
+
+        One that was made for a pod which is gone since, or in another gang, is forgotten.
+        """
+        found = self._kept.get(key) or self._new.get(key)
+        if found is None:
+            return None
+        if found.pod is not pod and self._group_of(found.pod) is not self._group_of(pod):
+            self.discard(key)
+            return None
+        return self._used(key)
+
+    def _used(self, key: ClassKey) -> Evaluation | None:
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)

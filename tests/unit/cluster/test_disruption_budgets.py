@@ -82,7 +82,6 @@ def test_those_are_found_that_asking_all_of_them_finds(seed: int) -> None:
                 and (selector.match_labels or selector.match_expressions)
                 and Selector(selector).matches(labels)
             )
-    assert budgets.namespaces <= {each.metadata.namespace for each in there.values()}
     assert len(budgets) == len(there)
 
 
@@ -163,3 +162,29 @@ def test_what_comparing_takes_counts_as_work_and_is_remembered_until_something_c
     assert sorted(allowed)[-1] == 5
     edited = a_pod("p").labelled(tier="x").build()  # the same pod
     assert budgets.covering(edited) == []
+
+
+def test_budgets_that_share_labels_are_found_by_those_that_they_do_not_share() -> None:
+    """As those of one chart that is installed many times."""
+
+    def labels(n: int) -> dict[str, str]:
+        return {"component": "db", "instance": f"i{n}", "name": "postgres"}
+
+    budgets = known(*(a_budget(f"b{n}", {"matchLabels": labels(n)}) for n in range(500)))
+    assert names(budgets, a_pod("p").labelled(labels(7)).build()) == ["b7"]
+    assert budgets.work.spent < 10
+
+
+def test_of_which_namespaces_budgets_have_changed() -> None:
+    budgets = known(a_budget("b", EXISTS))
+    before = budgets.version
+    assert budgets.changed_since(before) == set()
+    for name in ("one", "two", "one"):
+        budgets.set(a_budget("b", EXISTS, namespace=name))
+    budgets.remove(a_budget("b", EXISTS))
+    assert budgets.changed_since(before) == {"one", "two", "default"}
+    assert budgets.changed_since(budgets.version - 1) == {"default"}
+    for n in range(5000):
+        budgets.set(a_budget("b", EXISTS, namespace=f"n{n}"))
+    assert budgets.changed_since(before) is None
+    assert budgets.changed_since(budgets.version - 2) == {"n4998", "n4999"}

@@ -9,12 +9,8 @@ from arranger.framework.runtime.evaluation_cache import MAX_KEPT, MAX_NEW, Evalu
 from arranger.plugins import default_profile
 from tests.builders import a_cluster, a_pod
 
-
-def _evaluation() -> Evaluation:
-    return Evaluation(default_profile(), a_cluster(), a_pod("p").info(), scoring=False)
-
-
-ANY = _evaluation()
+POD = a_pod("p").info()
+ANY = Evaluation(default_profile(), a_cluster(), POD, scoring=False)
 
 
 def _found(cache: EvaluationCache, names: Iterable[object]) -> int:
@@ -22,7 +18,7 @@ def _found(cache: EvaluationCache, names: Iterable[object]) -> int:
     known = 0
     for name in names:
         key = ("default-scheduler", name)
-        if cache.get(key) is None:
+        if cache.get(key, POD) is None:
             cache.add(key, ANY)
         else:
             known += 1
@@ -67,5 +63,18 @@ def test_what_is_discarded_is_not_found() -> None:
     for names in ("a", "aa"):
         _found(cache, names)
         cache.discard(("default-scheduler", "a"))
-        assert cache.get(("default-scheduler", "a")) is None
+        assert cache.get(("default-scheduler", "a"), POD) is None
+    assert len(cache) == 0
+
+
+def test_one_that_was_made_for_a_pod_of_another_group_is_forgotten() -> None:
+    groups = {POD.uid: "g"}
+    cache = EvaluationCache(lambda pod: groups.get(pod.uid))
+    key, other = ("default-scheduler", "a"), a_pod("q").info()
+    cache.add(key, ANY)
+    assert cache.get(key, POD) is ANY
+    groups[other.uid] = "g"
+    assert cache.get(key, other) is ANY
+    del groups[POD.uid]  # it is gone
+    assert cache.get(key, other) is None
     assert len(cache) == 0

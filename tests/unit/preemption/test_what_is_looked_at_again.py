@@ -171,8 +171,10 @@ ALL = ["n0", "n1", "n2"]
         pytest.param(
             with_a_budget, a_budget_lets_more_go, ["n0", "n1"], id="a budget lets more go"
         ),
-        pytest.param(with_a_budget, a_budget_of_another_namespace_comes, ALL, id="a budget more"),
-        pytest.param(nothing, with_a_budget, ALL, id="the first budget"),
+        pytest.param(
+            with_a_budget, a_budget_of_another_namespace_comes, ["n2"], id="a budget more"
+        ),
+        pytest.param(nothing, with_a_budget, ["n0", "n1"], id="the first budget"),
         pytest.param(with_a_gang, nothing, ["n1"], id="a gang's pods may change elsewhere"),
         pytest.param(with_one_that_is_protected, nothing, [], id="time has not passed"),
         pytest.param(with_one_that_is_protected, a_little_later, [], id="too little time"),
