@@ -29,8 +29,8 @@ class EvaluationCache:
     """
 
     def __init__(self, group_of: Callable[[PodInfo], object] = lambda _: None) -> None:
-        """``group_of`` gives the PodGroup of a pod, by whose queue the pods of a class are judged
-        that it names by one name only, if at all."""
+        """``group_of`` gives a pod's PodGroup, which may name the queue by which its pods are judged.
+        Pods of one class need not be of the same."""
         self._group_of = group_of
         self._new: OrderedDict[ClassKey, Evaluation] = OrderedDict()
         self._kept: OrderedDict[ClassKey, Evaluation] = OrderedDict()
