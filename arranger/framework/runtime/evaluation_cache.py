@@ -29,8 +29,8 @@ class EvaluationCache:
     """
 
     def __init__(self, group_of: Callable[[PodInfo], object] = lambda _: None) -> None:
-        """``group_of`` gives a pod's PodGroup, which may name the queue by which its pods are judged.
-        Pods of one class need not be of the same."""
+        """``group_of`` gives a pod's PodGroup, which may name the queue that its pods are judged
+        by. Pods of one class need not be of the same."""
         self._group_of = group_of
         self._new: OrderedDict[ClassKey, Evaluation] = OrderedDict()
         self._kept: OrderedDict[ClassKey, Evaluation] = OrderedDict()
