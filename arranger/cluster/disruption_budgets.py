@@ -6,7 +6,7 @@ those of its namespace that ask for one of its labels, or for none, and with so 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -14,14 +14,15 @@ from arranger.api.selectors import Selector
 from arranger.api.types.core import LabelSelector, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.attempt_work import AttemptWork
+from arranger.cluster.change_log import ChangeLog
 
 #: Requirements that a pod is compared with: of all budgets that may cover it. The API server evicts
 #: no pod that more than one covers.
 MAX_REQUIREMENTS: Final = 128
 #: Requirements and values of one budget.
 MAX_SELECTOR_SIZE: Final = 8192
-#: Namespaces of which the last change is remembered.
-_MAX_NAMESPACES: Final = 4096
+#: Changes that are remembered.
+_LOG_LIMIT: Final = 4096
 #: Labels that a budget is found by, at most.
 _MAX_LABELS: Final = 16
 #: Pods for which it is remembered who covers them: those with so many labels at most that were
@@ -64,19 +65,13 @@ class DisruptionBudgets:
 
     Args:
         work: counts what comparing takes.
-
-    Attributes:
-        version: number of changes so far.
     """
 
     work: AttemptWork
-    version: int = 0
     _budgets: dict[str, PodDisruptionBudget] = field(default_factory=dict)
     _compiled: dict[str, _Compiled] = field(default_factory=dict)
-    #: Namespace → the version of the last change in it, the latest last.
-    _changed_at: dict[str, int] = field(default_factory=dict)
-    #: Versions up to this one are not remembered by namespace.
-    _forgotten: int = 0
+    #: The namespaces of what has changed.
+    _log: ChangeLog[str] = field(default_factory=lambda: ChangeLog(_LOG_LIMIT))
     #: Namespace → label → the keys of the budgets that are found by it.
     _by_label: dict[str, dict[_Label, dict[str, None]]] = field(default_factory=dict)
     #: uid of a pod → who covers it.
@@ -85,16 +80,15 @@ class DisruptionBudgets:
     def __len__(self) -> int:
         return len(self._budgets)
 
-    def changed_since(self, version: int) -> set[str] | None:
+    @property
+    def version(self) -> int:
+        """Number of changes so far."""
+        return self._log.version
+
+    def changed_since(self, version: int) -> Set[str] | None:
         """The namespaces whose budgets changed after ``version``; None if that is too long ago."""
-        if version < self._forgotten:
-            return None
-        changed = set[str]()
-        for namespace, at in reversed(self._changed_at.items()):
-            if at <= version:
-                break
-            changed.add(namespace)
-        return changed
+        changed = self._log.since(version)
+        return None if changed is None else frozenset(changed)
 
     def get(self, key: str) -> PodDisruptionBudget | None:
         """The budget ``namespace/name``; None if there is none."""
@@ -111,19 +105,12 @@ class DisruptionBudgets:
                 of_namespace = self._by_label.setdefault(budget.metadata.namespace, {})
                 of_namespace.setdefault(label, {})[budget.key] = None
         self._budgets[budget.key], self._compiled[budget.key] = budget, compiled
-        self._note_change(budget.metadata.namespace)
+        self._log.append(budget.metadata.namespace)
 
     def remove(self, budget: PodDisruptionBudget) -> None:
         """Drop one."""
         self._remove(budget.key)
-        self._note_change(budget.metadata.namespace)
-
-    def _note_change(self, namespace: str) -> None:
-        self.version += 1
-        self._changed_at.pop(namespace, None)
-        self._changed_at[namespace] = self.version
-        if len(self._changed_at) > _MAX_NAMESPACES:
-            self._forgotten = self._changed_at.pop(next(iter(self._changed_at)))
+        self._log.append(budget.metadata.namespace)
 
     def covering(self, pod: Pod) -> Covering:
         """Those whose selectors match a pod; None where too many would have to be asked.

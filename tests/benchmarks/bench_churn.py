@@ -18,13 +18,12 @@ import msgspec
 
 from arranger.api.effects import Applied, Bind
 from arranger.api.types.core import Namespace, Node
-from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.workloads import Service
 from arranger.daemon.garbage import tune_gc
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
-from tests.builders import a_node, a_pod
+from tests.builders import a_disruption_budget, a_node, a_pod
 
 PODS = 2400
 APPS = 40
@@ -57,7 +56,7 @@ CHANGES: dict[str, Callable[[int, int], Any] | None] = {
     "a heartbeat": heartbeat,
     "an image": lambda step, nodes: a_live_node(step % nodes, f"i{step}"),
     "a Service": lambda step, _: stored(Service, f"s{step}", "other"),
-    "a budget": lambda step, _: stored(PodDisruptionBudget, f"b{step}", "other"),
+    "a budget": lambda step, _: a_disruption_budget(None, name=f"b{step}", namespace="other"),
 }
 
 

@@ -20,8 +20,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from arranger.api.effects import Applied, Bind, DeletePod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.daemon.scheduler import SECONDS_PER_STEP
@@ -29,7 +27,7 @@ from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.benchmarks.comparison import CONTENDERS, HEADING, PODS, measure
-from tests.builders import a_node, a_pod
+from tests.builders import a_disruption_budget, a_node, a_pod
 from tests.controlplane import harness
 
 EACH = 4
@@ -41,12 +39,7 @@ THEIRS = "victims"
 
 def a_budget(app: int) -> PodDisruptionBudget:
     """One that lets one pod of an app go."""
-    manifest = {
-        "metadata": {"name": f"b{app}", "namespace": "default"},
-        "spec": {"selector": {"matchLabels": {"app": f"a{app}"}}},
-        "status": {"disruptionsAllowed": 1},
-    }
-    return msgspec.convert(manifest, PodDisruptionBudget)
+    return a_disruption_budget({"matchLabels": {"app": f"a{app}"}}, 1, name=f"b{app}")
 
 
 def drain(nodes: int, budgets: int = 0) -> tuple[float, int]:

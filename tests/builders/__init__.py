@@ -15,10 +15,12 @@ from tests.builders.objects import (
     PodGroupBuilder,
     StoredBuilder,
     a_cluster,
+    a_disruption_budget,
     a_node,
     a_pod_group,
     a_queue,
     an_unstructured,
+    disruption_budgets,
 )
 from tests.builders.pods import PodBuilder, a_pod
 
@@ -30,10 +32,12 @@ __all__ = [
     "PodGroupBuilder",
     "StoredBuilder",
     "a_cluster",
+    "a_disruption_budget",
     "a_node",
     "a_pod",
     "a_pod_group",
     "a_queue",
     "an_unstructured",
+    "disruption_budgets",
     "expr",
 ]

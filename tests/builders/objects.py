@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import msgspec
 
 from arranger.api.types.core import Node
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import AnyPodGroup, SigsPodGroup
 from arranger.api.types.queue import Queue
+from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.disruption_budgets import DisruptionBudgets
 from arranger.cluster.object_store import STORED_KINDS, StoredObject
 from arranger.controllers.runtime.objects import UnstructuredObject
 from tests.builders.base import ManifestBuilder, Quantity, quantity_texts
@@ -116,6 +119,35 @@ def a_queue(
         "status": {"state": state},
     }
     return msgspec.convert(manifest, Queue)
+
+
+def a_disruption_budget(
+    selector: Mapping[str, Any] | None,
+    allowed: int = 0,
+    *,
+    name: str = "b",
+    namespace: str = "default",
+    disrupted: Iterable[str] = (),
+) -> PodDisruptionBudget:
+    """A PodDisruptionBudget that lets so many pods go; it has counted those ``disrupted``."""
+    manifest = {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": selector},
+        "status": {
+            "disruptionsAllowed": allowed,
+            "disruptedPods": dict.fromkeys(disrupted, "2026-01-01T00:00:00Z"),
+        },
+    }
+    return msgspec.convert(manifest, PodDisruptionBudget)
+
+
+def disruption_budgets(*budgets: PodDisruptionBudget) -> DisruptionBudgets:
+    """Those of a cluster."""
+    known = DisruptionBudgets(AttemptWork())
+    for each in budgets:
+        known.set(each)
+    known.check_consistent()
+    return known
 
 
 def a_cluster(*members: Member) -> Cluster:

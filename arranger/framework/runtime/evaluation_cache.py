@@ -45,21 +45,17 @@ class EvaluationCache:
 
         One that was made for a pod which is gone since, or in another gang, is forgotten.
         """
-        found = self._kept.get(key) or self._new.get(key)
+        kept = self._kept.get(key)
+        found = self._new.get(key) if kept is None else kept
         if found is None:
             return None
         if found.pod is not pod and self._group_of(found.pod) is not self._group_of(pod):
             self.discard(key)
             return None
-        return self._used(key)
-
-    def _used(self, key: ClassKey) -> Evaluation | None:
-        found = self._kept.get(key)
-        if found is not None:
+        if kept is not None:
             self._kept.move_to_end(key)
-            return found
-        found = self._new.pop(key, None)
-        if found is not None:
+        else:
+            del self._new[key]
             self._keep(key, found)
         return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import msgspec
 import pytest
 
 from arranger.api.selectors import Selector
@@ -14,7 +13,7 @@ from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.disruption_budgets import DisruptionBudgets
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
-from tests.builders import a_pod
+from tests.builders import a_disruption_budget, a_pod, disruption_budgets
 
 KEYS, VALUES = ("app", "tier"), ("a", "b", "c")
 
@@ -22,20 +21,7 @@ KEYS, VALUES = ("app", "tier"), ("a", "b", "c")
 def a_budget(
     name: str, selector: dict[str, Any] | None, allowed: int = 0, namespace: str = "default"
 ) -> PodDisruptionBudget:
-    manifest = {
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"selector": selector},
-        "status": {"disruptionsAllowed": allowed},
-    }
-    return msgspec.convert(manifest, PodDisruptionBudget)
-
-
-def known(*budgets: PodDisruptionBudget) -> DisruptionBudgets:
-    made = DisruptionBudgets(AttemptWork())
-    for each in budgets:
-        made.set(each)
-    made.check_consistent()
-    return made
+    return a_disruption_budget(selector, allowed, name=name, namespace=namespace)
 
 
 def names(budgets: DisruptionBudgets, pod: Pod) -> list[str] | None:
@@ -86,7 +72,7 @@ def test_those_are_found_that_asking_all_of_them_finds(seed: int) -> None:
 
 
 def test_a_pod_is_not_compared_with_budgets_of_other_apps(monkeypatch: pytest.MonkeyPatch) -> None:
-    budgets = known(
+    budgets = disruption_budgets(
         *(a_budget(f"b{n}", {"matchLabels": {"app": f"a{n}"}}) for n in range(2000)),
         *(a_budget(f"c{n}", {"matchLabels": {"app": "a7"}}, 0, f"n{n}") for n in range(100)),
     )
@@ -103,7 +89,7 @@ def test_a_pod_is_not_compared_with_budgets_of_other_apps(monkeypatch: pytest.Mo
 
 
 def test_a_pod_with_more_labels_than_there_are_budgets_is_found_too() -> None:
-    budgets = known(a_budget("a", {"matchLabels": {"l7": "x"}}), a_budget("b", EXISTS))
+    budgets = disruption_budgets(a_budget("a", {"matchLabels": {"l7": "x"}}), a_budget("b", EXISTS))
     labels = {f"l{n}": "x" for n in range(50)}
     assert names(budgets, a_pod("p").labelled(labels).build()) == ["a"]
     assert names(budgets, a_pod("q").labelled({**labels, "app": "y"}).build()) == ["a", "b"]
@@ -138,20 +124,20 @@ def test_who_would_have_to_be_compared_with_too_much_is_protected(
         a_pod("q").labelled(app="x").in_namespace("other").info(),
         a_pod("r").info(),
     ]
-    violating, free = split_by_pdb_violation(pods, known(*budgets))
+    violating, free = split_by_pdb_violation(pods, disruption_budgets(*budgets))
     assert [pod.pod.metadata.name for pod in violating] == ["p"]
     assert len(free) == 2
 
 
 def test_as_many_as_are_asked_are_asked() -> None:
-    budgets = known(*(a_budget(f"b{n}", EXISTS, 1) for n in range(128)))
+    budgets = disruption_budgets(*(a_budget(f"b{n}", EXISTS, 1) for n in range(128)))
     pods = [a_pod(name).labelled(app="x").info() for name in "pq"]
     violating, free = split_by_pdb_violation(pods, budgets)
     assert [[pod.pod.metadata.name for pod in some] for some in (free, violating)] == [["p"], ["q"]]
 
 
 def test_what_comparing_takes_counts_as_work_and_is_remembered_until_something_changes() -> None:
-    budgets = known(*(a_budget(f"b{n}", EXISTS, 1) for n in range(100)))
+    budgets = disruption_budgets(*(a_budget(f"b{n}", EXISTS, 1) for n in range(100)))
     pod, asked = a_pod("p").labelled(app="x").build(), EXISTS["matchExpressions"]
     assert len(budgets.covering(pod) or ()) == 100 * len(asked)
     assert budgets.work.spent >= 50
@@ -170,13 +156,15 @@ def test_budgets_that_share_labels_are_found_by_those_that_they_do_not_share() -
     def labels(n: int) -> dict[str, str]:
         return {"component": "db", "instance": f"i{n}", "name": "postgres"}
 
-    budgets = known(*(a_budget(f"b{n}", {"matchLabels": labels(n)}) for n in range(500)))
+    budgets = disruption_budgets(
+        *(a_budget(f"b{n}", {"matchLabels": labels(n)}) for n in range(500))
+    )
     assert names(budgets, a_pod("p").labelled(labels(7)).build()) == ["b7"]
     assert budgets.work.spent < 10
 
 
 def test_of_which_namespaces_budgets_have_changed() -> None:
-    budgets = known(a_budget("b", EXISTS))
+    budgets = disruption_budgets(a_budget("b", EXISTS))
     before = budgets.version
     assert budgets.changed_since(before) == set()
     for name in ("one", "two", "one"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable, Sequence
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -17,19 +16,15 @@ from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
 from arranger.preemption.candidate_cache import CandidateCache
-from tests.builders import PodBuilder, a_node, a_pod
+from tests.builders import PodBuilder, a_disruption_budget, a_node, a_pod
 
 PROFILE = default_profile()
 APPS = ("a", "b", "c")
 
 
 def budget(app: str, allowed: int, namespace: str = "default") -> PodDisruptionBudget:
-    manifest = {
-        "metadata": {"name": f"budget-{app}", "namespace": namespace},
-        "spec": {"selector": {"matchLabels": {"app": app}}},
-        "status": {"disruptionsAllowed": allowed},
-    }
-    return msgspec.convert(manifest, PodDisruptionBudget)
+    selector = {"matchLabels": {"app": app}}
+    return a_disruption_budget(selector, allowed, name=f"budget-{app}", namespace=namespace)
 
 
 def victim(rng: random.Random, number: int) -> PodBuilder:

@@ -8,15 +8,13 @@ from itertools import combinations
 
 import pytest
 
-from arranger.cluster.attempt_work import AttemptWork
-from arranger.cluster.disruption_budgets import DisruptionBudgets
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import PriorityPolicy
 from arranger.preemption.importance import by_importance
 from arranger.preemption.victim_search import VictimSearch, cost_of
-from tests.builders import a_pod
+from tests.builders import a_pod, disruption_budgets
 
-NO_BUDGETS = DisruptionBudgets(AttemptWork())
+NO_BUDGETS = disruption_budgets()
 
 
 class Pairs(PriorityPolicy):

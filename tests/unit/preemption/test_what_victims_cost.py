@@ -4,48 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.cluster.attempt_work import AttemptWork
-from arranger.cluster.disruption_budgets import DisruptionBudgets
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import PriorityPolicy
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
 from arranger.preemption.importance import Candidate, by_importance, oldest_checkpoint, start_time
 from arranger.preemption.victim_search import cost_of
-from tests.builders import PodBuilder, a_pod
+from tests.builders import PodBuilder, a_disruption_budget, a_pod, disruption_budgets
 
 SAVED = "arranger.io/checkpointed-at"
 POLICY = PriorityPolicy()
 
 
-def budget(
-    allowed: int,
-    selector: dict[str, Any] | None,
-    *,
-    name: str = "b",
-    namespace: str = "default",
-    disrupted: tuple[str, ...] = (),
-) -> PodDisruptionBudget:
-    manifest = {
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {} if selector is None else {"selector": selector},
-        "status": {
-            "disruptionsAllowed": allowed,
-            "disruptedPods": dict.fromkeys(disrupted, "2026-01-01T00:00:00Z"),
-        },
-    }
-    return msgspec.convert(manifest, PodDisruptionBudget)
-
-
-def budgets_of(*budgets: PodDisruptionBudget) -> DisruptionBudgets:
-    known = DisruptionBudgets(AttemptWork())
-    for each in budgets:
-        known.set(each)
-    known.check_consistent()
-    return known
+def budget(allowed: int, selector: dict[str, Any] | None, **more: Any) -> PodDisruptionBudget:
+    return a_disruption_budget(selector, allowed, **more)
 
 
 DB = {"matchLabels": {"app": "db"}}
@@ -88,7 +62,7 @@ PROTECTED: dict[str, tuple[list[PodDisruptionBudget], str]] = {
 @pytest.mark.parametrize(("budgets", "protected"), PROTECTED.values(), ids=PROTECTED.keys())
 def test_whom_budgets_protect(budgets: list[PodDisruptionBudget], protected: str) -> None:
     pods = [pod.info() for pod in PODS]
-    violating, others = split_by_pdb_violation(pods, budgets_of(*budgets))
+    violating, others = split_by_pdb_violation(pods, disruption_budgets(*budgets))
     names = [pod.pod.metadata.name for pod in violating]
     assert "".join(names) == protected
     assert [pod for pod in pods if pod in others] == others
@@ -202,7 +176,7 @@ SETS: dict[str, tuple[list[PodInfo], list[PodInfo]]] = {
 
 @pytest.mark.parametrize(("one", "other"), SETS.values(), ids=SETS.keys())
 def test_the_cheaper_set_of_victims(one: list[PodInfo], other: list[PodInfo]) -> None:
-    budgets = budgets_of(budget(0, DB))
+    budgets = disruption_budgets(budget(0, DB))
     assert cost_of(one, POLICY, budgets) < cost_of(other, POLICY, budgets)
     assert cost_of(reversed(one), POLICY, budgets) == cost_of(one, POLICY, budgets)
 
@@ -213,8 +187,10 @@ def test_the_importance_of_the_policy_counts_and_not_the_priority() -> None:
             return -pod.priority
 
     high, low = victim("a", HIGH), victim("b", LOW)
-    assert cost_of([high], Upside(), budgets_of()) < cost_of([low], Upside(), budgets_of())
-    assert cost_of([high, low], Upside(), budgets_of())[1] == -LOW
+    assert cost_of([high], Upside(), disruption_budgets()) < cost_of(
+        [low], Upside(), disruption_budgets()
+    )
+    assert cost_of([high, low], Upside(), disruption_budgets())[1] == -LOW
 
 
 def test_when_a_pod_has_started_and_saved_its_state() -> None:

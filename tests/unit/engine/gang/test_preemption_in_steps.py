@@ -24,7 +24,7 @@ from arranger.framework.interface import SpecOnlyPlugin
 from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.framework.status import CycleState, Status
 from arranger.plugins import default_profile
-from tests.builders import PodBuilder, a_node, a_pod
+from tests.builders import PodBuilder, a_disruption_budget, a_node, a_pod
 from tests.differential.gang_preemption.play import Played, play
 from tests.differential.gang_preemption.world import random_world
 from tests.unit.engine.harness import EngineHarness, of_kind
@@ -62,14 +62,7 @@ def test_the_same_pods_are_evicted_as_at_once(
 
 
 def _budget(allowed: int) -> PodDisruptionBudget:
-    return msgspec.convert(
-        {
-            "metadata": {"name": "b", "namespace": "default"},
-            "spec": {"selector": {"matchLabels": {"app": "low"}}},
-            "status": {"disruptionsAllowed": allowed},
-        },
-        PodDisruptionBudget,
-    )
+    return a_disruption_budget({"matchLabels": {"app": "low"}}, allowed)
 
 
 class Busy:
@@ -264,9 +257,7 @@ OF_OTHERS: dict[str, Callable[[int], Any]] = {
     "another's claim": lambda n: _stored(PersistentVolumeClaim, f"c{n}"),
     "a node's heartbeat": lambda n: _heartbeat(a_node("n0").offers(cpu=4).build(), n),
     "an image on a node": lambda n: a_node("n0").offers(cpu=4).holding(f"i{n}", 1).build(),
-    "a budget of another": lambda n: _stored(
-        PodDisruptionBudget, "b", status={"disruptionsAllowed": n}
-    ),
+    "a budget of another": lambda n: a_disruption_budget(None, n, namespace="other"),
 }
 
 

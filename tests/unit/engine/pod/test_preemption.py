@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import pytest
 
 from arranger.api.effects import (
@@ -20,7 +19,7 @@ from arranger.api.types.pod_groups import NativePodGroup
 from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.plugins import DEFAULT_PLUGINS
 from arranger.plugins.default_preemption import DefaultPreemption
-from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod
+from tests.builders import PodBuilder, PodGroupBuilder, a_disruption_budget, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
 FORBIDDEN = Refused(403, "Forbidden", "no")
@@ -31,12 +30,7 @@ def running(name: str, node: str, cpu: int = 1, priority: int = 0) -> PodBuilder
 
 
 def budget(allowed: int, **labels: str) -> PodDisruptionBudget:
-    manifest = {
-        "metadata": {"name": "budget", "namespace": "default"},
-        "spec": {"selector": {"matchLabels": labels}},
-        "status": {"disruptionsAllowed": allowed},
-    }
-    return msgspec.convert(manifest, PodDisruptionBudget)
+    return a_disruption_budget({"matchLabels": labels}, allowed)
 
 
 def evicted(effects: Sequence[Effect]) -> set[str]:

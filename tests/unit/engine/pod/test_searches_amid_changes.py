@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
 from arranger.api.effects import DeletePod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.engine.pod import attempt_limits
-from tests.builders import PodBuilder, a_node, a_pod
+from tests.builders import PodBuilder, a_disruption_budget, a_node, a_pod
 from tests.unit.engine.pod.test_unfinished_attempts import World
 
 TAKER = a_pod("p").needs(cpu=2).with_priority(9)
@@ -22,12 +21,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_budget(allowed: int, namespace: str, **labels: str) -> PodDisruptionBudget:
-    manifest = {
-        "metadata": {"name": "b", "namespace": namespace},
-        "spec": {"selector": {"matchLabels": labels}},
-        "status": {"disruptionsAllowed": allowed},
-    }
-    return msgspec.convert(manifest, PodDisruptionBudget)
+    return a_disruption_budget({"matchLabels": labels}, allowed, namespace=namespace)
 
 
 @pytest.mark.parametrize("comes_and_goes", [False, True])
