@@ -60,9 +60,7 @@ class EntityScheduler:
         ``in_steps``: others are to have their turn in between if it is a gang group of which that
         takes long.
         """
-        start, steps = self._queue.begin_attempt(entity), entity.slices
-        if not steps:
-            entity.events_before = start.events
+        start = self._queue.begin_attempt(entity)
         if entity.group is None or (
             self._gangs.is_admitted(entity, now)
             and not (start.woken_from is not None and self._gangs.stays_unschedulable(entity, now))
@@ -71,16 +69,7 @@ class EntityScheduler:
         if entity.slices and entity.state is QueueState.NOT_QUEUED:
             self._queue.go_on(entity, start)
             return
-        if steps and entity.group is not None:
-            start = start._replace(events=entity.events_before)
         self._queue.on_tried(entity, start, now)
-        if start.events != self._queue.event_count and steps and entity.group is not None:
-            self._requeue_if_refused(entity, now)
-
-    def _requeue_if_refused(self, entity: QueuedEntity, now: float) -> None:
-        """What might have woken it has happened while it was tried: try it again."""
-        if entity.state is QueueState.UNSCHEDULABLE:
-            self._queue.requeue_with_backoff(entity, now)
 
     def _try(self, entity: QueuedEntity, now: float, *, in_steps: bool) -> None:
         entity.attempts += not entity.slices
@@ -100,8 +89,10 @@ class EntityScheduler:
         with self._context.tracer.attempt(partial(self._describe, entity)):
             self._go_on_after(call, now)
         self._queue.on_tried(entity, start, now)
-        if start.events != call.event_count:
-            self._requeue_if_refused(entity, now)
+        if start.events != call.event_count and entity.state is QueueState.UNSCHEDULABLE:
+            # What might have woken it has happened while they were asked: of nodes that have come
+            # since they know nothing.
+            self._queue.requeue_with_backoff(entity, now)
 
     # --- inside ----------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ class ActionType(Flag):
     NODE_ALLOCATABLE = auto()
     NODE_LABELS = auto()
     NODE_TAINTS = auto()  # taints or spec.unschedulable
-    NODE_IMAGES = auto()
     NODE_FEATURES = auto()  # status.declaredFeatures
     NODE_REMOVED = auto()
     POD_ADDED = auto()  # a pod was bound, or assumed on a node
@@ -29,7 +28,7 @@ class ActionType(Flag):
     OTHER = auto()  # an object of another kind changed; see ClusterEvent.resource
     EVICTION_RULES = auto()  # who may be evicted, or for whom: may help whatever was rejected
 
-    NODE_EDITED = NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS | NODE_IMAGES | NODE_FEATURES
+    NODE_EDITED = NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS | NODE_FEATURES
     NODE_CHANGED = NODE_ADDED | NODE_EDITED
     CAPACITY_FREED = NODE_ADDED | NODE_ALLOCATABLE | POD_REMOVED | POD_SCALED_DOWN
     ANY = NODE_CHANGED | NODE_REMOVED | POD_ADDED | CAPACITY_FREED | POD_LABELS | OWN_UPDATE | OTHER
@@ -64,15 +63,24 @@ class QueueingHint:
     """Retry a pod that this plugin rejected when such an event happens.
 
     ``hint`` looks closer: it is called with the waiting pod and the event, and returns whether
-    the event may help. An exception in it counts as yes.
+    the event may help. An exception in it counts as yes. Of ``OTHER`` only objects of the kinds
+    ``resources`` count, if there are any.
     """
 
     action_types: ActionType
     hint: Callable[[PodInfo, ClusterEvent], bool] | None = None
+    resources: frozenset[str] = frozenset()
+
+    def asks_for(self, event: ClusterEvent) -> bool:
+        """Whether events of its type may matter, to whichever pod."""
+        asked = self.action_types.value & event.action_type.value
+        if asked == ActionType.OTHER.value and self.resources:
+            return event.resource in self.resources
+        return bool(asked)
 
     def matches(self, pod: PodInfo, event: ClusterEvent) -> bool:
         """Whether ``event`` may make ``pod`` schedulable."""
-        if not self.action_types.value & event.action_type.value:
+        if not self.asks_for(event):
             return False
         if self.hint is None:
             return True

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
-from arranger.cluster import PodInfo
+from arranger.cluster import PodInfo, RowChange
 from arranger.cluster.attempt_work import UnfinishedError
 from arranger.cluster.columns import BoolArray, resized
 from arranger.cluster.disruption_budgets import DisruptionBudgets
@@ -60,6 +60,8 @@ class CandidateCache:
         self._reusable = False
         #: Whether a search has been put off, and goes on with the next call.
         self._searching = False
+        #: The row that was looked at last.
+        self._looked_at = -1
         #: Row → whether there is an answer for it.
         self._known: BoolArray = np.zeros(0, dtype=np.bool_)
         self._found: dict[int, Candidate | Reasons] = {}
@@ -199,7 +201,9 @@ class CandidateCache:
         for row in np.flatnonzero(self._known & ~wanted).tolist():
             self._forget(row)
         missing = np.flatnonzero(wanted & ~self._known)
-        if not selector.resource_only and len(missing):
+        if self._searching:  # those that change in each step come last
+            missing = np.roll(missing, -int(np.searchsorted(missing, self._looked_at + 1)))
+        elif not selector.resource_only and len(missing):
             missing = np.roll(missing, -(crc32(context.pod.uid.encode()) % len(missing)))
         work, rows_to_see = cluster.work, missing.tolist()
         if len(rows_to_see) > _ASKED_ONE_BY_ONE:
@@ -213,6 +217,7 @@ class CandidateCache:
                 raise UnfinishedError
             work.count(_LOOK_AT_POD * len(table.pods[row]))
             self._add(row, selector, context)
+            self._looked_at = row
             if not selector.resource_only and len(self._order) >= enough and self._order[0][0] == 0:
                 break
         searched, self._searching = self._searching, True
@@ -291,7 +296,7 @@ class CandidateCache:
             self._forget_all()
             self._budgets_version = cluster.budgets.version
             return
-        stale = {row for _, row in changes}
+        stale = {row for kind, row in changes if kind is not RowChange.IMAGES}
         if stale or not self._searching:
             self._whole_gangs.clear()
         if not self._searching:
@@ -336,6 +341,7 @@ class CandidateCache:
         if quota is not None:
             self._quota_version, self._exceeded = quota.exceeded_rows(context.pod)
         if version != self._quota_version:
+            self._reason_cache.clear()  # of two limits another may be told of
             for row in np.flatnonzero(before | self._exceeded).tolist():
                 self._forget(row)
 

@@ -49,6 +49,11 @@ class NodeBuilder(ManifestBuilder):
         """An image is present on the node, of ``size`` bytes."""
         return self._append("status", images={"names": [image], "sizeBytes": size})
 
+    def saying(self, **conditions: str) -> Self:
+        """These conditions, by type, in place of those it has."""
+        said = [{"type": kind, "status": status} for kind, status in conditions.items()]
+        return self._set("status", conditions=said)
+
     def declaring(self, *features: str) -> Self:
         """The kubelet has these features."""
         return self._set("status", declaredFeatures=list(features))

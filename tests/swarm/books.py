@@ -11,13 +11,15 @@ from arranger.api.quarantine import QuarantinedObject
 from arranger.cluster.columns import BASIC_RESOURCES
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.storage.store import Change
+from tests.kept_evaluations import check_kept_evaluations
 from tests.swarm.judge import Violation
 
 if TYPE_CHECKING:
     from tests.swarm.play import Player
 
-#: Seconds between two looks at the books.
+#: Seconds between two looks at the books, and at what is kept of classes of pods.
 BOOKS_EVERY: Final = 0.5
+CLASSES_EVERY: Final = 4.0
 #: What is said of an object by which our own code has raised what it does not expect.
 _OUR_FAULT: Final = "an internal error"
 
@@ -29,6 +31,7 @@ async def watch_books(player: Player) -> None:
     player.sim.cluster.store.subscribe(lambda change: offered.update(_offers(change)), "/nodes")
     offered.update(*(_amounts(node) for node in player.sim.cluster.objects("nodes")))
     told = set[str]()
+    classes_at = 0.0
     while True:
         await asyncio.sleep(BOOKS_EVERY)
         for text in _faults(player):
@@ -40,6 +43,9 @@ async def watch_books(player: Player) -> None:
                 leader.engine.check_consistent()
                 _check_nominations(leader, seen.setdefault(leader, set()))
                 _check_columns(leader, offered)
+                if (now := asyncio.get_running_loop().time()) >= classes_at:
+                    classes_at = now + CLASSES_EVERY
+                    check_kept_evaluations(leader.engine)
             except AssertionError as error:
                 _violate(player, "books", str(error))
                 return

@@ -55,7 +55,7 @@ class NodeResults:
         return key in self._zero
 
     def _forget_outdated(self) -> None:
-        versions = self._table.nodes_version, self._table.images_version
+        versions = self._table.nodes_version, self._table.minor_version
         if self._versions != versions:
             self._versions = versions
             self._masks.clear()

@@ -65,8 +65,8 @@ class NodeTable:
         pvc_use_counts: PersistentVolumeClaim → how many pods in the table name it.
         ports, disks: what pods use that others of their node may not.
         images: which images are on which rows.
-        nodes_version: number of changes so far of nodes, pods and images not counted.
-        images_version: number of changes so far of images alone.
+        nodes_version: number of changes so far of nodes, pods and minor ones not counted.
+        minor_version: number of changes so far of images, annotations and conditions alone.
         shares: what scores of cpu and memory are worked out from.
     """
 
@@ -97,7 +97,7 @@ class NodeTable:
         self._free_rows: list[int] = []
         self._replaced: set[int] = set()
         self._log: ChangeLog[tuple[RowChange, int]] = ChangeLog(_LOG_LIMIT)
-        self.nodes_version = self.images_version = 0
+        self.nodes_version = self.minor_version = 0
         self.shares = ResourceShares(self)
 
     def set_node(self, node: Node) -> int:
@@ -394,5 +394,5 @@ class NodeTable:
 
     def _log_change(self, change: RowChange, row: int) -> None:
         self.nodes_version += change is RowChange.NODE
-        self.images_version += change is RowChange.IMAGES
+        self.minor_version += change in (RowChange.IMAGES, RowChange.NOTES)
         self._log.append((change, row))

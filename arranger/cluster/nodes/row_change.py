@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 from msgspec import structs
 
@@ -17,17 +18,28 @@ class RowChange(IntEnum):
     NODE = 1  # the node object changed, appeared or vanished
     PODS_GONE = 2  # pods went, and others may have come
     IMAGES = 3  # the node object changed in its images alone
+    NOTES = 4  # the same, in its annotations and conditions, perhaps in its images, too
+
+
+#: What changes of the node object, and not of pods on it, do to a row.
+NODE_CHANGES: Final = frozenset({RowChange.NODE, RowChange.IMAGES, RowChange.NOTES})
 
 
 def node_row_change(before: Node | None, after: Node) -> RowChange | None:
     """What an update of a node changes; None for a heartbeat, which changes nothing we read.
 
-    Images are pulled all the time, and no filter asks about them.
+    Images are pulled all the time, and no filter asks about them. Agents on nodes write annotations
+    and conditions all the time, which none of our plugins reads; those of others may.
     """
     if before is None:
         return RowChange.NODE
     if equal_but_version(before, after):
         return None
     status = structs.replace(before.status, images=after.status.images)
-    alike = equal_but_version(structs.replace(before, status=status), after)
-    return RowChange.IMAGES if alike else RowChange.NODE
+    before = structs.replace(before, status=status)
+    if equal_but_version(before, after):
+        return RowChange.IMAGES
+    metadata = structs.replace(before.metadata, annotations=after.metadata.annotations)
+    status = structs.replace(status, conditions=after.status.conditions)
+    before = structs.replace(before, metadata=metadata, status=status)
+    return RowChange.NOTES if equal_but_version(before, after) else RowChange.NODE

@@ -170,7 +170,7 @@ class QueuedEntity:
         broken_attempts: how many attempts in a row have broken off, or have changed the cluster and
             come to nothing; so long is its back-off.
         slices: how many steps its present attempt has taken without coming to an end.
-        events_before: how many cluster events there had been when its attempt in steps began.
+        has_made_events: whether the steps that its present attempt has taken have changed things.
         suspended: a gang group's attempt, or its plan, that is to go on in another step.
         void_plans: how many plans in a row were void, so that it was tried anew.
         losses: how many attempts in a row got a node or a nomination that was lost again.
@@ -211,7 +211,7 @@ class QueuedEntity:
     last_attempt: float = field(init=False)
     broken_attempts: int = 0
     slices: int = 0
-    events_before: int = 0
+    has_made_events: bool = False
     suspended: object | None = None
     void_plans: int = 0
     losses: int = 0

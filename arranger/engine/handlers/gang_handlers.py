@@ -65,7 +65,7 @@ class GangHandlers:
             self._quota.watch(group)
         self._priorities.update_group(group)
         self.on_gangs_changed(changed, now)
-        if edited and (was_known or self._has_placed_pods(group.key)):
+        if edited and (was_known or self._ledger.active) and self._has_placed_pods(group.key):
             self._queue.wake(quota_change("PodGroup"), now)
         if edited:
             problems: list[str] = []  # whether it has pods yet or not
@@ -95,15 +95,14 @@ class GangHandlers:
             self._gang_objects.mark((group.key,))  # its Gang has been kept for its sake
         self._priorities.update_group(group)
         self.on_gangs_changed(changed, now)
-        if self._has_placed_pods(group.key):
+        if self._ledger.active and self._has_placed_pods(group.key):
             self._queue.wake(quota_change("PodGroup"), now)
 
     def _has_placed_pods(self, name: str) -> bool:
-        """Whether pods that count towards queues are of a gang: towards others than before."""
+        """Whether pods of a gang are on nodes: who may evict them, and which queue they count
+        towards, may be another now."""
         gang, cluster = self._registry.gangs.get(name), self._context.cluster
-        if gang is None or not self._ledger.active:
-            return False
-        return any(uid in cluster for uid in gang.memberships)
+        return gang is not None and any(uid in cluster for uid in gang.memberships)
 
     def on_gang_updated(self, gang: GangObject, now: float) -> None:
         """A Gang object appeared or was edited."""

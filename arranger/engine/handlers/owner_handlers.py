@@ -49,9 +49,12 @@ class OwnerHandlers:
         ledger, cluster, is_owned_by = self._ledger, self._context.cluster, self._owners.is_owned_by
         namespace, uid = owner.namespace, owner.uid
         placed = map(cluster.pod, ledger.placed.in_namespace(namespace))
-        ledger.placed.doubt(p.uid for p in placed if p and is_owned_by(p.pod.metadata, uid))
+        below = [p.uid for p in placed if p and is_owned_by(p.pod.metadata, uid)]
+        ledger.placed.doubt(below)
         ledger.refresh(cluster)
-        self._queue.wake(quota_change("Owner"), now)
+        # Who may evict those on nodes, and which queue they count towards, may be another now.
+        if below or not ledger.active:  # without queues it is not kept who is placed
+            self._queue.wake(quota_change("Owner"), now)
         for member in list(self._context.pods.values()):
             entity = member.entity
             if member.phase is not Phase.QUEUED or entity is None:

@@ -13,7 +13,10 @@ _NO_ACTION = ActionType(0)
 
 
 def node_change(before: Node | None, after: Node) -> ClusterEvent | None:
-    """The event of a node that appeared or was edited; ``None`` for a mere heartbeat."""
+    """The event of a node that appeared or was edited; ``None`` for a mere heartbeat.
+
+    As with kube-scheduler, images that are pulled or removed are none: they only make scores.
+    """
     if before is None:
         return ClusterEvent(ActionType.NODE_ADDED, node=after)
     kind = _NO_ACTION
@@ -26,8 +29,6 @@ def node_change(before: Node | None, after: Node) -> ClusterEvent | None:
         after.spec.taints,
     ):
         kind |= ActionType.NODE_TAINTS
-    if before.status.images != after.status.images:
-        kind |= ActionType.NODE_IMAGES
     if before.status.declared_features != after.status.declared_features:
         kind |= ActionType.NODE_FEATURES
     if not kind:

@@ -59,6 +59,18 @@ class HelpQuestion:
         #: (could fit, frees quota) → the event, as the plugins of a gang are told of it.
         self._for_gangs: dict[tuple[bool, bool], ClusterEvent] = {}
 
+    @property
+    def kind(self) -> Hashable:
+        """Equal for events of one type."""
+        return self._kind
+
+    def without_objects(self) -> HelpQuestion:
+        """The question of an event of this type of which nothing else is known."""
+        event = self._event
+        could_fit = None if event.could_fit is None else _is_unknown
+        bare = ClusterEvent(event.action_type, resource=event.resource, could_fit=could_fit)
+        return HelpQuestion(bare, self._known)
+
     def is_asked_by(self, entity: QueuedEntity, alike: Hashable) -> bool:
         """Whether the event is of a type that may help an entity; nothing of its pods is asked.
 
@@ -109,7 +121,7 @@ class HelpQuestion:
             if plugin is None:
                 anyway = anyway or self._concerns_the_queue(entity, name)
             else:
-                hints += [h for h in plugin.queueing_hints if h.action_types.value & self._bits]
+                hints += [hint for hint in plugin.queueing_hints if hint.asks_for(self._event)]
         may_move = entity.group is not None and self._event.could_fit is not None
         may_move = may_move and self._changes_node and entity.rejected_by != {GANG}
         return Interest(anyway, may_move, tuple(hints))
@@ -142,6 +154,11 @@ class HelpQuestion:
             event = replace(self._event, could_fit=lambda _: fits, frees_quota=lambda _: frees)
             self._for_gangs[fits, frees] = event
         return event, fits
+
+
+def _is_unknown(_: PodInfo) -> bool:
+    """Whether a pod might fit where it is not known what has happened."""
+    return True
 
 
 def rejected_alike(entity: QueuedEntity) -> Hashable:

@@ -28,7 +28,9 @@ from arranger.engine.queue.attempt_start import AttemptStart
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.queue.collaborators import Gate, Nominations
 from arranger.engine.queue.hints import HelpQuestions
+from arranger.engine.queue.in_flight_events import InFlightEvents
 from arranger.engine.queue.interest_index import InterestIndex
+from arranger.engine.queue.invariants import check_parts
 from arranger.engine.queue.open_questions import OpenQuestion, OpenQuestions
 from arranger.engine.queue.order.job_shares import JobShares
 from arranger.engine.queue.order.queue_order import FairShareOrder
@@ -40,11 +42,7 @@ from arranger.framework.status import Status
 
 
 class SchedulingQueue:
-    """Entities that are not placed, by what they are waiting for.
-
-    Attributes:
-        event_count: how many cluster events there have been, for others who may have missed some.
-    """
+    """Entities that are not placed, by what they are waiting for."""
 
     def __init__(
         self,
@@ -69,7 +67,9 @@ class SchedulingQueue:
         self._ask_of = HelpQuestions()
         #: Nobody is tried before these are answered: any of them may help one that goes first.
         self._open_questions = OpenQuestions(config.questions_at_once)
+        self._in_flight = InFlightEvents()
         self._last_version, self._now = 0, -math.inf
+        #: How many cluster events there have been, for others who may have missed some.
         self.event_count = 0
 
     def __len__(self) -> int:
@@ -140,6 +140,7 @@ class SchedulingQueue:
     def remove(self, entity: QueuedEntity) -> None:
         """Take an entity out for good."""
         self._dequeue(entity)
+        self._in_flight.end(entity.key)
         self._entities.pop(entity.key, None)
 
     def pop(self) -> QueuedEntity | None:
@@ -168,6 +169,9 @@ class SchedulingQueue:
     def go_on(self, entity: QueuedEntity, start: AttemptStart) -> None:
         """An attempt is to go on in another step."""
         self._entities[entity.key], entity.woken_from = entity, start.woken_from
+        entity.has_made_events |= self.event_count != start.events
+        if entity.group is not None:  # a lone pod's last step looks at everything
+            self._in_flight.begin(entity.key, start.events)
         entity.broken_attempts -= 1
         self._push_active(entity)
 
@@ -177,13 +181,21 @@ class SchedulingQueue:
         One that has found no node and changed nothing is no reason for a back-off, and none to try
         others of its group. After any other the next of its group is tried. One that makes room for
         itself may be tried again as soon as there is some, and one that gives its room up did not
-        change anything else.
+        change anything else. What may have helped it meanwhile has it tried again.
         """
         self._now = now
+        self._pass_the_turn(entity, start)
+        if entity.state is QueueState.UNSCHEDULABLE and self._in_flight.missed_help(entity):
+            self.requeue_with_backoff(entity, now)
+        self._in_flight.end(entity.key)
+        entity.has_made_events = False
+
+    def _pass_the_turn(self, entity: QueuedEntity, start: AttemptStart) -> None:
         if entity.state is QueueState.NOT_QUEUED and start.woken_from is None:
             return  # it has found its place, and nobody waits for that
         nominated = self._is_nominated(entity)
-        in_vain = entity.state in REFUSED and self.event_count == start.events
+        unchanged = self.event_count == start.events and not entity.has_made_events
+        in_vain = entity.state in REFUSED and unchanged
         woken_by_itself = entity.state is QueueState.BACKOFF and entity.woken_from is not None
         if in_vain:
             entity.broken_attempts = 0
@@ -239,9 +251,11 @@ class SchedulingQueue:
         """
         self.event_count += 1
         self._now = now
-        if not (self._unschedulable or self._gated_interests or self._open_questions):
+        waiting = self._unschedulable or self._gated_interests or self._open_questions
+        if not waiting and not self._in_flight:
             return
-        groups = self._unschedulable.groups_asking(asked := self._ask_of(event))
+        self._in_flight.note(asked := self._ask_of(event), self.event_count)
+        groups = self._unschedulable.groups_asking(asked)
         gated = self._gated_interests.asking(asked, self._gated.__getitem__)
         if self._open_questions.add(OpenQuestion(asked, groups, gated, yields)):
             self._answer_next()
@@ -294,24 +308,10 @@ class SchedulingQueue:
             AssertionError: one is not, or has not.
         """
         timers = {(version, id(entity)) for _, version, entity in self._timers}
-        active = self._active.entity_ids()
-        unschedulable = {entity.key: entity for entity in self._unschedulable.entities()}
-        parts = (QueueState.UNSCHEDULABLE, unschedulable), (QueueState.GATED, self._gated)
-        for key, entity in self._entities.items():
-            assert entity.key == key, f"{entity} is filed under {key}"
-            assert entity.members, f"{entity} is empty"
-            assert entity.state is not QueueState.NOT_QUEUED, f"{entity} is in no part"
-            if entity.state is QueueState.ACTIVE:
-                assert id(entity) in active, f"{entity} is not in the heap"
-            if entity.state not in (QueueState.ACTIVE, QueueState.GATED):
-                assert (entity.heap_version, id(entity)) in timers, (
-                    f"{entity} has no future wake-up"
-                )
-            for state, part in parts:
-                assert (entity.state is state) == (key in part), f"{entity} {state.value}"
+        waiting = {entity.key: entity for entity in self._unschedulable.entities()}
+        check_parts(self._entities, self._active.entity_ids(), timers, waiting, self._gated)
         self._unschedulable.check_consistent()
         self._gated_interests.check_consistent(set(self._gated))
-        assert unschedulable.keys() | self._gated.keys() <= self._entities.keys(), "a ghost"
 
     # --- inside ----------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo, RowChange
+from arranger.cluster.nodes.row_change import NODE_CHANGES
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.interface import DependsOn, Plugin, PreFilterResult, overrides
 from arranger.framework.runtime.class_diagnosis import ClassDiagnosis
@@ -146,7 +147,7 @@ class Evaluation:
             self._rebuild()
             return
         kinds = {change for change, _ in changes}
-        node_changed = RowChange.NODE in kinds or RowChange.IMAGES in kinds
+        node_changed = not kinds.isdisjoint(NODE_CHANGES)
         sensitive = (
             self._node_sensitive if RowChange.NODE in kinds else self._filters_node_sensitive
         )

@@ -71,7 +71,7 @@ def look_up_claims(pod: Pod, objects: ObjectStore) -> list[ResourceClaim]:
 def _may_have_devices(pod: PodInfo, event: ClusterEvent) -> bool:
     """A slice or a class was added or changed, or a claim that matters to the pod."""
     if event.resource != "ResourceClaim":
-        return event.resource in ("ResourceSlice", "DeviceClass")
+        return True
     before, after = event.stored_before, event.stored
     if before is None and after is None:
         return True  # a release of ours was written
@@ -101,5 +101,9 @@ QUEUEING_HINTS = (
     QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_LABELS | ActionType.NODE_ALLOCATABLE),
     QueueingHint(ActionType.OWN_UPDATE),
     QueueingHint(ActionType.POD_REMOVED, _had_claims),
-    QueueingHint(ActionType.OTHER, _may_have_devices),
+    QueueingHint(
+        ActionType.OTHER,
+        _may_have_devices,
+        frozenset({"ResourceClaim", "ResourceSlice", "DeviceClass"}),
+    ),
 )

@@ -82,7 +82,7 @@ class CapacityCard(Plugin):
     queueing_hints = (
         QueueingHint(ActionType.POD_REMOVED, _frees_quota),
         QueueingHint(ActionType.NODE_CHANGED | ActionType.NODE_REMOVED, _has_other_cards),
-        QueueingHint(ActionType.OTHER, lambda _, event: event.resource in _QUOTA_KINDS),
+        QueueingHint(ActionType.OTHER, resources=_QUOTA_KINDS),
         QueueingHint(ActionType.POD_SCALED_DOWN | ActionType.OWN_UPDATE),
     )
 

@@ -224,6 +224,17 @@ class InterPodAffinity(Plugin):
             moved[t] and t.topology_key in old for t in own.required_anti
         )
 
+    @staticmethod
+    def _namespace_changed(pod: PodInfo, event: ClusterEvent) -> bool:
+        """Its own, which the terms of others may select, or any that a term of its own may."""
+        changed = event.stored or event.stored_before
+        own = pod.affinity_terms
+        if changed is None or changed.metadata.name == pod.pod.metadata.namespace:
+            return True
+        return any(
+            not term.has_no_namespace_selector for term in (*own.required, *own.required_anti)
+        )
+
     queueing_hints = (
         QueueingHint(
             ActionType.POD_ADDED | ActionType.POD_REMOVED | ActionType.POD_LABELS,
@@ -231,7 +242,7 @@ class InterPodAffinity(Plugin):
         ),
         QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_LABELS, _domain_changed),
         QueueingHint(ActionType.OWN_UPDATE),
-        QueueingHint(ActionType.OTHER, lambda _, event: event.resource == "Namespace"),
+        QueueingHint(ActionType.OTHER, _namespace_changed, frozenset({"Namespace"})),
     )
 
 

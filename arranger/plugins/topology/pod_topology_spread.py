@@ -34,6 +34,8 @@ from arranger.plugins.topology.spread_constraints import (
 _Compiled = tuple[list[SpreadConstraint], list[SpreadConstraint]]
 _encode: Final = msgspec.json.Encoder().encode
 
+#: Kinds whose selectors count where a pod states no constraints.
+_WORKLOADS: Final = frozenset({"Service", "ReplicaSet", "StatefulSet", "ReplicationController"})
 #: Constraints of one pod: each costs a look at all nodes.
 MAX_CONSTRAINTS: Final = 16
 #: Requirements of all its selectors, each of which is asked about each pod.
@@ -255,10 +257,10 @@ class PodTopologySpread(Plugin):
         if _too_much(pod.pod.spec.topology_spread_constraints):
             return False
         constraints = PodTopologySpread._hard(pod)
+        if event.pod is not None and event.pod.metadata.namespace != pod.pod.metadata.namespace:
+            return False
         if event.pod is None or not constraints:
             return True
-        if event.pod.metadata.namespace != pod.pod.metadata.namespace:
-            return False
         after = event.pod.metadata.labels
         if event.pod_before is None:
             return any(c.selector.matches(after) for c in constraints)
@@ -282,6 +284,14 @@ class PodTopologySpread(Plugin):
         moved = any(labels.get(c.key) != old.get(c.key) for c in constraints)
         return has and (moved or node.spec.taints != before.spec.taints)
 
+    @staticmethod
+    def _workload_changed(pod: PodInfo, event: ClusterEvent) -> bool:
+        """A Service or controller of its namespace, by which constraints by default select."""
+        changed = event.stored or event.stored_before
+        own = pod.pod.spec.topology_spread_constraints
+        here = changed is None or changed.metadata.namespace == pod.pod.metadata.namespace
+        return not own and here
+
     queueing_hints = (
         QueueingHint(
             ActionType.POD_ADDED | ActionType.POD_REMOVED | ActionType.POD_LABELS, _counts_now
@@ -294,7 +304,7 @@ class PodTopologySpread(Plugin):
             _domains_changed,
         ),
         QueueingHint(ActionType.OWN_UPDATE),
-        QueueingHint(ActionType.OTHER, lambda _, event: event.resource != "Namespace"),
+        QueueingHint(ActionType.OTHER, _workload_changed, _WORKLOADS),
     )
 
 

@@ -76,7 +76,7 @@ def storage_hint(kind: type[T], helps: Callable[[PodInfo, T, T | None], bool]) -
             return False
         return helps(pod, after, before if isinstance(before, kind) else None)
 
-    return QueueingHint(ActionType.OTHER, hint)
+    return QueueingHint(ActionType.OTHER, hint, frozenset({kind.__name__}))
 
 
 def is_used_by_pod(

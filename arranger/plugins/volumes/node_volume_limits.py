@@ -97,11 +97,11 @@ class NodeVolumeLimits(VolumePlugin):
 
     @staticmethod
     def _detached(_pod: PodInfo, event: ClusterEvent) -> bool:
-        return event.resource == "VolumeAttachment" and event.stored is None
+        return event.stored is None
 
     queueing_hints = (
         QueueingHint(ActionType.POD_REMOVED, _had_volumes),
         storage_hint(CSINode, _limit_raised),
         storage_hint(PersistentVolumeClaim, is_new_and_used_by_pod),
-        QueueingHint(ActionType.OTHER, _detached),
+        QueueingHint(ActionType.OTHER, _detached, frozenset({"VolumeAttachment"})),
     )

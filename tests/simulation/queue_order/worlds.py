@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 
 from arranger.api.effects import Applied, Bind, DeletePod, Effect, Refused
 from arranger.api.types.pod_groups import SigsPodGroup, VolcanoPodGroup
+from arranger.api.types.queue import Queue
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.gang.state.policy import GangPolicy
@@ -44,6 +46,7 @@ class BusyWorld:
     running: dict[str, str] = field(default_factory=dict)
     leaving: dict[str, float] = field(default_factory=dict)
     queues: tuple[str, ...] = ()
+    queue_objects: list[Queue] = field(default_factory=list)
     #: Whether pods ask for accelerators, of which queues have quotas by model.
     cards: bool = False
 
@@ -53,14 +56,14 @@ class BusyWorld:
         self.queue_rng = random.Random(f"queues {self.seed}")
         # A starving gang has nodes kept free for it: said in docs/design/queue-order.md.
         policy = GangPolicy(starvation_after=float("inf"), wait_time=30.0)
-        # Whether those that wait are asked one by one or all at once, the order is the same.
-        asked = SchedulingQueueConfig(questions_at_once=(512, 1, 2)[self.seed % 3])
+        asked = SchedulingQueueConfig(questions_at_once=self._questions_at_once())
         self.engine = Engine(
             EngineSettings(
                 [default_profile()],
                 queue_config=asked,
                 gang_policy=policy,
                 quota_config=QuotaConfig(),
+                perf_counter=lambda: 0.0,  # attempts are counted
             )
         )
         self.judge = Judge(self.engine)
@@ -75,6 +78,10 @@ class BusyWorld:
         for _ in range(self.rng.randint(2, 6)):
             self._arrives()
 
+    def _questions_at_once(self) -> int:
+        """Whether those that wait are asked one by one or all at once, the order is the same."""
+        return (512, 1, 2)[self.seed % 3]
+
     def _create_queues(self) -> None:
         more = self.queue_rng
         parent = {"parent": "all"} if more.random() < 0.5 else {}
@@ -87,6 +94,7 @@ class BusyWorld:
             if self.cards and more.random() < 0.8:
                 limit["cards"] = {model: more.randint(1, 4) for model in MODELS}
             found.append(a_queue(name, **limit))
+        self.queue_objects = found
         for queue in found:
             self.engine.handlers.on_queue_updated(queue, self.now)
             head = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
@@ -125,9 +133,13 @@ class BusyWorld:
             del self.leaving[name]
             if name in self.pods:
                 self._gone(name)
-        for effects in self.judge.decide(self.now):
+        for effects in self._decisions():
             for effect in effects:
                 self._carry_out(effect)
+
+    def _decisions(self) -> Iterator[list[Effect]]:
+        """What is asked for, one decision after the other."""
+        return self.judge.decide(self.now)
 
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Bind):
@@ -172,10 +184,11 @@ class BusyWorld:
 
     def _set_node(self, name: str) -> None:
         node = a_node(name).offers(cpu=self.rng.choice((1, 2, 4, 4, 6)))
-        node = node.labelled({ZONE: self.rng.choice(("z0", "z1"))})
+        node = node.labelled({ZONE: self.rng.choice(("z0", "z1"))}).saying(Ready="True")
         if self.cards:
             model = self.queue_rng.choice(MODELS)
             node = node.labelled({f"{GPU}.product": model}).offers({GPU: 4})
+        self.nodes[name] = node
         self.trace.shows(node.manifest(), self.now)
         self.engine.handlers.on_node_updated(node.build(), self.now)
 

@@ -19,6 +19,7 @@ from tests.swarm.worlds.arrivals import Arrivals
 from tests.swarm.worlds.duels import in_early_version, some_duels
 from tests.swarm.worlds.happenings import Happenings
 from tests.swarm.worlds.harm import some_harm
+from tests.swarm.worlds.life import some_life
 from tests.swarm.worlds.rights import some_rights
 from tests.swarm.worlds.tenants import SECOND, moved, namespaces
 from tests.swarm.worlds.troubles import random_faults
@@ -78,11 +79,13 @@ FEATURES: Final[Mapping[str, float]] = {
     "early-groups": 0.15,
     "harm": 0.1,
     "rights": 0.3,
+    "life": 0.4,
 }
 #: What is drawn by itself, so that worlds without it are as they were before there was any.
 _BY_ITSELF: Final = ("duels", "early-groups", "harm")
-#: What is drawn apart from these, for the same reason.
+#: What is drawn apart from these, for the same reason, and from each other.
 _LATER: Final = ("rights",)
+_LAST: Final = ("life",)
 #: Feature → those that are off beside it. By a wrong clock nobody knows whether a window is open;
 #: where there are queues, or nodes are kept for others, nobody knows what must come of a duel.
 _ALONE: Final[Mapping[str, frozenset[str]]] = {
@@ -108,7 +111,8 @@ def generate(
     rng = random.Random(f"world {seed}")
     apart = random.Random(f"by itself {seed}")
     later = random.Random(f"later {seed}")
-    features = tuple(_features({**FEATURES, **(weights or {})}, rng, apart, later))
+    last = random.Random(f"last {seed}")
+    features = tuple(_features({**FEATURES, **(weights or {})}, rng, apart, later, last))
     every = rng.choice([3.0, 6.0, 12.0])
     arrivals = Arrivals(seed, features)
     around = arrivals.surround()
@@ -141,6 +145,9 @@ def generate(
     if "rights" in features:
         around, changes = some_rights(later, around, seconds)
         events = tuple(sorted((*events, *changes), key=lambda event: event.at))
+    if "life" in features:
+        lived = some_life(last, around, events, seconds)
+        events = tuple(sorted((*events, *lived), key=lambda event: event.at))
     if "early-groups" in features:
         events = tuple(map(in_early_version, events))
     return World(
@@ -160,10 +167,15 @@ def only(*features: str) -> Mapping[str, float]:
 
 
 def _features(
-    shares: Mapping[str, float], rng: random.Random, apart: random.Random, later: random.Random
+    shares: Mapping[str, float],
+    rng: random.Random,
+    apart: random.Random,
+    later: random.Random,
+    last: random.Random,
 ) -> Iterator[str]:
     """Those that are on."""
     by = {**dict.fromkeys(_BY_ITSELF, apart), **dict.fromkeys(_LATER, later)}
+    by |= dict.fromkeys(_LAST, last)
     drawn = [name for name, share in shares.items() if by.get(name, rng).random() < share]
     off = frozenset[str]().union(*(_ALONE.get(name, frozenset()) for name in drawn))
     return (name for name in drawn if name not in off)

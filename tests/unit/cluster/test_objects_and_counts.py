@@ -101,6 +101,16 @@ NODES: dict[str, tuple[Node, RowChange | None]] = {
         None,
     ),
     "another image": (NODE.holding("j", 1).build(), RowChange.IMAGES),
+    "an annotation": (NODE.annotated({"a": "b"}).build(), RowChange.NOTES),
+    "a condition": (NODE.saying(Ready="False").build(), RowChange.NOTES),
+    "a condition and an image": (
+        NODE.saying(Ready="False").holding("j", 1).build(),
+        RowChange.NOTES,
+    ),
+    "a label and an annotation": (
+        NODE.labelled(a="b").annotated({"a": "b"}).build(),
+        RowChange.NODE,
+    ),
     "a label": (NODE.labelled(a="b").build(), RowChange.NODE),
     "a label and an image": (NODE.labelled(a="b").holding("j", 1).build(), RowChange.NODE),
     "a taint": (NODE.tainted("t").build(), RowChange.NODE),
@@ -118,12 +128,12 @@ NODES: dict[str, tuple[Node, RowChange | None]] = {
 def test_what_an_update_of_a_node_changes(after: Node, expected: RowChange | None) -> None:
     table = NodeTable()
     row = table.set_node(NODE.build())
-    version, nodes, images = table.version, table.nodes_version, table.images_version
+    version, nodes, images = table.version, table.nodes_version, table.minor_version
     assert table.set_node(after) == row
     assert table.node(row) == after
     assert table.changed_since(version) == ([] if expected is None else [(expected, row)])
     assert table.nodes_version == nodes + (expected is RowChange.NODE)
-    assert table.images_version == images + (expected is RowChange.IMAGES)
+    assert table.minor_version == images + (expected in (RowChange.IMAGES, RowChange.NOTES))
 
 
 def test_an_unknown_namespace_has_no_labels() -> None:

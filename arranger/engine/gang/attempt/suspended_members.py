@@ -11,6 +11,7 @@ import numpy as np
 from arranger.cluster.affinity_terms import NO_TERMS
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.device_inventory import LiftedDevices
+from arranger.cluster.nodes.row_change import RowChange
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.attempt.within_quotas import exceed_no_quota, one_of_each_charge
@@ -116,13 +117,15 @@ class MemberSuspension:
         return SuspendedMembers(left, devices, again, claiming)
 
     def changed_rows(self, version: int) -> set[int] | None:
-        """The rows whose pods have changed since; None if there are too many."""
+        """The rows that have changed since, in more than images; None if there are too many."""
         table = self._cluster.table
         if table.version == version:
             return set()
         changes = table.changed_since(version)
-        rows = None if changes is None else {row for _, row in changes}
-        return rows if rows is not None and len(rows) <= _MAX_CHANGED_ROWS else None
+        if changes is None:
+            return None
+        rows = {row for kind, row in changes if kind is not RowChange.IMAGES}
+        return rows if len(rows) <= _MAX_CHANGED_ROWS else None
 
     def put_back(self, suspended: SuspendedMembers, changed: set[int] | None) -> bool:
         """Put all back on their nodes; False, and nobody is, if one may not be there any more.
