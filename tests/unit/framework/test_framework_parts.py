@@ -279,6 +279,14 @@ WAKES: dict[str, tuple[QueueingHint, bool]] = {
     "another event is asked for": (QueueingHint(ActionType.POD_REMOVED), False),
     "the hint says yes": (QueueingHint(ActionType.ANY, lambda pod, event: True), True),
     "the hint says no": (QueueingHint(ActionType.ANY, lambda pod, event: False), False),
+    "another kind of object is asked for": (
+        QueueingHint(ActionType.OTHER, resources=frozenset({"Service"})),
+        False,
+    ),
+    "it is asked for beside kinds of objects": (
+        QueueingHint(ActionType.OTHER | ActionType.NODE_ADDED, resources=frozenset({"Service"})),
+        True,
+    ),
     "a hint that breaks must not strand the pod": (QueueingHint(ActionType.ANY, _broken), True),
 }
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
 from arranger.api.effects import Applied, Bind, DeletePod
+from arranger.api.types.workloads import Service
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.engine import Engine
 from arranger.engine.gang.attempt import attempts, suspended_members
 from arranger.engine.pod import binding_cycle
+from arranger.engine.queue.in_flight_events import MAX_KEPT
 from arranger.framework.interface import SpecOnlyPlugin
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import CycleState, Status
@@ -200,7 +203,11 @@ def test_room_that_others_have_taken_between_two_steps_is_not_given_twice(
     assert len(world.decided) == size + 1
 
 
-def test_what_happens_between_two_steps_and_helps_is_not_missed(small_steps: None) -> None:
+@pytest.mark.parametrize("later", [0, MAX_KEPT, 3 * MAX_KEPT])
+def test_what_happens_between_two_steps_and_helps_is_not_missed(
+    small_steps: None, later: int
+) -> None:
+    """However much that is of no use happens after it."""
     world = World(1, in_steps=True)
     engine = world.engine
     size = 12
@@ -217,6 +224,9 @@ def test_what_happens_between_two_steps_and_helps_is_not_missed(small_steps: Non
     world.step()
     for n in range(size):
         engine.handlers.on_pod_deleted(f"default/here-{n}", 1.0)
+    for n in range(later):
+        service = {"metadata": {"name": f"s{n}", "namespace": "default"}}
+        engine.handlers.on_object_updated(msgspec.convert(service, Service), 1.0)
     now = 1.0
     while now < 30.0:
         world.settle(now)

@@ -235,6 +235,14 @@ def test_scores(case: tuple[Plugin, PodBuilder, Members, dict[str, int | None]])
 
 
 NEAR, APART = WEB_POD.near(ZONE, DB), WEB_POD.apart(ZONE, DB)
+
+
+def _changed(name: str) -> ClusterEvent:
+    """A namespace has other labels."""
+    namespace = msgspec.convert({"metadata": {"name": name}}, Namespace)
+    return ClusterEvent(ActionType.OTHER, resource="Namespace", stored=namespace)
+
+
 HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
     "a friend came": (NEAR, ClusterEvent(ActionType.POD_ADDED, pod=DB_ON_A1.build()), True),
     "a stranger came": (
@@ -308,7 +316,14 @@ HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
         ),
         False,
     ),
-    "a namespace changed": (NEAR, ClusterEvent(ActionType.OTHER, resource="Namespace"), True),
+    "its namespace changed": (NEAR, _changed("default"), True),
+    "another namespace changed": (NEAR, _changed("other"), False),
+    "a namespace changed that may be meant": (
+        WEB_POD.near(ZONE, DB, **TEAM_A),
+        _changed("other"),
+        True,
+    ),
+    "a Service changed": (NEAR, ClusterEvent(ActionType.OTHER, resource="Service"), False),
 }
 
 

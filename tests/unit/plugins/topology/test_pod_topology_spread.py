@@ -232,6 +232,12 @@ def test_defaults_may_be_configured_and_hard() -> None:
     assert verdict["feasible"] == ["b1"]
 
 
+def _came(stored: Any) -> ClusterEvent:
+    """An object that plugins look up has come."""
+    kind = type(stored).__name__
+    return ClusterEvent(ActionType.OTHER, resource=kind, stored=stored)
+
+
 PLACED = web("w", "a1")
 HINTS: dict[str, tuple[ClusterEvent, bool]] = {
     "a pod that counts went": (ClusterEvent(ActionType.POD_REMOVED, pod=PLACED.build()), True),
@@ -277,7 +283,21 @@ HINTS: dict[str, tuple[ClusterEvent, bool]] = {
         ClusterEvent(ActionType.NODE_TAINTS, node=A1.build(), node_before=A1.tainted("x").build()),
         True,
     ),
+    "a Service came": (_came(_made(Service, "s", WEB)), False),
+    "a claim came": (ClusterEvent(ActionType.OTHER, resource="PersistentVolumeClaim"), False),
 }
+
+
+def test_by_its_workload_it_is_woken_only_where_that_selects_for_it() -> None:
+    hints = PodTopologySpread.queueing_hints
+    other = msgspec.convert({"metadata": {"name": "s", "namespace": "other"}}, Service)
+    for service, pod, expected in (
+        (_made(Service, "s", WEB), WEB_POD, True),
+        (_made(Service, "s", WEB), SPREAD, False),
+        (other, WEB_POD, False),
+    ):
+        event = _came(service)
+        assert any(hint.matches(pod.info(), event) for hint in hints) == expected
 
 
 @pytest.mark.parametrize("case", HINTS.values(), ids=HINTS.keys())
