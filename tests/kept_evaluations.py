@@ -48,13 +48,14 @@ def _key(member: QueuedPod) -> tuple[str, Hashable]:
 
 
 def _answers(evaluation: Evaluation) -> dict[str, Any]:
-    """What is asked of it, as plain values."""
+    """What is asked of it, as plain values; of scores those of nodes where it may be."""
+    there = evaluation.feasible
     return {
         "PreFilter's status": evaluation.pre_filter_status,
         "where it may be": evaluation.feasible.tolist(),
         "where it could be on empty nodes": evaluation.fits_when_empty.tolist(),
         "the scores": evaluation.total_scores.tolist(),
-        "what each plugin scores": {n: s.tolist() for n, s in evaluation.scores().items()},
+        "what each plugin scores": {n: s[there].tolist() for n, s in evaluation.scores().items()},
         "who has a say about pods on nodes": evaluation.pod_dependent_filters,
         "the diagnosis": evaluation.diagnosis().message(),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.seeded_bugs import groups_and_books, hostile_objects, outcomes, peers, plans
+from tests.seeded_bugs import groups_and_books, hostile_objects, others, outcomes, peers, plans
 from tests.seeded_bugs.bug import SeededBug
 
 ALL: Final[tuple[SeededBug, ...]] = (
@@ -13,4 +13,5 @@ ALL: Final[tuple[SeededBug, ...]] = (
     *outcomes.BUGS,
     *groups_and_books.BUGS,
     *plans.BUGS,
+    *others.BUGS,
 )

@@ -328,3 +328,15 @@ def test_equal_scores_go_to_the_first_row() -> None:
     evaluation = Evaluation(profile, a_cluster(a_node("n1"), a_node("n2")), a_pod().info())
     assert np.array_equal(evaluation.total_scores, [0, 0])
     assert evaluation.best_row() == 0
+
+
+def test_an_image_alone_that_is_pulled_counts_for_all_nodes_that_have_it() -> None:
+    profile, pod, size = default_profile(), a_pod("p").running("img:1").info(), 400 * 2**20
+    nodes = [a_node(f"n{n}") for n in range(6)]
+    cluster = a_cluster(nodes[0].holding("img:1", size), *nodes[1:])
+    kept = Evaluation(profile, cluster, pod)
+    for node in nodes[1:4]:
+        cluster.set_node(node.holding("img:1", size).build())
+        kept.refresh()
+        fresh = Evaluation(profile, cluster, pod)
+        assert kept.total_scores.tolist() == fresh.total_scores.tolist()

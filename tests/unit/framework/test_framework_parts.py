@@ -298,6 +298,15 @@ def test_wakes_if(case: tuple[QueueingHint, bool]) -> None:
     assert wake.matches(a_pod().info(), event) == expected
 
 
+@pytest.mark.parametrize(("resource", "expected"), [("Service", True), ("Namespace", False)])
+def test_of_objects_only_those_of_the_kinds_that_are_named_wake(
+    resource: str, expected: bool
+) -> None:
+    hint = QueueingHint(ActionType.OTHER, resources=frozenset({"Service"}))
+    event = ClusterEvent(ActionType.OTHER, resource=resource)
+    assert hint.matches(a_pod().info(), event) == expected
+
+
 FILTERS_PARTS = {
     "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No"
     " preemption victims found for incoming pod.": "0/1 nodes are available: 1 Insufficient cpu.",
