@@ -9,6 +9,7 @@ server speaks and no more: no redirects, no cookies, no compression, no proxy, n
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 from collections import deque
 from dataclasses import dataclass, field
@@ -37,6 +38,9 @@ MAX_CONNECTIONS: Final = 128
 #: Seconds of idleness after which a connection is not trusted any more: a server or a load
 #: balancer that closes idle ones may be doing so right now, and the write would be ambiguous.
 IDLE_LIMIT: Final = 30.0
+#: Seconds between two looks at who has waited too long for an answer: a timer for each request
+#: would cost more than the rest of sending it.
+_LOOK_EVERY: Final = 0.2
 
 
 @dataclass(slots=True, eq=False)
@@ -49,8 +53,9 @@ class _Connection(asyncio.Protocol):
     idle_since: float = 0.0
     #: Whether another request may follow.
     keep_alive: bool = True
+    #: When it has waited long enough for its answer.
+    _deadline: float = math.inf
     _response: asyncio.Future[Response] | None = None
-    _timer: asyncio.TimerHandle | None = None
     _parser: httptools.HttpResponseParser = field(init=False)
     _headers: dict[str, str] = field(default_factory=dict)
     _body: list[bytes] = field(default_factory=list)
@@ -58,14 +63,18 @@ class _Connection(asyncio.Protocol):
     def __post_init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
 
-    def send(self, data: bytes, seconds: float) -> asyncio.Future[Response]:
+    def send(self, data: bytes, deadline: float) -> asyncio.Future[Response]:
         """Write one request; the future gives its answer or raises TransportError."""
         assert self.transport is not None
-        loop = asyncio.get_running_loop()
-        self._response = answer = loop.create_future()
-        self._timer = loop.call_later(seconds, self._fail, "no answer in time")
+        self._response = answer = asyncio.get_running_loop().create_future()
+        self._deadline = deadline
         self.transport.write(data)
         return answer
+
+    def look_at_deadline(self, now: float) -> None:
+        """Wait no longer for an answer that should have come."""
+        if self._deadline <= now:
+            self._fail("no answer in time")
 
     def close(self) -> None:
         """Close at once."""
@@ -121,10 +130,7 @@ class _Connection(asyncio.Protocol):
             self.close()
 
     def _finish(self) -> asyncio.Future[Response] | None:
-        answer, self._response = self._response, None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        answer, self._response, self._deadline = self._response, None, math.inf
         return answer if answer is not None and not answer.done() else None
 
 
@@ -154,6 +160,8 @@ class ConnectionPool:
         self._idle: list[_Connection] = []
         self._busy: set[_Connection] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
+        #: Looks at deadlines while requests are under way.
+        self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     async def send(self, request: Request) -> Response:
@@ -173,10 +181,11 @@ class ConnectionPool:
             data = start.encode("latin-1") + request.body
             connection = await self._acquire(deadline)
             try:
-                left = deadline - loop.time()
-                if left <= 0:
+                if deadline <= loop.time():
                     raise RefusedConnectionError("no time left to send")
-                answer = await connection.send(data, left)
+                if self._timer is None:
+                    self._timer = loop.call_later(_LOOK_EVERY, self._look_at_deadlines)
+                answer = await connection.send(data, deadline)
             except asyncio.CancelledError:
                 # Its answer may still come: the connection is of no more use.
                 connection.close()
@@ -187,9 +196,19 @@ class ConnectionPool:
                 break
         return answer
 
+    def _look_at_deadlines(self) -> None:
+        loop, self._timer = asyncio.get_running_loop(), None
+        now = loop.time()
+        for connection in list(self._busy):
+            connection.look_at_deadline(now)
+        if self._busy and not self._closed:
+            self._timer = loop.call_later(_LOOK_EVERY, self._look_at_deadlines)
+
     async def close(self) -> None:
         """Close every connection, failing what is in flight; idempotent."""
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         for connection in [*self._idle, *self._busy]:
             connection.close()
         self._idle.clear()
