@@ -1,8 +1,9 @@
 """What goes on in any cluster that is in use, and is about no pod that waits.
 
-Nodes send heartbeats and pull images; Services, ReplicaSets and budgets come, change and go; a
-PodGroup is given another queue. None of it may void what is known of others, and what is known of
-those whom it does concern must change with it.
+Nodes send heartbeats, pull images and are annotated; Services, ReplicaSets and budgets come, change
+and go; a PodGroup is given another queue. None of it may void what is known of others, and what is
+known of those whom it does concern must change with it. Some gangs by PodGroups have twins: their
+pods are alike, and their queues may differ.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ _APPS: Final = ("x", "y", "z")
 _IMAGES: Final = ("img", "other", "third")
 _SIZES: Final = (5_000_000, 300_000_000, 900_000_000)
 _VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
+_GROUP: Final = "scheduling.k8s.io/group-name"
+#: How many of the PodGroups of Volcano have a twin.
+_TWINS: Final = 0.4
 
 
 def some_life(
@@ -54,6 +58,12 @@ class _Life:
             if event.does == "create" and event.object["kind"] == "PodGroup"
             if event.object["apiVersion"] == _VOLCANO
         ]
+        self._members = [
+            event.object
+            for event in arrivals
+            if event.does == "create" and event.object["kind"] == "Pod"
+            if _GROUP in event.object["metadata"].get("annotations", {})
+        ]
         self._events: list[Event] = []
 
     def events(self) -> list[Event]:
@@ -61,18 +71,39 @@ class _Life:
         things: list[tuple[int, Callable[[float], None]]] = [
             (8, self._heartbeat),
             (3, self._pull),
+            (1, self._annotate),
             (3, self._budget),
             (1, self._service),
             (1, self._replica_set),
         ]
         if self._groups and self._queues:
             things.append((4, self._move_group))
+        for came, group in self._groups:
+            if self._rng.random() < _TWINS:
+                self._twin(came + self._rng.choice([0.0, 1.0, 10.0]), group)
         weights, does = zip(*things, strict=True)
         at = self._rng.expovariate(1 / _EVERY)
         while at < self._seconds:
             self._rng.choices(does, weights)[0](at)
             at += self._rng.expovariate(1 / _EVERY)
-        return self._events
+        return sorted(self._events, key=lambda event: event.at)
+
+    def _twin(self, at: float, group: Manifest) -> None:
+        """A gang with pods like those of another, under other names."""
+        name, namespace = group["metadata"]["name"], group["metadata"]["namespace"]
+        spec = dict(group["spec"])
+        if self._queues:
+            spec["queue"] = self._rng.choice(self._queues)
+        self._add(at, "create", {**_renamed(group, f"{name}-twin"), "spec": spec})
+        for pod in self._members:
+            meta = pod["metadata"]
+            if meta["annotations"][_GROUP] != name or meta["namespace"] != namespace:
+                continue
+            if pod["spec"].get("volumes") or pod["spec"].get("resourceClaims"):
+                continue
+            made = _renamed(pod, f"{meta['name']}-twin")
+            made["metadata"]["annotations"] = {**meta["annotations"], _GROUP: f"{name}-twin"}
+            self._add(at + self._rng.choice([0.0, 0.0, 0.5]), "create", made)
 
     def _heartbeat(self, at: float) -> None:
         beat = f"2026-01-01T{int(at) // 3600:02}:{int(at) // 60 % 60:02}:{int(at) % 60:02}Z"
@@ -85,10 +116,18 @@ class _Life:
         chosen = rng.sample(_IMAGES, rng.randint(0, len(_IMAGES)))
         self._say(at, {"images": [{"names": [i], "sizeBytes": rng.choice(_SIZES)} for i in chosen]})
 
-    def _say(self, at: float, status: Object) -> None:
+    def _annotate(self, at: float) -> None:
+        """As an agent of the node does."""
+        node = self._a_node()
+        note = {"annotations": {"agent": str(self._rng.randrange(9))}}
+        self._add(at, "patch", node, change={"metadata": note})
+
+    def _a_node(self) -> Manifest:
         head = {"apiVersion": "v1", "kind": "Node"}
-        node = {**head, "metadata": {"name": self._rng.choice(self._nodes)}}
-        self._add(at, "patch", node, part="status", change={"status": status})
+        return {**head, "metadata": {"name": self._rng.choice(self._nodes)}}
+
+    def _say(self, at: float, status: Object) -> None:
+        self._add(at, "patch", self._a_node(), part="status", change={"status": status})
 
     def _budget(self, at: float) -> None:
         rng = self._rng
@@ -142,6 +181,12 @@ class _Life:
             meta = {k: v for k, v in obj["metadata"].items() if k in ("name", "namespace")}
             obj = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": meta}
         self._events.append(Event(at=round(at, 3), does=does, object=obj, **more))
+
+
+def _renamed(obj: Manifest, name: str) -> Manifest:
+    meta = {**obj["metadata"], "name": name}
+    meta.pop("uid", None)
+    return {**obj, "metadata": meta}
 
 
 def _names(objects: Sequence[Manifest], kind: str) -> list[str]:
