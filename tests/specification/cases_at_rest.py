@@ -28,6 +28,18 @@ AT_REST: dict[str, tuple[str, Trace, Trace]] = {
         a_bound_gang(2, 0, 1),
         a_bound_gang(2, 0, 1, 2),
     ),
+    "of a gang that was broken one stays that runs; who has ended cannot leave": (
+        "gangs_are_whole",
+        a_bound_gang(2, 0, 1).edits("Pod", "g-2", {"status": {"phase": "Running"}}),
+        a_bound_gang(2, 0, 1).edits("Pod", "g-2", {"status": {"phase": "Succeeded"}}),
+    ),
+    "a gang is broken of which one has ended; who has ended cannot leave": (
+        "gangs_are_whole",
+        a_bound_gang(3).edits("Pod", "g-2", {"status": {"phase": "Succeeded"}}).evicts("g-0"),
+        a_bound_gang(3)
+        .edits("Pod", "g-2", {"status": {"phase": "Succeeded"}})
+        .evicts("g-0", "g-1"),
+    ),
     "one of two gangs that start together is bound alone": (
         "gangs_are_whole",
         two_that_start_together("a"),

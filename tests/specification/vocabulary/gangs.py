@@ -82,13 +82,18 @@ def stands(pod: Object) -> bool:
     return bool(node_of(pod)) and not failed and not is_leaving(pod)
 
 
+def lives(pod: Object) -> bool:
+    """Whether a member that counts as bound has not ended: who has ended cannot leave any more."""
+    return stands(pod) and (pod.get("status") or {}).get("phase") != "Succeeded"
+
+
 def _is_the_same_member(before: Object, after: Object) -> bool:
     """Whether nothing has changed of what a gang is made up of."""
     return bool(
         labels_of(before) == labels_of(after)
         and notes_of(before) == notes_of(after)
         and before["spec"].get("schedulingGroup") == after["spec"].get("schedulingGroup")
-        and stands(before) == stands(after)
+        and (stands(before), lives(before)) == (stands(after), lives(after))
     )
 
 
@@ -104,6 +109,7 @@ class Member:
     dialect: str
     role: str
     stands: bool
+    lives: bool
     minimums: tuple[tuple[str, int], ...]
     groups: tuple[str, ...]
 
@@ -114,7 +120,7 @@ def member(pod: Object, dialect: str) -> Member:
     asked = [("", notes.get(key)) for key in _MINIMUMS]
     asked.append((role, notes.get(_BUNDLE + "minRequiredNumber")))
     minimums = tuple((role, n) for role, text in asked if (n := _count(text)) is not None)
-    return Member(dialect, role, stands(pod), minimums, _groups_of(pod))
+    return Member(dialect, role, stands(pod), lives(pod), minimums, _groups_of(pod))
 
 
 def _groups_of(obj: Object) -> tuple[str, ...]:
@@ -170,6 +176,7 @@ class Gang:
                 continue
             facts: list[tuple[str, object]] = [("dialect", each.dialect)]
             facts += [("bound", each.role), ("bound all", "")] if each.stands else []
+            facts += [("lives", "")] if each.lives else []
             facts += [("minimum", least) for least in each.minimums]
             facts += [("groups", text) for text in each.groups]
             for fact in facts:
@@ -216,6 +223,11 @@ class Gang:
         have = Counter({role: n for (kind, role), n in self.said.items() if kind == "bound"})
         have[""] = self.said["bound all", ""]
         return +have
+
+    @property
+    def lives(self) -> bool:
+        """Whether any of those that are bound has not ended."""
+        return bool(self.said["lives", ""])
 
     def has_its_minimum(self, world: World) -> bool:
         """Whether enough of each role are bound."""
@@ -283,6 +295,8 @@ class GangBook:
                 return
             self._of[uid] = name
             moved = gang.put(uid, now) != now.stands
+            if not moved and not gang.lives:
+                yield from self._end(gang)  # the last of those that were left has ended by itself
             yield from self._look(world, gang, step.at, ours=ours, moved=moved)
 
     def _together(self, world: World, gang: Gang) -> list[Gang]:
@@ -299,7 +313,7 @@ class GangBook:
             return
         group = self._together(world, changed)
         complete = len(group) == len(needs[1]) + 1 and all(g.has_its_minimum(world) for g in group)
-        some_are_bound = any(gang.bound() for gang in group)
+        some_are_bound = any(gang.lives for gang in group)
         if complete or not some_are_bound:
             yield group
         for gang in group:
@@ -311,6 +325,12 @@ class GangBook:
                 gang.begun = at if gang.begun is None else gang.begun
             else:
                 gang.torn = True
+
+    def _end(self, gang: Gang) -> Iterator[list[Gang]]:
+        """Nobody of it can leave any more; of gangs that start together the others may."""
+        if gang.begun is not None:
+            yield [gang]
+            gang.begun = None
 
     def is_in_part(self, pod: Object) -> bool:
         """Whether a pod's gang has never been bound whole, so that its pods may be taken back."""
