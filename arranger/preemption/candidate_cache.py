@@ -202,7 +202,7 @@ class CandidateCache:
             self._forget(row)
         missing = np.flatnonzero(wanted & ~self._known)
         if self._searching:  # those that change in each step come last
-            missing = np.roll(missing, -int(np.searchsorted(missing, self._looked_at + 1)))
+            missing = np.roll(missing, -np.searchsorted(missing, self._looked_at + 1).item())
         elif not selector.resource_only and len(missing):
             missing = np.roll(missing, -(crc32(context.pod.uid.encode()) % len(missing)))
         work, rows_to_see = cluster.work, missing.tolist()

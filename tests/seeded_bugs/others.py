@@ -16,7 +16,6 @@ BUGS = (
         "if found.pod is not pod and self._group_of(found.pod) is not self._group_of(pod):",
         "if found.pod is None:",
         ("tests/unit/framework/test_evaluation_cache.py", "tests/unit/engine/queue"),
-        only=("life", "podgroups", "queues", "runs-end"),
     ),
     SeededBug(
         "an-image-counts-for-one-node",
@@ -64,8 +63,8 @@ BUGS = (
         "a-pod-group-of-nobody-wakes-all",
         "an edit of a PodGroup without pods has everybody tried again",
         "arranger/engine/handlers/gang_handlers.py",
-        "(was_known or self._ledger.active) and self._has_placed_pods(group.key)",
-        "(was_known or self._has_placed_pods(group.key))",
+        "return (was_known or self._ledger.active) and self._has_placed_pods(name)",
+        "return was_known or self._has_placed_pods(name)",
         (_UNCONCERNED,),
     ),
 )

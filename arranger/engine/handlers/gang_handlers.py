@@ -65,7 +65,7 @@ class GangHandlers:
             self._quota.watch(group)
         self._priorities.update_group(group)
         self.on_gangs_changed(changed, now)
-        if edited and (was_known or self._ledger.active) and self._has_placed_pods(group.key):
+        if edited and self._concerns_others(group.key, was_known=was_known):
             self._queue.wake(quota_change("PodGroup"), now)
         if edited:
             problems: list[str] = []  # whether it has pods yet or not
@@ -97,6 +97,16 @@ class GangHandlers:
         self.on_gangs_changed(changed, now)
         if self._ledger.active and self._has_placed_pods(group.key):
             self._queue.wake(quota_change("PodGroup"), now)
+
+    def _concerns_others(self, name: str, *, was_known: bool) -> bool:
+        """Whether an edit of a PodGroup may matter to pods of others.
+
+        By what queues use, or who may be evicted, if pods of it are on nodes; or by a queue that is
+        closed, as it may be that of a pod that cannot be counted.
+        """
+        if was_known and self._ledger.uncharged:
+            return True
+        return (was_known or self._ledger.active) and self._has_placed_pods(name)
 
     def _has_placed_pods(self, name: str) -> bool:
         """Whether pods of a gang are on nodes: who may evict them, and which queue they count

@@ -99,6 +99,9 @@ class HelpQuestion:
             event, fits = self._for_any_member(entity)
             if may_move and fits and len(entity.one_of_each_class()) > 1:
                 return True
+        if pods is None and entity.group is not None and self._event.resource:
+            # A member that had a node may leave it to the one that lacks one.
+            pods = [member.pod for member in entity.one_of_each_class()]
         if pods is None:
             pods = entity.blockers if entity.group is not None else ()
             pods = pods or [entity.representative.pod]

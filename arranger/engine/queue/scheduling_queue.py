@@ -187,8 +187,9 @@ class SchedulingQueue:
         self._pass_the_turn(entity, start)
         if entity.state is QueueState.UNSCHEDULABLE and self._in_flight.missed_help(entity):
             self.requeue_with_backoff(entity, now)
-        self._in_flight.end(entity.key)
-        entity.has_made_events = False
+        if entity.suspended is None:  # else it goes on when it is woken
+            self._in_flight.end(entity.key)
+            entity.has_made_events = False
 
     def _pass_the_turn(self, entity: QueuedEntity, start: AttemptStart) -> None:
         if entity.state is QueueState.NOT_QUEUED and start.woken_from is None:

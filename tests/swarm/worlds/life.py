@@ -82,7 +82,7 @@ class _Life:
             if self._rng.random() < _TWINS:
                 self._twin(came + self._rng.choice([0.0, 1.0, 10.0]), group)
         weights, does = zip(*things, strict=True)
-        at = self._rng.expovariate(1 / _EVERY)
+        at = 1.0 + self._rng.expovariate(1 / _EVERY)
         while at < self._seconds:
             self._rng.choices(does, weights)[0](at)
             at += self._rng.expovariate(1 / _EVERY)
