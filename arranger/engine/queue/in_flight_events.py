@@ -46,9 +46,10 @@ class InFlightEvents:
         """An entity is in flight; it misses what comes after the event ``last``."""
         self._since.setdefault(key, last)
 
-    def end(self, key: str) -> None:
-        """It is not any more."""
-        self._since.pop(key, None)
+    def end(self, entity: QueuedEntity) -> None:
+        """Its attempt is over, or goes on no more: it would know nothing of what comes."""
+        entity.suspended, entity.slices, entity.has_made_events = None, 0, False
+        self._since.pop(entity.key, None)
         if not self._since:
             self._kept.clear()
             self._types.clear()

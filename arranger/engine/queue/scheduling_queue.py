@@ -140,7 +140,7 @@ class SchedulingQueue:
     def remove(self, entity: QueuedEntity) -> None:
         """Take an entity out for good."""
         self._dequeue(entity)
-        self._in_flight.end(entity.key)
+        self._in_flight.end(entity)
         self._entities.pop(entity.key, None)
 
     def pop(self) -> QueuedEntity | None:
@@ -187,9 +187,7 @@ class SchedulingQueue:
         self._pass_the_turn(entity, start)
         if entity.state is QueueState.UNSCHEDULABLE and self._in_flight.missed_help(entity):
             self.requeue_with_backoff(entity, now)
-        if entity.suspended is None:  # else it goes on when it is woken
-            self._in_flight.end(entity.key)
-            entity.has_made_events = False
+        self._in_flight.end(entity)
 
     def _pass_the_turn(self, entity: QueuedEntity, start: AttemptStart) -> None:
         if entity.state is QueueState.NOT_QUEUED and start.woken_from is None:
@@ -352,6 +350,7 @@ class SchedulingQueue:
             self._wake_first(key)
 
     def _hold_back(self, entity: QueuedEntity, refusals: Sequence[Status]) -> None:
+        self._in_flight.end(entity)
         entity.state = QueueState.GATED
         entity.rejected_by = frozenset(refusal.plugin for refusal in refusals)
         entity.reason = refusals[0].message()

@@ -277,3 +277,51 @@ def test_where_members_are_placed_again_in_each_step_there_are_few_steps(
     size = 120
     _place_all(world, size)
     assert 3 < world.steps < 12  # each as long as those before it together, not some members long
+
+
+def test_an_attempt_that_has_ended_in_between_is_not_gone_on_with_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One zone was found too small; all room is taken; then that zone becomes free."""
+    monkeypatch.setattr(attempts, "STEP_UNITS", 1)
+    engine = Engine(EngineSettings([default_profile()]))
+    handlers, bound = engine.handlers, dict[str, str]()
+
+    def step(now: float) -> None:
+        for effect in engine.run(now, seconds=1e9, limit=1):
+            if isinstance(effect, Bind):
+                bound[effect.pod.name] = effect.node
+                engine.on_outcome(effect, Applied(), now)
+
+    def settle(now: float) -> None:
+        step(now)
+        while engine.ready:
+            step(now)
+
+    def fills(name: str, node: str, now: float) -> None:
+        pod = a_pod(f"{name}-{node}").needs(cpu=1).with_priority(9).on(node)
+        handlers.on_pod_updated(pod.build(), now)
+
+    nodes = [f"{zone}{n}" for zone in "ab" for n in range(4)]
+    for node in nodes:
+        handlers.on_node_updated(a_node(node).offers(cpu=1).in_zone(node[0]).build(), 0.0)
+        fills("here", node, 0.0)
+    together = {"arranger.io/topology": "required=topology.kubernetes.io/zone"}
+    for n, cpu in enumerate(["900m", "900m", "450m", "450m"]):
+        pod = a_pod(f"g-{n}").needs(cpu=cpu).in_gang("g", 4).annotated(together)
+        handlers.on_pod_updated(pod.build(), 1.0)
+    settle(1.0)
+    some = [node for node in nodes if node[1] in "01"]
+    for node in some:
+        handlers.on_pod_deleted(f"default/here-{node}", 20.0)
+    for _ in range(3):
+        step(20.0)
+    for node in some:
+        fills("taker", node, 21.0)
+    settle(21.0)
+    for node in nodes[:4]:
+        for name in ("here", "taker"):
+            handlers.on_pod_deleted(f"default/{name}-{node}", 30.0)
+    for now in range(30, 60):
+        settle(float(now))
+    assert sorted(bound.values()) == nodes[:4]

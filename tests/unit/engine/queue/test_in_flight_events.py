@@ -81,7 +81,7 @@ def test_nothing_is_kept_when_nobody_is_in_flight_any_more() -> None:
     known.begin(entity.key, 1)
     for number in range(2, 2 * MAX_KEPT):
         known.note(ASK(has_room(BIG)), number)
-    known.end(entity.key)
+    known.end(entity)
     assert (known._kept, known._types) == (type(known._kept)(), {})
     known.begin(entity.key, 2 * MAX_KEPT)
     assert not known.missed_help(entity)
