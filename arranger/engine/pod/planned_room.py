@@ -64,7 +64,9 @@ class PlannedGang:
     claim: Claim | None = None
 
     def is_alike(self, other: PlannedGang) -> bool:
-        """Whether the same is kept by both."""
+        """Whether the same is kept by both, and from nobody fewer by the other."""
+        if other.priority < self.priority:
+            return False
         mine, its = self.claim, other.claim
         if mine is None or its is None:
             return mine is its and self.nodes == other.nodes

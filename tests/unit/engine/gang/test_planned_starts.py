@@ -10,13 +10,14 @@ import pytest
 
 from arranger.api.annotations import MAX_RUN_TIME
 from arranger.api.effects import DeletePod, Effect
+from arranger.api.types.pod_groups import NativePodGroup
 from arranger.api.types.reservation import Reservation
 from arranger.engine.gang.planning import start_planner
 from arranger.engine.gang.state.observed_gang import ShownStart, shown_start
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.gangs.planned_start import PlannedStart
 from arranger.plugins import default_profile
-from tests.builders import PodBuilder, a_node, a_pod, a_queue
+from tests.builders import PodBuilder, a_node, a_pod, a_pod_group, a_queue
 from tests.unit.engine.harness import EngineHarness, conditions, of_kind, placements
 
 
@@ -357,3 +358,27 @@ def test_the_limit_of_a_queue_is_a_known_end() -> None:
     harness.observe(running("a", "n0", 4, None).in_queue("short"), *gang("big", 2))
     waiting(harness)
     assert starts(harness) == {"big": (300.0, "KnownEnds")}
+
+
+def _group(priority: int) -> NativePodGroup:
+    spec = {"schedulingPolicy": {"gang": {"minCount": 4}}, "priority": priority}
+    return a_pod_group("g")._set("spec", **spec).build(NativePodGroup)
+
+
+@pytest.mark.parametrize(("priority", "placed"), [(0, [("other", "n0")]), (60, []), (100, [])])
+def test_who_need_not_heed_a_plan_of_less_priority_is_tried(
+    priority: int, placed: list[tuple[str, str]]
+) -> None:
+    """Nobody of the gang has a node, so that nothing else has changed for others."""
+    harness = EngineHarness(default_profile(), gangs=policy())
+    harness.observe(a_node("n0").offers(cpu=4))
+    harness.observe(running("a", "n0", 2, None).with_priority(1000))
+    harness.engine.handlers.on_pod_group_updated(_group(100), 0.0)
+    member = {"schedulingGroup": {"podGroupName": "g"}}
+    harness.observe(*(a_pod(f"g-{n}").needs(cpu=1).with_spec(**member) for n in range(4)))
+    waiting(harness)
+    harness.observe(a_pod("other").needs(cpu=1).with_priority(50))
+    assert placements(harness.run()) == []
+    harness.now += 5
+    harness.engine.handlers.on_pod_group_updated(_group(priority), harness.now)
+    assert placements(harness.run()) == placed
