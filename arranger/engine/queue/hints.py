@@ -11,6 +11,8 @@ from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.context.rejecters import GANG, KEPT, KEPT_NODES, KEPT_ROOM
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 
+#: Classes of a gang that are asked, beside those of whom none could be placed.
+_MAX_ASKED: Final = 64
 #: Kinds of entities and events that are remembered.
 _MAX_KNOWN: Final = 4096
 
@@ -84,7 +86,8 @@ class HelpQuestion:
     def may_help(self, entity: QueuedEntity, pods: Sequence[PodInfo] | None = None) -> bool:
         """Whether a plugin that rejected the entity asked for such an event.
 
-        ``pods`` are those whom it would have to help: of a gang those that could not be placed.
+        ``pods`` are those of whom one would have to be helped: of a gang those that could not be
+        placed, and one of each of its first classes.
         """
         if not entity.rejected_by:
             return True
@@ -99,12 +102,9 @@ class HelpQuestion:
             event, fits = self._for_any_member(entity)
             if may_move and fits and len(entity.one_of_each_class()) > 1:
                 return True
-        if pods is None and entity.group is not None and self._event.resource:
-            # A member that had a node may leave it to the one that lacks one.
-            pods = [member.pod for member in entity.one_of_each_class()]
-        if pods is None:
-            pods = entity.blockers if entity.group is not None else ()
-            pods = pods or [entity.representative.pod]
+        if pods is None:  # of a gang one that had a node may leave it to the one that lacks one
+            some = entity.one_of_each_class()[:_MAX_ASKED]
+            pods = [*entity.blockers, *(member.pod for member in some)]
         return any(hint.matches(pod, event) for hint in hints for pod in pods)
 
     def _interest_of(self, entity: QueuedEntity, alike: Hashable) -> Interest:

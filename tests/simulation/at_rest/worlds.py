@@ -49,6 +49,28 @@ EVENTS: Final[Mapping[str, float]] = {
 }
 
 
+#: How pods choose their nodes → how often.
+TRAITS: Final[Mapping[str, float]] = {"": 6, "spread": 2, "apart": 3, "near": 1, "owned": 3}
+
+
+class Focus(NamedTuple):
+    """What happens, and how pods are, in worlds in which few kinds of events wake anybody."""
+
+    events: Mapping[str, float]
+    traits: Mapping[str, float]
+
+
+_FEW: Final = {"arrives": 3, "ends": 1}
+#: Of one world after the other.
+FOCUSES: Final = (
+    Focus(EVENTS, TRAITS),
+    Focus({**_FEW, "service": 6, "replica set": 4}, {"": 1, "owned": 8}),
+    Focus({**_FEW, "owner": 8}, {"": 1, "owned": 9}),
+    Focus({**_FEW, "group": 8}, {"": 8, "owned": 1}),
+    Focus({**_FEW, "namespace": 8}, {"": 2, "apart": 6, "near": 3}),
+)
+
+
 class Forgotten(NamedTuple):
     """What came of trying those again that waited at rest.
 
@@ -79,10 +101,10 @@ class RestingWorld:
 
     def __init__(self, seed: int) -> None:
         self._rng = rng = random.Random(seed)
-        never = float("inf")
+        self._focus, never = FOCUSES[seed % len(FOCUSES)], float("inf")
         self._engine = Engine(
             EngineSettings(
-                [_profile(spread=rng.random() < 0.5)],
+                [_profile(spread=rng.random() < 0.5 or "service" in self._focus.events)],
                 gang_policy=GangPolicy(starvation_after=never, wait_time=10_000.0),
                 quota_config=QuotaConfig(),
                 perf_counter=lambda: 0.0,
@@ -95,7 +117,9 @@ class RestingWorld:
         self._node_of: dict[str, str] = {}
         self._leaving: dict[str, float] = {}
         self._groups: list[tuple[str, str]] = []
-        self._has_queues = rng.random() < 0.5
+        self._has_queues = rng.random() < 0.5 or not {"owner", "group"}.isdisjoint(
+            self._focus.events
+        )
         for name in SPACES:
             self._namespace(name)
         for name in ("default", *QUEUES) if self._has_queues else ():
@@ -108,11 +132,11 @@ class RestingWorld:
             self._arrives()
 
     def play(self) -> list[Forgotten]:
-        """Let things happen and come to rest, eight times."""
+        """Let things happen and come to rest, again and again."""
         rng, found = self._rng, list[Forgotten]()
-        for _ in range(8):
+        for rest in range(12):
             after: list[str] = []
-            for _ in range(rng.choice((1, 1, 2, 3, 8))):
+            for _ in range(rng.choice((1, 1, 1, 2, 3) if rest else (3, 8))):
                 after.append(self._something_happens())
                 for _ in range(rng.choice((0, 1, 1, 2, 3, 5))):
                     self._step()
@@ -168,7 +192,8 @@ class RestingWorld:
         rng = self._rng
         running = sorted(self._node_of)
         waiting = sorted(self._pods.keys() - self._node_of.keys())
-        what = rng.choices(list(EVENTS), list(EVENTS.values()))[0]
+        events = self._focus.events
+        what = rng.choices(list(events), list(events.values()))[0]
         space = rng.choice(SPACES)
         match what:
             case "ends" if running:
@@ -267,7 +292,8 @@ class RestingWorld:
             pod = pod.annotated({PREEMPTABLE: rng.choice(("true", "false"))})
         others = {"app": rng.choice("st")}
         teams = {"namespaceSelector": {"matchLabels": {"team": rng.choice("xy")}}}
-        match rng.choices(("", "spread", "apart", "near", "owned"), (6, 2, 3, 1, 3))[0]:
+        traits_of = self._focus.traits
+        match rng.choices(list(traits_of), list(traits_of.values()))[0]:
             case "spread":
                 return pod.spreads(rng.choice((ZONE, HOST)), over=others)
             case "apart":
