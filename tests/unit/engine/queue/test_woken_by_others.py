@@ -14,6 +14,7 @@ from tests.builders import a_node, a_pod, a_pod_group, a_queue
 from tests.unit.engine.harness import EngineHarness, placements
 
 HOST = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
 
 
 def has_namespace(harness: EngineHarness, name: str, **labels: str) -> None:
@@ -44,6 +45,21 @@ def test_a_namespace_helps_a_gang_whose_other_member_may_leave_the_node_that_one
     harness.now = 20.0
     has_namespace(harness, "x2", team="x")
     assert sorted(placements(harness.run())) == [("hated", "a"), ("near", "b")]
+
+
+def test_a_pod_that_goes_helps_a_gang_whose_other_member_it_kept_off_a_node() -> None:
+    harness = EngineHarness(default_profile())
+    harness.start()
+    harness.observe(*(a_node(name).in_zone(name) for name in ("z0", "z1")))
+    there = a_pod("there").labelled(app="t").on("z1")
+    harness.observe(there)
+    first = a_pod("first").labelled(app="x").apart(ZONE, {"app": "t"})
+    second = a_pod("second").selects({ZONE: "z0"}).apart(ZONE, {"app": "x"})
+    harness.observe(*(pod.needs(cpu=1).in_gang("g", 2) for pod in (first, second)))
+    assert placements(harness.run()) == []
+    harness.now = 20.0
+    harness.observe_deleted(there)
+    assert sorted(placements(harness.run())) == [("first", "z1"), ("second", "z0")]
 
 
 def test_a_pod_group_that_names_another_queue_opens_the_one_that_it_closed() -> None:
