@@ -14,8 +14,8 @@ from arranger.engine.gang.preemption import plans
 from arranger.engine.pod import attempt_limits
 from tests.simulation.at_rest.worlds import RestingWorld
 
-BLOCKS = 4
-WORLDS = int(os.environ.get("ARRANGER_WORLDS", "80"))
+BLOCKS = 7
+WORLDS = int(os.environ.get("ARRANGER_WORLDS", "280"))
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
