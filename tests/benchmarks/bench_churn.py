@@ -1,7 +1,7 @@
 """What pods cost while a cluster lives: ``python -m tests.benchmarks.bench_churn [--nodes 5000]``.
 
 Eight pods of 40 apps are placed in a step, and after each step something changes that concerns none
-of them: a node's heartbeat, an image on a node, another namespace's Service or budget. Prints
+of them: a node's heartbeat, an annotation or an image on a node, another namespace's Service or budget. Prints
 microseconds of CPU a pod, the changes included, and that of nothing changing.
 """
 
@@ -50,10 +50,18 @@ def heartbeat(step: int, nodes: int) -> Node:
     return msgspec.structs.replace(node, metadata=metadata)
 
 
+def an_annotated_node(number: int, note: str) -> Node:
+    """A node on which an agent has written something."""
+    node = a_live_node(number)
+    metadata = msgspec.structs.replace(node.metadata, annotations={"agent": note})
+    return msgspec.structs.replace(node, metadata=metadata)
+
+
 #: What changes → the object after a step.
 CHANGES: dict[str, Callable[[int, int], Any] | None] = {
     "nothing": None,
     "a heartbeat": heartbeat,
+    "a note": lambda step, nodes: an_annotated_node(step % nodes, str(step)),
     "an image": lambda step, nodes: a_live_node(step % nodes, f"i{step}"),
     "a Service": lambda step, _: stored(Service, f"s{step}", "other"),
     "a budget": lambda step, _: a_disruption_budget(None, name=f"b{step}", namespace="other"),
