@@ -1,8 +1,8 @@
 """What pods cost while a cluster lives: ``python -m tests.benchmarks.bench_churn [--nodes 5000]``.
 
 Eight pods of 40 apps are placed in a step, and after each step something changes that concerns none
-of them: a node's heartbeat, an annotation or an image on a node, another namespace's Service or budget. Prints
-microseconds of CPU a pod, the changes included, and that of nothing changing.
+of them: a node's heartbeat, an annotation or an image on a node, another namespace's Service or
+budget. Prints microseconds of CPU a pod, the changes included, and that of nothing changing.
 """
 
 from __future__ import annotations
