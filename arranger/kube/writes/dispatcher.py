@@ -91,8 +91,6 @@ class ApiDispatcher:
         self._idle_workers: list[asyncio.Future[_Begun]] = []
         self._workers: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
-        #: Whether :meth:`_start_work` is about to be called.
-        self._starts_soon = False
         self._events_timer: asyncio.TimerHandle | None = None
         self._slow_timer: asyncio.TimerHandle | None = None
         self._work_done = asyncio.Event()
@@ -126,7 +124,7 @@ class ApiDispatcher:
             case effects.PublishEvent():
                 if not self._draining:
                     self._recorder.record(effect, self._now())
-                    self._start_work_soon()
+                    self._start_work()
             case effects.Bind():
                 self._pod_calls.on_binding(effect.pod)
                 self._enqueue(effect, BindCall(effect, on_outcome, self.rng))
@@ -207,7 +205,7 @@ class ApiDispatcher:
             return
         call.submitted_at, call.namespace = self._now(), _namespace_of(effect)
         self._queue.push(call)
-        self._start_work_soon()
+        self._start_work()
 
     def _requeue(self, call: ApiCall) -> None:
         del self._backing_off[call]
@@ -217,15 +215,8 @@ class ApiDispatcher:
         self._queue.push_front(call)
         self._start_work()
 
-    def _start_work_soon(self) -> None:
-        """The same once for all that is submitted together, as the effects of one step are."""
-        if not self._starts_soon and self._group is not None:
-            self._starts_soon = True
-            asyncio.get_running_loop().call_soon(self._start_work)
-
     def _start_work(self) -> None:
         """Give work to idle or new workers as far as the limit allows."""
-        self._starts_soon = False
         if self._group is None or self._stop.is_set():
             return
         while (work := self._next_work()) is not None:
