@@ -51,6 +51,14 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     grace: int = 0
 
 
+def an_event(at: float, does: Any, obj: Object, **more: Any) -> Event:
+    """An event about an object, of which all is told only where it is created."""
+    if does not in ("create", "put"):
+        meta = {k: v for k, v in obj["metadata"].items() if k in ("name", "namespace")}
+        obj = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": meta}
+    return Event(at=round(at, 3), does=does, object=obj, **more)
+
+
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Something goes wrong.
 

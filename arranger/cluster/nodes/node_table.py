@@ -36,7 +36,7 @@ from arranger.cluster.exclusive_uses import DiskUses, HostPorts
 from arranger.cluster.nodes.node_images import NodeImages
 from arranger.cluster.nodes.placed_pods import PlacedPods
 from arranger.cluster.nodes.resource_shares import ResourceShares
-from arranger.cluster.nodes.row_change import RowChange, node_row_change
+from arranger.cluster.nodes.row_change import MINOR_CHANGES, RowChange, node_row_change
 from arranger.cluster.pod_info import PodInfo, PvcKey
 
 _FIRST_CAPACITY: Final = 64
@@ -394,5 +394,5 @@ class NodeTable:
 
     def _log_change(self, change: RowChange, row: int) -> None:
         self.nodes_version += change is RowChange.NODE
-        self.minor_version += change in (RowChange.IMAGES, RowChange.NOTES)
+        self.minor_version += change in MINOR_CHANGES
         self._log.append((change, row))

@@ -21,8 +21,10 @@ class RowChange(IntEnum):
     NOTES = 4  # the same, in its annotations and conditions, perhaps in its images, too
 
 
+#: What goes on all the time, and none of our filters asks about.
+MINOR_CHANGES: Final = frozenset({RowChange.IMAGES, RowChange.NOTES})
 #: What changes of the node object, and not of pods on it, do to a row.
-NODE_CHANGES: Final = frozenset({RowChange.NODE, RowChange.IMAGES, RowChange.NOTES})
+NODE_CHANGES: Final = MINOR_CHANGES | {RowChange.NODE}
 
 
 def node_row_change(before: Node | None, after: Node) -> RowChange | None:

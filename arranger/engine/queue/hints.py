@@ -69,7 +69,7 @@ class HelpQuestion:
     def without_objects(self) -> HelpQuestion:
         """The question of an event of this type of which nothing else is known."""
         event = self._event
-        could_fit = None if event.could_fit is None else _is_unknown
+        could_fit = None if event.could_fit is None else _might_fit
         bare = ClusterEvent(event.action_type, resource=event.resource, could_fit=could_fit)
         return HelpQuestion(bare, self._known)
 
@@ -159,7 +159,7 @@ class HelpQuestion:
         return event, fits
 
 
-def _is_unknown(_: PodInfo) -> bool:
+def _might_fit(_: PodInfo) -> bool:
     """Whether a pod might fit where it is not known what has happened."""
     return True
 

@@ -16,7 +16,7 @@ import msgspec
 from tests.builders import Manifest, PodBuilder, a_node, a_pod, a_pod_group
 from tests.simulation.harnesses.jobs import task
 from tests.simulation.harnesses.preemption import slow_to_terminate
-from tests.swarm.world import Event, Object
+from tests.swarm.world import Event, Object, an_event
 
 #: The versions of PodGroups of Kubernetes 1.36 and 1.37.
 EARLY_VERSION: Final = "v1alpha2"
@@ -88,24 +88,18 @@ class Duel:
 
     def goes(self, pod: PodBuilder, after: float, grace: int = 0) -> None:
         """A pod is deleted by somebody."""
-        self._add(after, "delete", _identity(pod), grace=grace)
+        self._add(after, "delete", pod.manifest(), grace=grace)
 
     def is_bound(self, pod: PodBuilder, after: float, node: str) -> None:
         """A pod is bound by somebody else."""
-        self._add(after, "bind", _identity(pod), node=node)
+        self._add(after, "bind", pod.manifest(), node=node)
 
     def is_said(self, pod: PodBuilder, after: float, status: Object) -> None:
         """Somebody writes into the status of a pod."""
-        self._add(after, "patch", _identity(pod), part="status", change={"status": status})
+        self._add(after, "patch", pod.manifest(), part="status", change={"status": status})
 
     def _add(self, after: float, does: Any, obj: Object, **more: Any) -> None:
-        self.events.append(Event(at=round(self.at + after, 3), does=does, object=obj, **more))
-
-
-def _identity(pod: PodBuilder) -> Object:
-    made = pod.manifest()
-    meta = {key: made["metadata"][key] for key in ("name", "namespace")}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta}
+        self.events.append(an_event(self.at + after, does, obj, **more))
 
 
 def _in_group(pod: PodBuilder, group: str, role: str = "") -> PodBuilder:

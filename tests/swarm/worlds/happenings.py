@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.builders import Manifest, a_node
 from tests.queueing import GPU
-from tests.swarm.world import Event, Object
+from tests.swarm.world import Event, Object, an_event
 from tests.swarm.worlds.tenants import an_attack
 from tests.swarm.worlds.windows import a_change
 
@@ -294,7 +294,4 @@ class Happenings:
         self._known.setdefault(manifest["kind"], []).append(manifest)
 
     def _add(self, at: float, does: Any, obj: Manifest, **more: Any) -> None:
-        if does != "create":
-            meta = {k: v for k, v in obj["metadata"].items() if k in ("name", "namespace")}
-            obj = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": meta}
-        self._events.append(Event(at=round(at, 3), does=does, object=obj, **more))
+        self._events.append(an_event(at, does, obj, **more))

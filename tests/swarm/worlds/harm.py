@@ -23,7 +23,7 @@ from tests.builders import Manifest
 from tests.hostile.attack import CULPRIT, Attack
 from tests.hostile.expansion import Expansions, expanded
 from tests.hostile.tables import audit, tenancy
-from tests.swarm.world import Event, Object
+from tests.swarm.world import Event, Object, an_event
 
 T = TypeVar("T")
 
@@ -72,9 +72,9 @@ def some_harm(rng: random.Random, seconds: float) -> tuple[list[Manifest], list[
             does: Any = "create"
             if made["kind"] in _DEFINED and rng.random() < 0.6:
                 does = "put"
-            events.append(Event(at=round(at, 3), does=does, object=made))
+            events.append(an_event(at, does, made))
             gone = min(seconds, at + rng.choice([8.0, 30.0, seconds]))
-            events.append(Event(at=round(gone, 3), does="delete", object=_identity(made)))
+            events.append(an_event(gone, "delete", made))
     return [_moved(each) for each in tenancy.devices()], events
 
 
@@ -167,11 +167,6 @@ def _moved(value: Any) -> Any:
     if isinstance(value, list):
         return [_moved(each) for each in value]
     return _NODE.sub(r"\1n\2", value) if isinstance(value, str) and len(value) < 20 else value
-
-
-def _identity(obj: Object) -> Object:
-    meta = {key: obj["metadata"][key] for key in ("name", "namespace")}
-    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": meta}
 
 
 def put(cluster: EmbeddedCluster, obj: Object) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tests.builders import Manifest
-from tests.swarm.world import Event, Object
+from tests.swarm.world import Event, Object, an_event
 
 #: Seconds between two of these, in the mean.
 _EVERY: Final = 0.7
@@ -177,10 +177,7 @@ class _Life:
                 self._add(at, "patch", obj, part=where, change={part: obj[part]})
 
     def _add(self, at: float, does: Any, obj: Manifest, **more: Any) -> None:
-        if does != "create":
-            meta = {k: v for k, v in obj["metadata"].items() if k in ("name", "namespace")}
-            obj = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": meta}
-        self._events.append(Event(at=round(at, 3), does=does, object=obj, **more))
+        self._events.append(an_event(at, does, obj, **more))
 
 
 def _renamed(obj: Manifest, name: str) -> Manifest:

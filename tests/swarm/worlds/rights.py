@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.builders import Manifest
-from tests.swarm.world import Event
+from tests.swarm.world import Event, an_event
 from tests.swarm.worlds.tenants import SECOND
 
 _NAME: Final = "kubernetes.io/metadata.name"
@@ -35,16 +35,9 @@ def some_rights(
     at = rng.expovariate(1 / _EVERY)
     while queues and at < seconds:
         change = {"spec": {"namespaceSelector": _selector(rng)}}
-        events.append(
-            Event(at=round(at, 3), does="patch", object=_named(rng.choice(queues)), change=change)
-        )
+        events.append(an_event(at, "patch", rng.choice(queues), change=change))
         at += rng.expovariate(1 / _EVERY)
     return made, events
-
-
-def _named(queue: Manifest) -> Manifest:
-    kind = {"apiVersion": queue["apiVersion"], "kind": queue["kind"]}
-    return {**kind, "metadata": {"name": queue["metadata"]["name"]}}
 
 
 def _selector(rng: random.Random) -> Manifest | None:
