@@ -75,6 +75,8 @@ class PostFilterResult:
         node: it will have room once the victims are gone; "" clears a nomination.
         victims: pods to be evicted.
         message: why there is no such node.
+        rejected_by: the plugins for which it would not fit on nodes although pods were evicted
+            there: their events may help, beside those of who rejects it now.
         candidates: the alternatives, where extenders choose among them
             (:attr:`PreemptionContext.extenders_choose`).
     """
@@ -82,6 +84,7 @@ class PostFilterResult:
     node: str
     victims: tuple[PodInfo, ...] = ()
     message: str = ""
+    rejected_by: frozenset[str] = frozenset()
     candidates: tuple[PreemptionCandidate, ...] = ()
 
 

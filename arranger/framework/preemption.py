@@ -244,6 +244,7 @@ class PreemptionContext(Protocol):
         resource_only: whether only resources and quotas decide which of the pods on a node have to
             leave, so that victims can be found by counting.
         fits_when_empty: row → whether the node itself would do, whatever runs on it now.
+        rejecters: the plugins that have given any of the :meth:`reasons`.
     """
 
     cluster: Cluster
@@ -254,6 +255,7 @@ class PreemptionContext(Protocol):
     extenders_choose: bool
     resource_only: bool
     fits_when_empty: BoolArray
+    rejecters: set[str]
 
     def count_waiting_alike(self, most: int) -> int:
         """How many pods of its class and priority wait for room, itself included; ``most`` at most.

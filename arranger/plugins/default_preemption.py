@@ -64,7 +64,8 @@ class DefaultPreemption(SpecOnlyPlugin):
         cache.update(context, rows, self.is_preemptable, most)
         best = cache.best() if context.extenders_choose else cache.best_for_several(context)
         if best is None:
-            return PostFilterResult("", message=_no_candidate(table.count, cache))
+            why = _no_candidate(table.count, cache)
+            return PostFilterResult("", message=why, rejected_by=cache.rejecters)
         options: tuple[PreemptionCandidate, ...] = ()
         if context.extenders_choose:
             options = tuple(

@@ -71,6 +71,8 @@ class CandidateCache:
         self._reason_cache: dict[tuple[object, ...], Reasons] = {}
         #: How often each reason was given.
         self._reason_counts: Counter[str] = Counter()
+        #: The plugins that have given any of them, ever: some reasons are remembered.
+        self._rejecters: frozenset[str] = frozenset()
         #: Row → the namespaces whose budgets have a say.
         self._namespaces_of: dict[int, frozenset[str]] = {}
         #: Rows on which gangs have a say: they change with others' pods.
@@ -165,6 +167,11 @@ class CandidateCache:
         For who has no candidate: those that there are may not leave.
         """
         return self._reason_counts + Counter({WITHIN_GUARANTEE: len(self._order)}), len(self._found)
+
+    @property
+    def rejecters(self) -> frozenset[str]:
+        """The plugins that reject nodes although others have left them."""
+        return self._rejecters
 
     def update(
         self,
@@ -274,6 +281,7 @@ class CandidateCache:
                 heappush(self._expiries, (when, row))
             if not isinstance(found, Candidate) and selector.fits_after_expiry(row):
                 found = PROTECTED_BY_TIME
+        self._rejecters |= context.rejecters
         self._found[row] = found
         self._known[row] = True
         self._namespaces_of[row] = frozenset(pod.namespace for pod in preemptible)

@@ -173,6 +173,7 @@ class QueuedEntity:
         has_made_events: whether the steps that its present attempt has taken have changed things.
         suspended: a gang group's attempt, or its plan, that is to go on in another step.
         void_plans: how many plans in a row were void, so that it was tried anew.
+        outdated_plans: how many in a row were outdated; the next is due at ``plan_again_at``.
         losses: how many attempts in a row got a node or a nomination that was lost again.
         last_loss: the attempt that was the last of them, -1 for none since all got nodes.
         rank: its place in the order of its quota queue, smallest first.
@@ -214,6 +215,8 @@ class QueuedEntity:
     has_made_events: bool = False
     suspended: object | None = None
     void_plans: int = 0
+    outdated_plans: int = 0
+    plan_again_at: float = 0.0
     losses: int = 0
     last_loss: int = -1
     rank: tuple[Any, ...] = ()

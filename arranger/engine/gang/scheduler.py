@@ -243,6 +243,9 @@ class GangScheduler:
         return True
 
     def _keep_waiting(self, entity: QueuedEntity, plan: PreemptionPlan | None, now: float) -> None:
+        if plan is not None:
+            entity.rejected_by |= plan.rejected_by
+            self._preemption.plan_again_later(entity, plan, now)
         self._queue.add_unschedulable(entity, entity.rejected_by, now)
         if plan is not None:
             self._preemption.carry_out(entity, plan, now)

@@ -321,9 +321,8 @@ class SchedulingCycle:
     ) -> Diagnosis:
         """Why no row is left, those that are out of bounds included."""
         diagnosis = evaluation.diagnosis()
-        diagnosis.within = _intersection(
-            [mask for mask in masks if mask.rejection.rejection.code is Code.UNRESOLVABLE]
-        )
+        closing = [m for m in masks if m.rejection.rejection.code is Code.UNRESOLVABLE]
+        diagnosis.within = _intersection(closing)
         if diagnosis.pre_filter_status is None:
             alive = self.cluster.table.alive[: len(diagnosis.rejection_index)]
             for mask in masks:
@@ -361,7 +360,8 @@ class SchedulingCycle:
         diagnosis.post_filter_message = answer.message(leave_out=unconcerned)
         rejected_by = diagnosis.unschedulable_plugins()
         if not answer.nominated_node:
-            rejected_by |= about_others | infeasible.filters_about_objects(member.profile)
+            rejected_by |= about_others | answer.rejected_by
+            rejected_by |= infeasible.filters_about_objects(member.profile)
         return Unschedulable(
             diagnosis.message(),
             rejected_by,

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from arranger.api.types.core import Namespace
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.context.rejecters import GANG, KEPT, KEPT_NODES, KEPT_ROOM
@@ -123,6 +124,8 @@ class HelpQuestion:
             plugin = by_name.get(name)
             if plugin is None:
                 anyway = anyway or self._concerns_the_queue(entity, name)
+                if name in KEPT and _ITS_NAMESPACE.asks_for(self._event):
+                    hints.append(_ITS_NAMESPACE)
             else:
                 hints += [hint for hint in plugin.queueing_hints if hint.asks_for(self._event)]
         may_move = entity.group is not None and self._event.could_fit is not None
@@ -157,6 +160,16 @@ class HelpQuestion:
             event = replace(self._event, could_fit=lambda _: fits, frees_quota=lambda _: frees)
             self._for_gangs[fits, frees] = event
         return event, fits
+
+
+def _is_its_namespace(pod: PodInfo, event: ClusterEvent) -> bool:
+    """By its labels nodes may be kept for the pod that were kept for others."""
+    return event.stored is None or event.stored.metadata.name == pod.pod.metadata.namespace
+
+
+_ITS_NAMESPACE: Final = QueueingHint(
+    ActionType.OTHER, _is_its_namespace, frozenset({Namespace.__name__})
+)
 
 
 def _might_fit(_: PodInfo) -> bool:

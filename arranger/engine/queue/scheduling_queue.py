@@ -370,8 +370,8 @@ class SchedulingQueue:
 
     def _wait_unschedulable(self, entity: QueuedEntity) -> None:
         due = entity.last_attempt + self._config.flush_after
-        # An attempt at the first time has nodes kept for it, one at the second may evict again.
-        for retry_at in (entity.starves_at, entity.evict_after):
+        # An attempt at the first time has nodes kept for it, one at the others may evict.
+        for retry_at in (entity.starves_at, entity.evict_after, entity.plan_again_at):
             if entity.last_attempt < retry_at < due:
                 due = retry_at
         self._wait_until(entity, due, QueueState.UNSCHEDULABLE)

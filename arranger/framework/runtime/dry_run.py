@@ -29,6 +29,7 @@ class DryRun:
         nominated_pods: pods that are only nominated, without which the pod must fit, too.
         waiting_alike: counts, up to a number, the pods of its class that wait, itself included;
             without it there are no others.
+        rejecters: the plugins that have rejected nodes although others had left them.
         is_leaving: whether a pod is being deleted, and ends as soon as if it was evicted now.
     """
 
@@ -43,6 +44,7 @@ class DryRun:
     nominated_pods: Sequence[PodInfo] = ()
     waiting_alike: Callable[[int], int] | None = None
     is_leaving: Callable[[Pod], bool] = _is_being_deleted
+    rejecters: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         resources = self.profile.resource_filters
@@ -75,19 +77,22 @@ class DryRun:
     def reasons(self, row: int) -> tuple[str, ...]:
         """The reasons of the first filter that rejects it, as the cluster is in memory now."""
         if not self.nominated_pods or not _passes(self._simulated, row):
-            return _reasons(self._simulated, row)
+            return self._reasons(self._simulated, row)
         with self.cluster.simulate_without(self.nominated_pods):
-            return _reasons(self._without_nominees, row)
+            return self._reasons(self._without_nominees, row)
+
+    def _reasons(self, evaluation: Evaluation, row: int) -> tuple[str, ...]:
+        evaluation.refresh()
+        if (whole := evaluation.pre_filter_status) is not None:
+            self.rejecters.add(whole.plugin)
+            return whole.reasons
+        rejected = evaluation.diagnosis().first_rejection(row)
+        if rejected is None:
+            return ()
+        self.rejecters.add(rejected.plugin)
+        return rejected.rejection.reasons
 
 
 def _passes(evaluation: Evaluation, row: int) -> bool:
     evaluation.refresh()
     return evaluation.pre_filter_status is None and bool(evaluation.feasible[row])
-
-
-def _reasons(evaluation: Evaluation, row: int) -> tuple[str, ...]:
-    evaluation.refresh()
-    if evaluation.pre_filter_status is not None:
-        return evaluation.pre_filter_status.reasons
-    rejected = evaluation.diagnosis().first_rejection(row)
-    return () if rejected is None else rejected.rejection.reasons

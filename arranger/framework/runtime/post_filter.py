@@ -29,12 +29,14 @@ class PostFilterOutcome:
         victims: pods to be evicted from it.
         reasons: (plugin, message) of those that found no room.
         options: the alternatives, where extenders choose among them.
+        rejected_by: the plugins for which evictions do not help.
     """
 
     nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()
     reasons: list[tuple[str, str]] = field(default_factory=list)
     options: tuple[PreemptionCandidate, ...] = ()
+    rejected_by: frozenset[str] = frozenset()
 
     def message(self, *, leave_out: Container[str] = ()) -> str:
         """The part of the text that follows that of the filters; some plugins may be left out."""
@@ -58,6 +60,7 @@ def run_post_filter(context: DryRun, diagnosis: Diagnosis) -> PostFilterOutcome:
             if answer.node:
                 outcome.options = answer.candidates
                 break
+            outcome.rejected_by |= answer.rejected_by
             if answer.message:
                 outcome.reasons.append((plugin.name, answer.message))
         elif answer is not None and answer.code is Code.ERROR:

@@ -48,6 +48,7 @@ class Profile:
     Attributes:
         scheduler_name: whose pods these plugins schedule.
         plugins: all of them, in configured order.
+        filtering_plugins: names of those that may reject a node, or all of them.
         monotone_filters: names of the plugins that are ``monotone``.
         object_filters: names of those that may reject a pod for other objects than nodes and pods,
             whoever leaves: its claims for example.
@@ -96,6 +97,9 @@ class Profile:
                 w.plugin in self._by_point[p]
                 for p in ("pre_filter", "filter", "pre_score", "score")
             )
+        )
+        self.filtering_plugins = frozenset(
+            p.name for point in ("pre_filter", "filter") for p in self._by_point[point]
         )
         self.monotone_filters = frozenset(p.name for p in self.by_name.values() if p.monotone)
         about_objects = (p.name for p in filters if _looks_at_objects(p) and not p.monotone)

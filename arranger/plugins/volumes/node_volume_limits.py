@@ -90,10 +90,10 @@ class NodeVolumeLimits(VolumePlugin):
 
     @staticmethod
     def _limit_raised(_pod: PodInfo, after: CSINode, before: CSINode | None) -> bool:
-        return before is None or any(
-            limit > before.volume_limits.get(driver, 0)
-            for driver, limit in after.volume_limits.items()
-        )
+        if before is None:
+            return True
+        old, new = before.volume_limits, after.volume_limits
+        return not old.keys() <= new.keys() or any(new[each] > old.get(each, 0) for each in new)
 
     @staticmethod
     def _detached(_pod: PodInfo, event: ClusterEvent) -> bool:

@@ -181,7 +181,9 @@ class VolumeBinding(VolumePlugin):
 
     @staticmethod
     def _allows_more(_pod: PodInfo, after: StorageClass, before: StorageClass | None) -> bool:
-        return before is None or before.allowed_topologies != after.allowed_topologies
+        if before is None or before.allowed_topologies != after.allowed_topologies:
+            return True
+        return before.provisioner != after.provisioner  # made anew while nobody watched
 
     @staticmethod
     def _may_serve(pod: PodInfo, after: PersistentVolume, _before: PersistentVolume | None) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from arranger.cluster.attempt_work import UnfinishedError
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.attempt.group_attempt import GangScheduleResult, GroupAttempt
 from arranger.engine.gang.placement.boards import SearchEffort
@@ -62,7 +63,9 @@ class GangSchedulingCycle:
         required = topology is not None and topology.required
         best: GangScheduleResult | None = None
         best_domain: RowMask | None = None
-        for row_mask in (yield from self.row_mask_steps(entity)):
+        masks = yield from self.row_mask_steps(entity)
+        rejected_by, blockers = masks.passed_over_by, dict[str, PodInfo]()
+        for row_mask in masks:
             effort = anywhere if row_mask is None else in_domains
             result = yield from self.place_steps(entity, row_mask, effort=effort)
             if nominated and not (result.complete or result.error):
@@ -75,12 +78,18 @@ class GangSchedulingCycle:
                 return self._finish(group, result, nominated)
             self.unreserve_all(result)
             self.renominate(nominated)
+            rejected_by |= result.rejected_by
+            blockers |= {pod.key: pod for pod in result.blockers}
             if best is None or result.placeable > best.placeable:
                 best, best_domain = result, row_mask
+        if best is None:
+            return _no_domain(entity)
         if best_domain is not None and not group.is_strict:
-            result = yield from self.place_steps(entity, best_domain, effort=in_domains)
-            return self._finish(group, result, nominated)
-        return best or _no_domain(entity)
+            best = yield from self.place_steps(entity, best_domain, effort=in_domains)
+            best = self._finish(group, best, nominated)
+        # Room in any of the domains may help.
+        best.rejected_by, best.blockers = rejected_by, tuple(blockers.values())
+        return best
 
     def shortfall(self, entity: QueuedEntity) -> int:
         """How many members the group still needs, beside those that are held."""

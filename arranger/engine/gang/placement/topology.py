@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -23,11 +23,25 @@ from arranger.framework.status import Code
 from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
 
-#: Where to try to place a group: the rows of a domain, or anywhere (None).
-RowMasks = Iterable[RowMask | None]
 OUTSIDE_DOMAIN: Final = PluginRejection(
     GANG, Rejection(("node(s) outside the gang's topology domain",), Code.UNRESOLVABLE)
 )
+
+
+@dataclass(frozen=True, slots=True)
+class RowMasks:
+    """Where to try to place a group.
+
+    Attributes:
+        masks: the rows of a domain, or anywhere (None), in this order.
+        passed_over_by: plugins that may have made domains too small to be tried.
+    """
+
+    masks: Iterable[RowMask | None]
+    passed_over_by: frozenset[str] = frozenset()
+
+    def __iter__(self) -> Iterator[RowMask | None]:
+        return iter(self.masks)
 
 
 def placement_order(members: Iterable[QueuedPod], group: GangGroup) -> list[QueuedPod]:
@@ -72,12 +86,12 @@ def topology_row_masks(
     """
     topology = entity.gang_group.topology
     if topology is None:
-        return [None]
+        return RowMasks([None])
     table = cluster.table
     column = table.label_column(topology.key)[: table.size]
-    domains = yield from _domains(column, cluster, cycle, entity, held)
+    domains, passed_over_by = yield from _domains(column, cluster, cycle, entity, held)
     masks = (RowMask(column == value, OUTSIDE_DOMAIN) for value in domains)
-    return masks if topology.required else chain(masks, [None])
+    return RowMasks(masks if topology.required else chain(masks, [None]), passed_over_by)
 
 
 def _domains(
@@ -86,19 +100,22 @@ def _domains(
     cycle: SchedulingCycle,
     entity: QueuedEntity,
     held: Sequence[QueuedPod],
-) -> Steps[list[int]]:
-    """The values of a label's column that stand for the domains to try."""
+) -> Steps[tuple[list[int], frozenset[str]]]:
+    """The values of a label's column that stand for the domains to try, and the plugins that may
+    have made others too small for the group."""
     table, gangs = cluster.table, entity.gang_group.gangs
     if (used := _used_domain(column, cluster, entity.gang_group, held)) is not None:
-        return [used]
+        return [used], frozenset()
     labelled = table.alive[: table.size] & (column != ABSENT)
-    weights = (yield from _replica_capacity(cluster, cycle, entity))[labelled]
+    replicas, plugins = yield from _replica_capacity(cluster, cycle, entity)
+    weights = replicas[labelled]
     capacity = np.bincount(column[labelled], weights=weights, minlength=1)
     domains = np.unique(column[labelled]).tolist()
     needed = sum(gang.shortfall({}) for gang in gangs)
     fitting = [value for value in domains if capacity[value] >= needed]
     order = sorted(fitting, key=lambda value: (capacity[value], value))
-    return order or sorted(domains, key=lambda value: -capacity[value])[:1]
+    order = order or sorted(domains, key=lambda value: -capacity[value])[:1]
+    return order, plugins if len(order) < len(domains) else frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +163,10 @@ def _used_domain(
 
 def _replica_capacity(
     cluster: Cluster, cycle: SchedulingCycle, entity: QueuedEntity
-) -> Steps[IntArray]:
-    """Row → how many members fit at most, by the class of which most fit."""
-    table = cluster.table
+) -> Steps[tuple[IntArray, frozenset[str]]]:
+    """Row → how many members fit at most, by the class of which most fit; and the plugins that have
+    a say about where members may be."""
+    table, plugins = cluster.table, set[str]()
     best = np.zeros(table.size, dtype=np.int64)
     for member in {member.equivalence_key: member for member in entity.ready()}.values():
         if cluster.work.is_spent:
@@ -161,4 +179,5 @@ def _replica_capacity(
         cluster.work.count(table.size // ROWS_PER_UNIT)
         capacity = np.where(evaluation.feasible, table.replica_capacity(member.pod), 0)
         np.maximum(best, capacity, out=best)
-    return best
+        plugins |= member.profile.filtering_plugins - evaluation.unconcerned_plugins
+    return best, frozenset(plugins)

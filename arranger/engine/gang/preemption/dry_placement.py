@@ -199,6 +199,7 @@ class DryPlacement:
                 placed = next(steps)
             except StopIteration as end:
                 result: GangScheduleResult = end.value
+                self._between.on_rejected(result.rejected_by)
                 return result
             yield from trial.rest(placed)
 

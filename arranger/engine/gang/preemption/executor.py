@@ -108,6 +108,16 @@ class GangPreemptionExecutor:
         """The next step of a plan for the group, or all of it; nothing yet with ``begin_later``."""
         return self._plans.go_on(entity, in_steps=in_steps, begin_later=begin_later)
 
+    def plan_again_later(self, entity: QueuedEntity, plan: PreemptionPlan, now: float) -> None:
+        """Where a plan that found nothing is outdated: another one is due then, whatever happens.
+
+        Each time in twice as long. That pods come that others may evict wakes nobody.
+        """
+        entity.outdated_plans = entity.outdated_plans + 1 if plan.outdated else 0
+        if plan.outdated:
+            interval = MIN_EVICTION_INTERVAL * 2.0 ** (entity.outdated_plans - 1)
+            entity.plan_again_at = now + min(interval, MAX_EVICTION_INTERVAL)
+
     def carry_out(self, entity: QueuedEntity, plan: PreemptionPlan, now: float) -> bool:
         """Make room for the group; returns whether anybody is evicted.
 

@@ -129,7 +129,10 @@ class PlanSearch:
         if not group.numbers.decides:
             return True
         free = yield from self._leaving.free_without(pods)
-        return free is None or group.numbers.may_fit(free)
+        if free is None or group.numbers.may_fit(free):
+            return True
+        self._between.on_rejected(self._members[0].profile.node_resource_filters)
+        return False
 
     def _good_of(self, group: DryPlacement, pods: Sequence[PodInfo]) -> PlanSteps[VictimSet]:
         enough = yield from self._least_important(group, pods)

@@ -48,6 +48,9 @@ class PreemptionPlan:
             to.
         domain: where the members go; None for anywhere.
         given_up: whether nobody leaves only because it takes too long to find out who has to.
+        rejected_by: where nobody is to leave, the plugins that reject members although others have.
+        outdated: whether nothing was found because, perhaps, pods came while it was looked for that
+            the group may evict.
     """
 
     destinations: Destinations = ()
@@ -57,6 +60,8 @@ class PreemptionPlan:
     waits: bool = False
     domain: RowMask | None = None
     given_up: bool = False
+    rejected_by: frozenset[str] = frozenset()
+    outdated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +124,10 @@ class GangPreemptionPlanner:
         plan = replace(plan, time_protected=candidates.time_protected)
         if len(plan.victims) > MANY_GONE:
             yield  # to carry it out is a step of its own, where nothing has changed
-        if not (plan.victims and between.disturbed):
+        if not plan.victims:
+            come = between.moved and (yield from self._have_come(entity, members, plugin, pods))
+            return replace(plan, rejected_by=between.rejected_by, outdated=come)
+        if not between.disturbed:
             return plan
         cost = candidates.cost(plan.victims)
         if (yield from trials.fits_without(())):
@@ -142,6 +150,18 @@ class GangPreemptionPlanner:
         return PreemptionCandidates(
             self._cluster, self._nominator, policy, self._links, plugin, preemptors, own
         )
+
+    def _have_come(
+        self,
+        entity: QueuedEntity,
+        members: Sequence[QueuedPod],
+        plugin: Plugin,
+        known: Sequence[PodInfo],
+    ) -> PlanSteps[bool]:
+        """Whether there are pods that could leave, beside those that are known."""
+        uids = {pod.uid for pod in known}
+        there = yield from self._candidates(entity, members, plugin).found()
+        return any(pod.uid not in uids for pod in there)
 
     def dry_placement(
         self,

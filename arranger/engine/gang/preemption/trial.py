@@ -45,7 +45,9 @@ class Between:
 
     Attributes:
         changed: the rows whose pods have changed since the last step; None for too many.
-        disturbed: whether anything has changed between any two steps.
+        moved: whether pods have, or may have, come or gone between any two steps.
+        disturbed: whether anything has changed so.
+        rejected_by: the plugins that rejected members in any trial.
         repeated: how many trials were void, and have been begun again.
         rests: how many steps the present trial has taken without coming to an end.
         spent: units that all steps have taken.
@@ -53,7 +55,9 @@ class Between:
     """
 
     changed: set[int] | None = field(default_factory=set)
+    moved: bool = False
     disturbed: bool = False
+    rejected_by: frozenset[str] = frozenset()
     repeated: int = 0
     rests: int = 0
     spent: int = 0
@@ -67,7 +71,8 @@ class Between:
     def on_step(self, changed: set[int] | None, *, disturbed: bool) -> None:
         """Another step begins; ``disturbed``: something else than the rows may have changed."""
         self.changed = changed
-        self.disturbed |= disturbed or changed is None or bool(changed)
+        self.moved |= changed is None or bool(changed)
+        self.disturbed |= disturbed or self.moved
 
     def on_trial_begun(self) -> None:
         """Another trial begins, or the same one anew."""
@@ -85,6 +90,10 @@ class Between:
         """The present trial goes on in another step, and takes so many units to do so."""
         self.rests += 1
         self.resuming = resuming
+
+    def on_rejected(self, plugins: frozenset[str]) -> None:
+        """These plugins rejected members in the present trial."""
+        self.rejected_by |= plugins
 
     def on_void(self) -> None:
         """The present trial is void."""

@@ -289,6 +289,7 @@ def _stored(after: StoredBuilder | None, before: StoredBuilder | None = None) ->
 HINTS: dict[str, tuple[ClusterEvent, bool]] = {
     "a node's drivers came": (_stored(limit()), True),
     "a limit was raised": (_stored(limit(count=3), limit()), True),
+    "a limit was removed": (_stored(a_csi_node("n1"), limit()), True),
     "a limit was lowered": (_stored(limit(count=1), limit()), False),
     "its claim came": (_stored(a_claim("mine")), True),
     "its claim changed": (_stored(a_claim("mine"), a_claim("mine")), False),

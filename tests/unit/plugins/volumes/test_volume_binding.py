@@ -365,6 +365,7 @@ HINTS: dict[str, tuple[ClusterEvent, bool]] = {
     "another claim's volume changed": (stored(a_volume().held_by("other"), a_volume()), False),
     "a class came": (stored(LATE), True),
     "a class allows other places": (stored(LATE.allowed_in("a"), LATE), True),
+    "a class was made anew": (stored(a_class(by="other.example.com"), a_class()), True),
     "a class changed otherwise": (stored(LATE.labelled(a="b"), LATE), False),
     "there is more space": (stored(space_in("a", "2Gi"), space_in("a", "1Gi")), True),
     "there is less space": (stored(space_in("a", "1Gi"), space_in("a", "2Gi")), False),
