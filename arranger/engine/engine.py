@@ -136,7 +136,7 @@ class Engine:
         if not self.handlers.started:
             return True
         more = any(part.ready for part in parts) or self._preemption.ready
-        return more or bool(self._context.outbox)
+        return more or self._gang_scheduler.ready or bool(self._context.outbox)
 
     def next_timer(self) -> float | None:
         """When something will be due without any event."""

@@ -64,7 +64,7 @@ def rate(engine: Engine, pods: int, turn: int) -> float:
     return bound / (time.process_time() - began)
 
 
-def longest_step(nodes: int) -> float:
+def longest_step(nodes: int, members: int) -> float:
     """Seconds of CPU time that a step takes at most until a gang is planned, ten pods a node."""
     engine = Engine(EngineSettings([default_profile()], gang_policy=_ON))
     started = {"phase": "Running", "startTime": "1970-01-01T00:00:00Z"}
@@ -74,8 +74,8 @@ def longest_step(nodes: int) -> float:
             old = a_pod(f"old-{n}-{m}").needs(cpu=1).on(f"n{n}").with_status(**started)
             limit = {"activeDeadlineSeconds": 1000 + n + m} if m % 2 else {}
             engine.handlers.on_pod_updated(old.with_spec(**limit).build(), 0.0)
-    for m in range(4):
-        pod = a_pod(f"g-{m}").needs(cpu=1).in_gang("g", 4)
+    for m in range(members):
+        pod = a_pod(f"g-{m}").needs(cpu=1).in_gang("g", members)
         engine.handlers.on_pod_updated(pod.build(), 0.0)
     drain(engine, 0.0)
     gc.collect()
@@ -107,7 +107,9 @@ def main() -> None:
     with_plan, without = (median(each) for each in zip(*rates, strict=True))
     ratio = median(a / b for a, b in rates)
     print(f"with the plan {with_plan:.0f}, without {without:.0f} pods/s: {ratio:.2f}")
-    print(f"longest step of a first plan: {1000 * longest_step(args.nodes):.0f} ms CPU")
+    for members in (4, 2500, 8000):
+        longest = 1000 * longest_step(args.nodes, members)
+        print(f"longest step of a first plan for {members:,} members: {longest:.0f} ms CPU")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from arranger.engine.gang.notifier import GangNotifier
 from arranger.engine.gang.placement.search import PlacementSearcher
 from arranger.engine.gang.planning.assembly import start_planner
 from arranger.engine.gang.planning.room_search import RoomSearch
+from arranger.engine.gang.planning.trials import GroupTrials
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.preemption.plans import GangPlans
@@ -39,8 +40,9 @@ def make_gang_scheduler(
         cluster, nominator, pod_cycle, cycle, policy, state.links, suspension
     )
     plans = GangPlans(cluster, cycle, planner, nominator, policy, suspension, basis)
+    trials = GroupTrials(cluster, cycle, nominator, planner, suspension, basis, state.planned_room)
     search = RoomSearch(
-        cluster, pod_cycle, cycle, nominator, holds, state.limits.limit_of, state.reservations
+        cluster, pod_cycle, cycle, holds, state.limits.limit_of, state.reservations, trials
     )
     return GangScheduler(
         context,

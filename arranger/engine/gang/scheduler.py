@@ -179,9 +179,15 @@ class GangScheduler:
     def advance(self, now: float) -> None:
         """End the holds whose wait time is over, and write the notices that are due."""
         self._manager.advance(now)
+        self._start_planner.go_on(now)
         self._start_planner.release_if_idle(now)
         self._notifier.notify_due(now)
         self._gang_objects.write_due(now)
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to go on with now."""
+        return self._start_planner.ready
 
     def next_timer(self) -> float | None:
         """When :meth:`advance` will have something to do."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -127,6 +128,15 @@ class PlannedRoom:
             self.timeline.watch(names.keys(), now)
             self._spare = SpareRoom(self.timeline, claims, names)
             self._spare.start(now)
+
+    @contextmanager
+    def nothing_kept(self) -> Iterator[None]:
+        """Meanwhile nothing is kept from anybody."""
+        plans, self.plans = self.plans, {}
+        try:
+            yield
+        finally:
+            self.plans = plans
 
     def follow(self, most: float = math.inf) -> bool:
         """Bring all up to date, but for about so many pods; whether it is now."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from arranger.engine.gang.planning import trials
 from tests.paths import TRACES
 from tests.simulation.backfill.judge import Verdict, largest_of, wait_of_largest
 from tests.simulation.backfill.reference import easy_starts, first_fit_starts
@@ -114,6 +115,22 @@ def test_in_a_day_of_jobs_nobody_can_wait_half_as_long() -> None:
         best += wait_of_largest(trace, easy_starts(known, first))
         without += wait_of_largest(trace, first_fit_starts(trace))
     assert best > 0.45 * without
+
+
+@pytest.mark.parametrize("planned", [1, 3])
+def test_promises_are_kept_where_others_are_decided_while_plans_are_made(
+    planned: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "STEP_UNITS", 1)
+    monkeypatch.setattr(trials, "MANY_MEMBERS", 0)
+    promises = 0
+    for seed in SEEDS[:3]:
+        machine = Machine(replace(PLANNED, planned_gangs=planned))
+        played = machine.play(random_trace(seed, 40), checked=True)
+        assert played.late() == []
+        assert played.broken == 0
+        promises += len(played.promises)
+    assert promises > 10
 
 
 @pytest.mark.parametrize("planned", [1, 3])

@@ -19,6 +19,7 @@ from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.queue_state import QueueState
 from arranger.engine.engine import Engine
 from arranger.engine.gang.placement.boards import SearchEffort
+from arranger.engine.gang.steps import at_once
 from arranger.engine.pod.schedule_result import Scheduled, Unschedulable
 from arranger.engine.queue.order.job_shares import JobShares
 
@@ -110,7 +111,7 @@ def _gang_would_fit(engine: Engine, entity: QueuedEntity) -> bool:
     cycle = engine._gang_scheduler._cycle
     for row_mask in cycle.row_masks(entity):
         with cycle.dry_run(entity):
-            result = cycle.place_group(entity, row_mask, effort=SearchEffort())
+            result = at_once(cycle.place_steps(entity, row_mask, effort=SearchEffort()))
             placed = bool(result.placed)
             cycle.unreserve_all(result)
         if result.complete and placed:

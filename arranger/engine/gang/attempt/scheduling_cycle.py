@@ -137,18 +137,6 @@ class GangSchedulingCycle:
 
     # --- placing ---------------------------------------------------------------------------
 
-    def place_group(
-        self,
-        entity: QueuedEntity,
-        row_mask: RowMask | None,
-        *,
-        surplus: bool = True,
-        effort: SearchEffort,
-    ) -> GangScheduleResult:
-        """Place what the group needs and, with ``surplus``, what else fits, at once."""
-        with self._cluster.work.unlimited():
-            return at_once(self.place_steps(entity, row_mask, surplus=surplus, effort=effort))
-
     def place_steps(
         self,
         entity: QueuedEntity,

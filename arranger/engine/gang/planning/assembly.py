@@ -8,6 +8,7 @@ from arranger.engine.gang.planning.promises import Promises
 from arranger.engine.gang.planning.reservation_budget import ReservationBudget
 from arranger.engine.gang.planning.room_search import RoomSearch
 from arranger.engine.gang.planning.start_planner import StartPlanner
+from arranger.engine.gang.planning.start_search import StartSearch
 from arranger.engine.gang.state.gang_objects import GangObjects
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.pod.planned_room import PlannedRoom
@@ -26,4 +27,5 @@ def start_planner(
     """The planner of one engine."""
     promises = Promises(context, room.timeline, gang_objects, search)
     budget = ReservationBudget(policy)
-    return StartPlanner(context, queue, room, entities, search, policy, budget, promises)
+    starts = StartSearch(context, queue, room, search, policy, budget, promises)
+    return StartPlanner(context, queue, room, entities, starts, policy, budget, promises)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Final, Protocol
 
@@ -19,13 +20,12 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.rejecters import GANG
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
-from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.placement.topology import placement_order
+from arranger.engine.gang.planning.trials import GroupTrials, PlanningSteps
 from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.pod.planned_room import select_nodes
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
-from arranger.engine.queue.nominator import Nominator
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.runtime.evaluation import Evaluation
@@ -62,11 +62,11 @@ class RoomSearch:
     _cluster: Cluster
     _cycle: SchedulingCycle
     _gang_cycle: GangSchedulingCycle
-    _nominator: Nominator
     _holds: GangHolds
     #: How long a pod may run, in seconds.
     _limit_of: Callable[[PodInfo], float | None]
     _reserved: ReservedRows
+    _trials: GroupTrials
 
     @property
     def version(self) -> int:
@@ -74,13 +74,17 @@ class RoomSearch:
         return self._reserved.version
 
     def earliest_start(
-        self, entity: QueuedEntity, planner: Planner, *, now_too: bool
+        self,
+        entity: QueuedEntity,
+        classes: Sequence[NeededClass],
+        planner: Planner,
+        *,
+        now_too: bool,
     ) -> Claim | None:
         """The room that the group's minimum gets first, by what its members request.
 
-        Of a topology the first domains are looked at.
+        Of a topology the first domains are looked at. ``classes``: see :meth:`needed`.
         """
-        classes = self._needed(entity)
         demands = [self._demand(*each) for each in classes]
         limits = [self._limit_of(member.pod) for _, member, _ in classes]
         lasts = max((math.inf if limit is None else limit for limit in limits), default=math.inf)
@@ -92,14 +96,20 @@ class RoomSearch:
                 best = claim
         return best
 
-    def fits_at(self, entity: QueuedEntity, claim: Claim, timeline: Timeline, now: float) -> bool:
-        """Whether the group would be complete there once those have ended that end before."""
+    def fits_at(
+        self, entity: QueuedEntity, claim: Claim, timeline: Timeline, now: float
+    ) -> PlanningSteps[bool]:
+        """Whether the group would be complete there once those have ended that end before.
+
+        Raises:
+            OutdatedError: it has to be asked anew.
+        """
         ended = [pod for _, pod in timeline.pods_ending(claim.rows, claim.start, now)]
         rows = np.zeros(self._cluster.table.size, dtype=np.bool_)
         rows[claim.rows] = True
         nowhere = PluginRejection(GANG, Rejection(("node(s) not planned",), Code.UNRESOLVABLE))
-        with self._reserved.starting_at(max(claim.start, now)):
-            return self._fits_without(entity, RowMask(rows, nowhere), ended)
+        starting = partial(self._reserved.starting_at, max(claim.start, now))
+        return self._trials.fits_without(entity, RowMask(rows, nowhere), ended, starting)
 
     def is_open(self, entity: QueuedEntity, rows: IntArray, at: float) -> bool:
         """Whether no Reservation keeps any member off any of these rows at its start."""
@@ -132,13 +142,19 @@ class RoomSearch:
                     return True
         return False
 
-    def nodes_needed(self, entity: QueuedEntity, now: float) -> frozenset[str]:
+    def nodes_needed(
+        self, entity: QueuedEntity, now: float, *, tried: bool
+    ) -> PlanningSteps[frozenset[str]]:
         """The nodes that would hold what the group needs if they were empty.
 
         No nodes if the group would not fit even then, because of its queue's quota or the size of
-        the cluster: keeping nodes would only keep them from others.
+        the cluster: keeping nodes would only keep them from others. Where that is not ``tried``,
+        what it requests decides alone.
+
+        Raises:
+            OutdatedError: it has to be asked anew.
         """
-        classes, table = self._needed(entity), self._cluster.table
+        classes, table = self.needed(entity), self._cluster.table
         closed = [self._reserved.closed_rows(member) for _, member, _ in classes]
         shut = [rows for each in closed if each is not None and (rows := each.at(now)) is not None]
         for row_mask in self._gang_cycle.row_masks(entity):
@@ -147,13 +163,15 @@ class RoomSearch:
                 rows = ~each if rows is None else rows & ~each
             nodes = select_nodes(self._cluster, classes, rows)
             there = [pod for row in table.rows(nodes) for pod in table.pods[row].values()]
-            if nodes and self._fits_without(entity, row_mask, there):
+            if not nodes:
+                continue
+            fits = self._trials.fits_without(entity, row_mask, there, nullcontext)
+            if not tried or (yield from fits):
                 return nodes
         return frozenset()
 
-    # --- inside ----------------------------------------------------------------------------
-
-    def _needed(self, entity: QueuedEntity) -> list[NeededClass]:
+    def needed(self, entity: QueuedEntity) -> list[NeededClass]:
+        """What the group's minimum needs."""
         group = entity.gang_group
         gang_of = group.gangs_by_uid()
         placed = group.count_by_bundle(m.uid for m in self._holds.members_of(entity))
@@ -170,17 +188,7 @@ class RoomSearch:
             for m in classes.values()
         ]
 
-    def _fits_without(
-        self, entity: QueuedEntity, row_mask: RowMask | None, pods: Iterable[PodInfo]
-    ) -> bool:
-        """Whether the group would be complete if these pods were gone, its own apart."""
-        own = {uid for gang in entity.gang_group.gangs for uid in gang.memberships}
-        others = [pod for pod in pods if pod.uid not in own and pod.uid not in self._nominator]
-        gang_cycle = self._gang_cycle
-        with gang_cycle.dry_run(entity), self._cluster.simulate_without(others):
-            result = gang_cycle.place_group(entity, row_mask, surplus=False, effort=SearchEffort())
-            gang_cycle.unreserve_all(result)
-        return result.complete
+    # --- inside ----------------------------------------------------------------------------
 
     def _demand(self, evaluation: Evaluation, member: QueuedPod, count: int) -> Demand:
         vector = member.pod.request_vector(self._cluster.table.resource_column)

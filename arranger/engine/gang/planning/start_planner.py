@@ -10,26 +10,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
-from arranger.backfill.planner import Claim, Planner
-from arranger.backfill.run_times import Basis
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.context.queue_state import QueueState
 from arranger.engine.context.rejecters import KEPT_NODES
 from arranger.engine.gang.entities import GangEntityIndex
-from arranger.engine.gang.planning.promises import TOLERANCE, Promises
+from arranger.engine.gang.planning.promises import Promises
 from arranger.engine.gang.planning.reservation_budget import ReservationBudget
-from arranger.engine.gang.planning.room_search import RoomSearch
+from arranger.engine.gang.planning.start_search import StartSearch
+from arranger.engine.gang.planning.trials import OutdatedError, PlanningSteps
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.pod.planned_room import PlannedGang, PlannedRoom
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 
-#: Seconds until nodes are looked for again for a group that would not have fitted on empty ones.
-RETRY_INTERVAL: Final = 60.0
 #: Pods that are followed in one step: about 20 ms.
 MAX_PODS: Final = 2000
 #: Where groups are that wait for room.
@@ -38,6 +35,26 @@ _WAITS: Final = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE
 _RESTS: Final = (QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 #: Seconds between two plans for what has become free.
 REPLAN_INTERVAL: Final = 1.0
+#: Units of a plan from which on it is more seconds: 30 milliseconds.
+_DEAR: Final = 30_000
+#: After so many repetitions it is not tried any more whether groups fit, for things change as fast.
+_MANY_REPETITIONS: Final = 6
+
+
+class _Planning(NamedTuple):
+    """Plans that are being made.
+
+    Attributes:
+        waiting: for whom, in the order of the queue; ``keys`` are theirs.
+        before: those that were in force at the beginning.
+        failed: the key of the group that did not fit then, "" for none.
+    """
+
+    steps: PlanningSteps[dict[str, PlannedGang]]
+    waiting: Sequence[QueuedEntity]
+    before: Mapping[str, PlannedGang]
+    keys: frozenset[str]
+    failed: str
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +68,7 @@ class StartPlanner:
     _queue: SchedulingQueue
     _room: PlannedRoom
     _entities: GangEntityIndex
-    _search: RoomSearch
+    _search: StartSearch
     _policy: GangPolicy
     _budget: ReservationBudget
     _promises: Promises
@@ -64,6 +81,17 @@ class StartPlanner:
     _put_off: float | None = field(default=None, init=False)
     #: Planned group → when it was tried because it could start by the plan.
     _tried: dict[str, float] = field(default_factory=dict, init=False)
+    #: Plans that are being made, whether others are to be made after them, and units that they and
+    #: those begun before them have taken.
+    _planning: _Planning | None = field(default=None, init=False)
+    _asked_again: bool = field(default=False, init=False)
+    _spent: int = field(default=0, init=False)
+    #: How often they have been begun anew.
+    _repeated: int = field(default=0, init=False)
+    #: Who evicts nobody before it is known when it starts, "" for none.
+    _waits_to_hear: str = field(default="", init=False)
+    #: Whether anything may have happened since it was looked whether to plan anew.
+    _may_look: bool = field(default=False, init=False)
 
     def follow(self, now: float) -> None:
         """Plan anew when pods have ended, or Reservations have changed.
@@ -72,9 +100,12 @@ class StartPlanner:
 
         A group that lacks room on all nodes together is not tried meanwhile.
         """
+        if self._planning is not None:
+            return
         if self._put_off is not None:
             self._replan(None, now)
             return
+        self._may_look = bool(self._room.plans) and now < self._next
         if not self._room.plans or now < self._next:
             return
         self._next = now + REPLAN_INTERVAL
@@ -118,6 +149,10 @@ class StartPlanner:
     def waits_rather_than_evicts(self, entity: QueuedEntity) -> bool:
         """Whether a group starts so soon by the plan that nobody is to be evicted for it."""
         plan, within = self._room.plans.get(entity.key), self._policy.wait_instead_of_preempting
+        planning = self._planning
+        if within and plan is None and planning is not None and entity.key == planning.failed:
+            self._waits_to_hear = entity.key
+            return True
         claim = None if plan is None else plan.claim
         return claim is not None and claim.start - self._context.unix_now < within
 
@@ -126,11 +161,31 @@ class StartPlanner:
         start = next((gang.planned_start for gang in entity.gang_group.gangs), None)
         return "" if start is None else f" It {start.text(self._context.unix_now)}."
 
+    @property
+    def ready(self) -> bool:
+        """Whether plans are being made."""
+        return self._planning is not None or self._put_off is not None
+
     def next_timer(self) -> float | None:
         """When what is kept is given back, or planning goes on."""
         if self._put_off is not None:
             return self._put_off
-        return self._budget.ends_at() if self._room.plans else None
+        if not self._room.plans:
+            return None
+        ends = self._budget.ends_at()
+        times = [self._next] if self._may_look else []
+        return min(times if ends is None else [*times, ends], default=None)
+
+    def go_on(self, now: float) -> None:
+        """The next step of the plans that are being made."""
+        planning = self._planning
+        if planning is None or not self._room.follow(MAX_PODS):
+            return
+        known = self._entities.by_key
+        if all(known(entity.key) is entity and entity.members for entity in planning.waiting):
+            self._step(now)
+        else:
+            self._planning, self._put_off = None, now
 
     def release_if_idle(self, now: float) -> None:
         """Drop the plans of groups that wait to fit no more, or all when their time is over."""
@@ -200,30 +255,65 @@ class StartPlanner:
             self._queue.wake(ClusterEvent(ActionType.OTHER, resource=KEPT_NODES), now)
 
     def _replan(self, failed: QueuedEntity | None, now: float) -> None:
-        """Plan anew: as if nothing were planned, or around promises that would not be kept.
+        """Plan anew; what is not done in this step is in the next ones.
 
         Put off to the next step as long as much has to be followed first.
         """
+        if self._planning is not None:
+            if failed is not None and failed.key not in self._planning.keys:
+                self._asked_again = True  # it is its turn after that
+            return
         if not self._room.follow(MAX_PODS):
             self._put_off = now
             return
-        self._put_off = None
-        before, budget = self._room.plans, self._budget
-        known = (self._entities.by_key(key) for key in before)
+        known = (self._entities.by_key(key) for key in self._room.plans)
         others = (*known, *self._next_in_turn(now), failed)
         found = {entity.key: entity for entity in others if entity is not None}
         waiting = sorted(found.values(), key=self._queue.sort_key)
-        self._room.keep(())  # it is looked for as if none were kept
-        plans = self._plan_all(waiting, failed, before, {}, now)
-        if any(broken := self._promises.broken_by(plans)):
-            kept = self._plan_all(waiting, failed, before, self._kept(before, waiting), now)
-            plans = kept if self._promises.broken_by(kept) < broken else plans
+        before, failed_key = self._room.plans, "" if failed is None else failed.key
+        tried = self._repeated < _MANY_REPETITIONS
+        steps = self._search.best(waiting, failed, before, now, tried)
+        self._planning = _Planning(steps, waiting, before, frozenset(found), failed_key)
+        self._asked_again = False
+        self._step(now, failed)
+
+    def _step(self, now: float, failed: QueuedEntity | None = None) -> None:
+        """Another step of the plan that is being made; ``failed``: whose attempt ends with it."""
+        planning, work = self._planning, self._context.cluster.work
+        assert planning is not None, "no plan is being made"
+        self._put_off, self._planning, before = None, None, work.spent
+        plans: dict[str, PlannedGang] | None = None
+        try:
+            next(planning.steps)
+        except StopIteration as end:
+            if self._room.plans is planning.before and (failed or self._search.hold(end.value)):
+                plans = end.value
+        except OutdatedError:
+            pass
+        else:
+            self._put_off, self._planning = now, planning
+        self._spent += work.spent - before
+        if plans is not None:
+            self._put_in_force(planning, plans, failed, now)
+            self._put_off = now if self._asked_again else None
+        elif self._planning is None:  # begun anew in the next step
+            self._repeated += 1
+            self._put_off = now
+
+    def _put_in_force(
+        self,
+        planning: _Planning,
+        plans: Mapping[str, PlannedGang],
+        failed: QueuedEntity | None,
+        now: float,
+    ) -> None:
+        before, budget = planning.before, self._budget
         if before and not plans:
             namespaces = frozenset[str]().union(*(plan.namespaces for plan in before.values()))
             budget.on_ended_in_vain(namespaces, now)
         self._keep(list(plans.values()), before, now)
-        until = self._until(now)
-        for entity in waiting:
+        until = self._search.until(now)
+        for entity in planning.waiting:
             if entity.key not in before and entity.key not in plans:
                 continue
             plan = plans.get(entity.key)
@@ -232,8 +322,14 @@ class StartPlanner:
             if entity is not failed:  # whose reason is being put together
                 self._tell_members(entity, told, now)
                 self._try_if_due(entity, plan, now)
+        hears, self._waits_to_hear = self._entities.by_key(self._waits_to_hear), ""
+        if hears is not None and hears.state in _RESTS:
+            self._queue.activate(hears)
         self._tried = {key: tried for key, tried in self._tried.items() if key in plans}
-        self._freed, self._next = self._room.timeline.freed, now + REPLAN_INTERVAL
+        # What takes long is not done as often.
+        interval = REPLAN_INTERVAL * max(1.0, self._spent / _DEAR)
+        self._spent = self._repeated = 0
+        self._freed, self._next = self._room.timeline.freed, now + interval
         self._reserved = self._search.version
 
     def _tell_members(self, entity: QueuedEntity, told: str, now: float) -> None:
@@ -259,94 +355,3 @@ class StartPlanner:
         if now >= self._tried.get(entity.key, -math.inf) + REPLAN_INTERVAL:
             self._tried[entity.key] = now
             self._queue.activate(entity)
-
-    def _until(self, now: float) -> float:
-        """Until when room is kept at most, in seconds since 1970."""
-        ends = self._budget.ends_at()
-        left = self._policy.reservation_seconds if ends is None else ends - now
-        return self._context.unix_now + left
-
-    def _plan_all(
-        self,
-        waiting: Sequence[QueuedEntity],
-        failed: QueuedEntity | None,
-        before: Mapping[str, PlannedGang],
-        kept: Mapping[str, PlannedGang],
-        now: float,
-    ) -> dict[str, PlannedGang]:
-        """Plan for the first groups, around what is ``kept``; ``failed`` does not fit now.
-
-        One that was not planned ``before`` and cannot be waits for its next turn.
-        """
-        plans, until = dict(kept), self._until(now)
-        most = self._budget.max_nodes(self._context.cluster.table.count)
-        for entity in waiting:
-            if len(plans) >= self._policy.planned_gangs:
-                break
-            if entity.key in plans:
-                continue
-            claims = [plan.claim for plan in plans.values() if plan.claim is not None]
-            plan = self._plan(entity, claims, until, now_too=entity is not failed)
-            others = () if plan is None else (each.nodes for each in plans.values())
-            if plan is not None and len(plan.nodes.union(*others)) <= most:
-                plans[entity.key] = plan
-            elif entity.key not in before:
-                entity.reserve_retry_at = now + RETRY_INTERVAL
-        return {e.key: plans[e.key] for e in waiting if e.key in plans}
-
-    def _plan(
-        self, entity: QueuedEntity, claims: Sequence[Claim], until: float, *, now_too: bool
-    ) -> PlannedGang | None:
-        search, timeline, at = self._search, self._room.timeline, self._context.unix_now
-        timeline.refresh(at)
-        claim: Claim | None = None
-        for least in (Basis.LIMIT, Basis.ESTIMATE):
-            planner = Planner(timeline, at, claims, least=least)
-            claim = search.earliest_start(entity, planner, now_too=now_too)
-            if claim is not None and claim.start <= until:
-                break  # rather a promise than an earlier start that is a guess
-        if claim is not None and not search.fits_at(entity, claim, timeline, at):
-            claim = None
-        if claim is None:
-            nodes = search.nodes_needed(entity, at)
-        else:
-            table = self._context.cluster.table
-            nodes = frozenset(table.name(row) for row in claim.rows.tolist())
-        if not nodes:
-            return None
-        group, rank = entity.gang_group, self._queue.sort_key(entity)
-        namespaces, priority = frozenset(group.namespaces), entity.representative.pod.priority
-        return PlannedGang(entity.key, rank, group.display_name, namespaces, priority, nodes, claim)
-
-    def _kept(
-        self, before: Mapping[str, PlannedGang], waiting: Sequence[QueuedEntity]
-    ) -> dict[str, PlannedGang]:
-        """The plans of promises that can still be kept, and that nobody above needs to break.
-
-        Where kubelets are late, a moment later than promised.
-        """
-        timeline, at = self._room.timeline, self._context.unix_now
-        timeline.refresh(at)
-        kept: dict[str, PlannedGang] = {}
-        known = {entity.key: entity for entity in waiting}
-        top = max(entity.representative.pod.priority for entity in waiting)
-        for key, plan in sorted(before.items(), key=lambda each: each[1].rank):
-            claim = plan.claim
-            entity = known.get(key)
-            if claim is None or key not in self._promises.promised or plan.priority < top:
-                continue
-            claims = [each.claim for each in kept.values() if each.claim is not None]
-            names = {
-                timeline.table.name(row) for row in claim.rows.tolist() if timeline.table.alive[row]
-            }
-            if entity is None or names != plan.nodes:
-                continue
-            claim = Planner(timeline, at, claims).put_off(claim, TOLERANCE)
-            if claim is None:
-                continue
-            start = max(claim.start, at)
-            if self._search.is_open(entity, claim.rows, start) or self._search.fits_at(
-                entity, claim, timeline, at
-            ):
-                kept[key] = replace(plan, claim=claim)
-        return kept
