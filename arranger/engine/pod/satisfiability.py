@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,8 @@ from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.quota.cards import is_card_resource
 from arranger.quota.ledger import QuotaLedger
 
+#: Kinds of pods of which it is kept how many fit on each node.
+_MAX_KNOWN: Final = 64
 #: Said of a group of several namespaces.
 _ONE_GANG: Final = "one of its gangs is larger than the nodes, or than what its queue may use"
 
@@ -86,30 +89,56 @@ class Satisfiability:
         if entity.group is None:
             pod = entity.representative.pod
             alone = _Demand([pod], 1, f"pod {pod.key}")
-            return self._too_large(alone) or self._beyond_queue(alone)
+            return self._too_large(alone, {}) or self._beyond_queue(alone)
         demands = list(_demands(entity, held))
         topology = entity.group.topology
         required = topology if topology is not None and topology.required else None
-        found = (
-            *(self._too_large(demand) for demand in demands),
-            *(self._too_few_fit(demand, required) for demand in demands),
-            *(self._beyond_queue(demand) for demand in demands),
+        # Bundles ask for the same mostly.
+        fits, rooms = dict[Hashable, bool](), dict[Hashable, IntArray]()
+        found = chain(
+            (self._too_large(demand, fits) for demand in demands),
+            (self._too_few_fit(demand, required, rooms) for demand in demands),
+            (self._beyond_queue(demand) for demand in demands),
         )
         why = next((why for why in found if why), "")
         # Its members of other namespaces are told as well, who cannot see this one.
         return _ONE_GANG if why and entity.group.spans_namespaces else why
 
-    def _too_large(self, demand: _Demand) -> str:
-        """For the first pod that is too large, if too few others are left without such pods."""
-        why = {_requests(pod): why_too_large(self._cluster.table, pod) for pod in demand.kinds()}
-        large = [why[_requests(pod)] for pod in demand.pods if why[_requests(pod)]]
-        return large[0] if len(demand.pods) - len(large) < demand.least else ""
+    def _too_large(self, demand: _Demand, fits: dict[Hashable, bool]) -> str:
+        """For the first pod that is too large, if too few others are left without such pods.
 
-    def _too_few_fit(self, demand: _Demand, required: Topology | None) -> str:
-        """By how many pods of each kind fit on empty nodes, and by the sum of what they ask for."""
+        ``fits``: requests → whether a node has them, as far as that is known.
+        """
+        large = [pod for pod in demand.pods if not self._fits_empty(pod, fits)]
+        if len(demand.pods) - len(large) >= demand.least:
+            return ""
+        return why_too_large(self._cluster.table, large[0])
+
+    def _fits_empty(self, pod: PodInfo, fits: dict[Hashable, bool]) -> bool:
+        requests = _requests(pod)
+        found = fits.get(requests)
+        if found is None:
+            found = fits[requests] = bool(self._room(pod).any())
+        return found
+
+    def _too_few_fit(
+        self, demand: _Demand, required: Topology | None, known: dict[Hashable, IntArray]
+    ) -> str:
+        """By how many pods of each kind fit on empty nodes, and by the sum of what they ask for.
+
+        ``known``: requests → row → how many such pods fit, of some.
+        """
         if demand.least < 2:
             return ""
-        rooms = sum((self._room(pod) for pod in demand.kinds()), start=np.zeros(1, dtype=np.int64))
+        rooms = np.zeros(1, dtype=np.int64)
+        for pod in demand.kinds():
+            requests = _requests(pod)
+            fit = known.get(requests)
+            if fit is None:
+                fit = self._room(pod)
+                if len(known) < _MAX_KNOWN:
+                    known[requests] = fit
+            rooms = rooms + fit
         room = self._largest(rooms, required)
         if room is None:
             return ""  # there is no domain, which the attempt itself says
