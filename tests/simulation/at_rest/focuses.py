@@ -50,11 +50,11 @@ FOCUSES: Final[Mapping[str, Focus]] = {
     "workloads": Focus({**_FEW, "service": 6, "replica set": 4}, {"": 1, "owned": 8}),
     "owners": Focus({**_FEW, "owner": 8}, {"": 1, "owned": 9}),
     "PodGroups": Focus({**_FEW, "group": 8}, {"": 8, "owned": 1}),
-    "namespaces": Focus({**_FEW, "namespace": 8}, {"": 2, "apart": 6, "near": 3}),
+    "namespaces": Focus({**_FEW, "namespace": 8, "edited": 2}, {"": 2, "apart": 6, "near": 3}),
     # Where zones of nodes change, none is "apart": as with kube-scheduler nobody is woken when one
     # that avoids others gets out of their way so.
     "nodes": Focus(
-        {**_FEW, "node": 3, "node changes": 6},
+        {**_FEW, "node": 2, "node changes": 5, "edited": 4, "shrinks": 1},
         {"": 3, "selects": 3, "tolerates": 2, "port": 2, "near": 1, "spread": 1},
     ),
     "domains": Focus(
@@ -63,7 +63,7 @@ FOCUSES: Final[Mapping[str, Focus]] = {
         {"": 1, "in a zone": 4, "near in a zone": 1, "in a rack": 2},
     ),
     "gangs": Focus(
-        {**_FEW, "ends": 4, "goes": 2, "node": 1},
+        {**_FEW, "ends": 4, "goes": 2, "node": 1, "edited": 2, "shrinks": 3},
         {"": 6, "selects": 1, "apart": 1},
         {"": 1, "bundles": 3, "together": 3, "keeps": 3},
     ),
@@ -73,7 +73,7 @@ FOCUSES: Final[Mapping[str, Focus]] = {
         {"": 3, "bundles": 1},
     ),
     "Reservations": Focus(
-        {**_FEW, "ends": 2, "reservation": 6, "time": 3, "namespace": 1, "node": 1},
+        {**_FEW, "ends": 2, "reservation": 6, "time": 3, "namespace": 1, "node": 1, "edited": 2},
         {"": 4, "limited": 3, "asks": 2},
     ),
     "starvation": Focus(

@@ -60,6 +60,22 @@ class Arrivals:
         least = rng.randint(1, count)
         return self._gang(space, name, least, pods)
 
+    def edited(self, pod: PodBuilder) -> PodBuilder:
+        """As the server lets one that waits be edited."""
+        rng = self._rng
+        match rng.choice(("tolerates", "cordoned", "labels", "run time", "asks no more")):
+            case "tolerates":
+                return pod.tolerates("team", value=rng.choice("xy"))
+            case "cordoned":
+                return pod.tolerates("node.kubernetes.io/unschedulable")
+            case "labels":
+                return pod.labelled(app=rng.choice("st"))
+            case "run time":
+                return pod.annotated({MAX_RUN_TIME: "2s"})
+        manifest = pod.manifest()
+        manifest["metadata"].get("annotations", {}).pop(RESERVATION, None)
+        return PodBuilder(manifest)
+
     def _gang(self, space: str, name: str, least: int, pods: list[PodBuilder]) -> list[PodBuilder]:
         asked = _drawn(self._rng, self._focus.gangs)
         match asked:
@@ -129,6 +145,14 @@ class Arrivals:
             case "shared device":
                 return self._devices.used_by(pod, shared=True)
         return pod
+
+
+def smaller(pod: PodBuilder) -> PodBuilder:
+    """The pod, with less cpu."""
+    manifest = pod.manifest()
+    for container in manifest["spec"]["containers"]:
+        container["resources"] = {"requests": {"cpu": "100m"}}
+    return PodBuilder(manifest)
 
 
 def _drawn(rng: random.Random, weights: Mapping[str, float]) -> str:

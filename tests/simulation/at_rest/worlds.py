@@ -30,7 +30,7 @@ from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder
 from tests.simulation.at_rest.devices import Devices
 from tests.simulation.at_rest.focuses import FOCUSES, NEVER
-from tests.simulation.at_rest.pods import ZONE, Arrivals
+from tests.simulation.at_rest.pods import ZONE, Arrivals, smaller
 from tests.simulation.at_rest.surroundings import Surroundings
 from tests.simulation.at_rest.told import Told
 from tests.simulation.at_rest.volumes import Volumes
@@ -182,6 +182,8 @@ class RestingWorld:
             "ends": lambda: self._some_go(sorted(self._node_of)),
             "goes": lambda: self._some_go(sorted(self._pods.keys() - self._node_of.keys())),
             "arrives": self._arrives,
+            "edited": lambda: self._is_edited(sorted(self._pods.keys() - self._node_of.keys())),
+            "shrinks": lambda: self._shrinks(sorted(self._node_of)),
             "time": self._time_passes,
         }
         every = {**own, **self._around.events, **self._volumes.events, **self._devices.events}
@@ -194,6 +196,20 @@ class RestingWorld:
     def _some_go(self, keys: list[str]) -> None:
         if keys:
             self._gone(self._rng.choice(keys))
+
+    def _is_edited(self, keys: list[str]) -> None:
+        if keys:
+            key = self._rng.choice(keys)
+            self._pods[key] = self._arrivals.edited(self._pods[key])
+            self._show(key)
+
+    def _shrinks(self, keys: list[str]) -> None:
+        """One that runs requests less, or one that waits."""
+        keys += sorted(self._pods.keys() - self._node_of.keys())
+        if keys:
+            key = self._rng.choice(keys)
+            self._pods[key] = smaller(self._pods[key])
+            self._show(key)
 
     # --- pods --------------------------------------------------------------------------------
 
