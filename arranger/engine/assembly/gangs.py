@@ -40,7 +40,8 @@ def make_gang_scheduler(
         cluster, nominator, pod_cycle, cycle, policy, state.links, suspension
     )
     plans = GangPlans(cluster, cycle, planner, nominator, policy, suspension, basis)
-    trials = GroupTrials(cluster, cycle, nominator, planner, suspension, basis, state.planned_room)
+    room = state.planned_room
+    trials = GroupTrials(cluster, cycle, nominator, planner, suspension, basis, room, pod_cycle)
     search = RoomSearch(
         cluster, pod_cycle, cycle, holds, state.limits.limit_of, state.reservations, trials
     )

@@ -120,9 +120,11 @@ class GangSchedulingCycle:
         ``nominated``: those that are nominated, where some of them are not in the books now.
         """
         nominated = self.nominated_members(entity) if nominated is None else nominated
-        with self._cycle.dry_run():
-            yield
-        self.renominate(nominated)
+        try:
+            with self._cycle.dry_run():
+                yield
+        finally:
+            self.renominate(nominated)
 
     def unreserve_all(self, result: GangScheduleResult) -> None:
         """Take back the nodes of all members that an attempt has placed."""

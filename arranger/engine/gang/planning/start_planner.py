@@ -9,7 +9,7 @@ them fits, beside those planned before. What that keeps others from is told in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -88,8 +88,10 @@ class StartPlanner:
     _spent: int = field(default=0, init=False)
     #: How often they have been begun anew.
     _repeated: int = field(default=0, init=False)
-    #: Who evicts nobody before it is known when it starts, "" for none.
-    _waits_to_hear: str = field(default="", init=False)
+    #: Who evicts nobody before it is known when it starts → how many plans were made since; and who
+    #: has heard, and is tried for that.
+    _wait_to_hear: dict[str, int] = field(default_factory=dict, init=False)
+    _has_heard: set[str] = field(default_factory=set, init=False)
     #: Whether anything may have happened since it was looked whether to plan anew.
     _may_look: bool = field(default=False, init=False)
 
@@ -149,9 +151,11 @@ class StartPlanner:
     def waits_rather_than_evicts(self, entity: QueuedEntity) -> bool:
         """Whether a group starts so soon by the plan that nobody is to be evicted for it."""
         plan, within = self._room.plans.get(entity.key), self._policy.wait_instead_of_preempting
-        planning = self._planning
-        if within and plan is None and planning is not None and entity.key == planning.failed:
-            self._waits_to_hear = entity.key
+        if plan is None and within and entity.key in self._has_heard:
+            self._has_heard.discard(entity.key)
+            return False
+        if plan is None and within and self._planning is not None:
+            self._wait_to_hear.setdefault(entity.key, 0)
             return True
         claim = None if plan is None else plan.claim
         return claim is not None and claim.start - self._context.unix_now < within
@@ -205,7 +209,17 @@ class StartPlanner:
         idle = (QueueState.GATED, QueueState.NOT_QUEUED)
         return entity is None or entity.starving_since is None or entity.state in idle
 
+    def _has_gone(self, plan: PlannedGang) -> bool:
+        entity = self._entities.by_key(plan.key)
+        return entity is None or not entity.members
+
     def _drop(self, idle: Sequence[PlannedGang], now: float) -> None:
+        if idle:
+            self._withdraw(idle, now)
+            self._plan_next(now)
+
+    def _withdraw(self, idle: Sequence[PlannedGang], now: float) -> None:
+        """Keep no room for these any more."""
         if not idle:
             return
         left = [plan for plan in self._room.plans.values() if plan not in idle]
@@ -219,7 +233,6 @@ class StartPlanner:
             if entity is not None:
                 self._tell_members(entity, told, now)
         self._keep(left, self._room.plans, now)
-        self._plan_next(now)
 
     def _plan_next(self, now: float) -> None:
         """Fewer are planned: it is the turn of the next ones, though nothing has them tried."""
@@ -263,13 +276,17 @@ class StartPlanner:
             if failed is not None and failed.key not in self._planning.keys:
                 self._asked_again = True  # it is its turn after that
             return
+        self._put_off = None
         if not self._room.follow(MAX_PODS):
             self._put_off = now
             return
+        self._withdraw([plan for plan in self._room.plans.values() if self._has_gone(plan)], now)
         known = (self._entities.by_key(key) for key in self._room.plans)
         others = (*known, *self._next_in_turn(now), failed)
         found = {entity.key: entity for entity in others if entity is not None}
         waiting = sorted(found.values(), key=self._queue.sort_key)
+        if not waiting:
+            return
         before, failed_key = self._room.plans, "" if failed is None else failed.key
         tried = self._repeated < _MANY_REPETITIONS
         steps = self._search.best(waiting, failed, before, now, tried)
@@ -285,11 +302,15 @@ class StartPlanner:
         plans: dict[str, PlannedGang] | None = None
         try:
             next(planning.steps)
+        except OutdatedError:
+            pass
         except StopIteration as end:
             if self._room.plans is planning.before and (failed or self._search.hold(end.value)):
                 plans = end.value
-        except OutdatedError:
-            pass
+        except Exception:
+            self._spent, self._repeated, self._asked_again = 0, 0, False
+            self._tell_who_waits(self._wait_to_hear.keys())
+            raise
         else:
             self._put_off, self._planning = now, planning
         self._spent += work.spent - before
@@ -322,15 +343,25 @@ class StartPlanner:
             if entity is not failed:  # whose reason is being put together
                 self._tell_members(entity, told, now)
                 self._try_if_due(entity, plan, now)
-        hears, self._waits_to_hear = self._entities.by_key(self._waits_to_hear), ""
-        if hears is not None and hears.state in _RESTS:
-            self._queue.activate(hears)
+        self._tell_who_waits(planning.keys)
         self._tried = {key: tried for key, tried in self._tried.items() if key in plans}
         # What takes long is not done as often.
         interval = REPLAN_INTERVAL * max(1.0, self._spent / _DEAR)
         self._spent = self._repeated = 0
         self._freed, self._next = self._room.timeline.freed, now + interval
         self._reserved = self._search.version
+
+    def _tell_who_waits(self, keys: Collection[str]) -> None:
+        """Have those tried that were planned for, or have waited for another plan already."""
+        waiting, self._wait_to_hear = self._wait_to_hear, {}
+        self._has_heard.clear()
+        for key, plans in waiting.items():
+            entity = self._entities.by_key(key)
+            if key not in keys and not plans and self._asked_again:
+                self._wait_to_hear[key] = 1
+            elif entity is not None and entity.state in _RESTS:
+                self._has_heard.add(key)
+                self._queue.activate(entity)
 
     def _tell_members(self, entity: QueuedEntity, told: str, now: float) -> None:
         """What members are told of their start may not be what they were ``told`` any more.

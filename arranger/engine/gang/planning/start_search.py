@@ -140,6 +140,8 @@ class StartSearch:
         if claim is not None and tried:
             fits = yield from search.fits_at(entity, claim, timeline, at)
             claim = claim if fits else None
+        elif claim is not None:
+            claim = replace(claim, known=False)  # it may not fit there, so nothing is promised
         if claim is None:
             nodes = yield from search.nodes_needed(entity, at, tried=tried)
         else:

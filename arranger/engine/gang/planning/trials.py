@@ -6,7 +6,7 @@ Between two steps nothing of it is in the books, as with plans whom to evict
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -21,7 +21,9 @@ from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.preemption.trial import Between
 from arranger.engine.pod.planned_room import PlannedRoom
+from arranger.engine.pod.reserve_and_permit import must_be_placed_again
 from arranger.engine.pod.schedule_result import RowMask
+from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
 
 T = TypeVar("T")
@@ -30,6 +32,8 @@ T = TypeVar("T")
 STEP_UNITS: Final = 30_000
 #: Members from which on a trial begins with a step of its own.
 MANY_MEMBERS: Final = 1000
+#: Units of all steps of a trial, after which it is begun anew: some half a minute.
+MAX_PLAN_UNITS: Final = 20_000_000
 #: After so many repetitions steps are twice as long, for things may change as fast.
 _MANY_REPETITIONS: Final = 6
 
@@ -55,6 +59,7 @@ class GroupTrials:
     _suspension: MemberSuspension
     _basis: AttemptBasis
     _room: PlannedRoom
+    _pods: SchedulingCycle
 
     def fits_without(
         self,
@@ -75,24 +80,38 @@ class GroupTrials:
         if len(entity.members) >= MANY_MEMBERS:  # what has come before was enough for a step
             yield from self._rest(entity, nominated, between)
         placement = self._planner.dry_placement(entity, row_mask, effort, between)
+        again, moved = must_be_placed_again(entity.one_of_each_class()), False
         with closing(placement.fits_without(others)) as steps:
-            while True:
+            while between.spent < MAX_PLAN_UNITS:
+                longer = between.repeated // _MANY_REPETITIONS + between.rests * again
+                units = STEP_UNITS << min(longer, 10)
                 with moment(), self._room.nothing_kept(), self._cycle.dry_run(entity, nominated):
                     for uid in lost:
                         self._nominator.clear(uid)
-                    units = STEP_UNITS << min(between.repeated // _MANY_REPETITIONS, 10)
+                    before = work.spent
                     work.limit(units - min(between.resuming, units // 2))
                     try:
                         next(steps)
                     except StopIteration as end:
                         fits: bool = end.value
-                        if not fits and between.moved:
+                        if not fits and moved:
                             raise OutdatedError from None  # it may be for who has come
                         return fits
+                    except Exception:
+                        self._take_off(entity)
+                        raise
                     finally:
                         work.lift()
+                        between.spent += work.spent - before
                     lost = [m.uid for m, _ in nominated if m.uid not in self._nominator]
                 yield from self._rest(entity, nominated, between)
+                moved |= _concerns(between.changed, row_mask)
+        raise OutdatedError
+
+    def _take_off(self, entity: QueuedEntity) -> None:
+        """Something has raised: no member is on a node for it."""
+        left = [m for m in entity.members.values() if m.uid in self._cluster]
+        self._pods.unreserve_all([m for m in left if m.uid not in self._nominator])
 
     def _rest(
         self, entity: QueuedEntity, nominated: NominatedMembers, between: Between
@@ -103,3 +122,11 @@ class GroupTrials:
         if now != (basis, nominated):
             raise OutdatedError
         between.on_step(self._suspension.changed_rows(version), disturbed=False)
+
+
+def _concerns(changed: Collection[int] | None, row_mask: RowMask | None) -> bool:
+    """Whether any of the rows that have changed (None for too many) are among those of a mask."""
+    if changed is None or row_mask is None:
+        return changed is None or bool(changed)
+    size = len(row_mask.rows)
+    return any(row >= size or row_mask.rows[row] for row in changed)

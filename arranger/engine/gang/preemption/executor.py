@@ -27,6 +27,11 @@ MIN_EVICTION_INTERVAL: Final = 10.0
 MAX_EVICTION_INTERVAL: Final = 300.0
 
 
+def interval_after(times: int) -> float:
+    """Seconds until the next plan after so many."""
+    return min(MIN_EVICTION_INTERVAL * 2.0 ** min(times, 32), MAX_EVICTION_INTERVAL)
+
+
 def told_of(plan: PreemptionPlan) -> str:
     """What is said of a plan in the members' conditions; "" for nothing."""
     if plan.given_up:
@@ -115,8 +120,7 @@ class GangPreemptionExecutor:
         """
         entity.outdated_plans = entity.outdated_plans + 1 if plan.outdated else 0
         if plan.outdated:
-            interval = MIN_EVICTION_INTERVAL * 2.0 ** (entity.outdated_plans - 1)
-            entity.plan_again_at = now + min(interval, MAX_EVICTION_INTERVAL)
+            entity.plan_again_at = now + interval_after(entity.outdated_plans - 1)
 
     def carry_out(self, entity: QueuedEntity, plan: PreemptionPlan, now: float) -> bool:
         """Make room for the group; returns whether anybody is evicted.
@@ -135,8 +139,7 @@ class GangPreemptionExecutor:
                 self._executor.clear_nomination(member, now)
             return False
         entity.evictions += 1
-        interval = MIN_EVICTION_INTERVAL * 2.0**entity.evictions
-        entity.evict_after = now + min(interval, MAX_EVICTION_INTERVAL)
+        entity.evict_after = now + interval_after(entity.evictions)
         going = {member.uid for member, _ in plan.destinations}
         for member in entity.members.values():
             if member.uid not in going:
