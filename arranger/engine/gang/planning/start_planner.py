@@ -286,6 +286,8 @@ class StartPlanner:
         found = {entity.key: entity for entity in others if entity is not None}
         waiting = sorted(found.values(), key=self._queue.sort_key)
         if not waiting:
+            self._asked_again = False
+            self._tell_who_waits(())
             return
         before, failed_key = self._room.plans, "" if failed is None else failed.key
         tried = self._repeated < _MANY_REPETITIONS
