@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.seeded_bugs.bug import SeededBug
 
 _STARTS = "tests/unit/engine/gang/test_planned_starts.py"
+_IN_STEPS = "tests/unit/engine/gang/test_starts_in_steps.py"
 _PLANNER = "arranger/engine/gang/planning/start_planner.py"
 
 BUGS = (
@@ -91,5 +92,29 @@ BUGS = (
         "                left = left - kept\n",
         "                left = left - 0 * kept\n",
         ("tests/unit/engine/gang/test_planned_around_reservations.py",),
+    ),
+    SeededBug(
+        "a-domain-that-was-passed-over-wakes-nobody",
+        "a gang is not woken by room in a domain that was too small to be tried",
+        "arranger/engine/gang/attempt/scheduling_cycle.py",
+        "rejected_by, blockers = masks.passed_over_by, dict[str, PodInfo]()",
+        "rejected_by, blockers = frozenset[str](), dict[str, PodInfo]()",
+        ("tests/unit/engine/queue/test_behind_what_rejected.py",),
+    ),
+    SeededBug(
+        "a-trial-that-raises-leaves-members-on-nodes",
+        "a plugin that raises while a start is tried leaves members in the books",
+        "arranger/engine/gang/planning/trials.py",
+        "                        self._take_off(entity)\n",
+        "",
+        (_IN_STEPS,),
+    ),
+    SeededBug(
+        "who-has-heard-of-its-start-waits-again",
+        "a gang that would rather wait than evict is told of its start for ever",
+        _PLANNER,
+        "                self._has_heard.add(key)\n",
+        "",
+        (_IN_STEPS,),
     ),
 )

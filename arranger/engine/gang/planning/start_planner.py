@@ -47,14 +47,12 @@ class _Planning(NamedTuple):
     Attributes:
         waiting: for whom, in the order of the queue; ``keys`` are theirs.
         before: those that were in force at the beginning.
-        failed: the key of the group that did not fit then, "" for none.
     """
 
     steps: PlanningSteps[dict[str, PlannedGang]]
     waiting: Sequence[QueuedEntity]
     before: Mapping[str, PlannedGang]
     keys: frozenset[str]
-    failed: str
 
 
 @dataclass(slots=True, eq=False)
@@ -289,10 +287,9 @@ class StartPlanner:
             self._asked_again = False
             self._tell_who_waits(())
             return
-        before, failed_key = self._room.plans, "" if failed is None else failed.key
-        tried = self._repeated < _MANY_REPETITIONS
+        before, tried = self._room.plans, self._repeated < _MANY_REPETITIONS
         steps = self._search.best(waiting, failed, before, now, tried)
-        self._planning = _Planning(steps, waiting, before, frozenset(found), failed_key)
+        self._planning = _Planning(steps, waiting, before, frozenset(found))
         self._asked_again = False
         self._step(now, failed)
 
