@@ -105,7 +105,7 @@ BUGS = (
         "a-trial-that-raises-leaves-members-on-nodes",
         "a plugin that raises while a start is tried leaves members in the books",
         "arranger/engine/gang/planning/trials.py",
-        "                        self._take_off(entity)\n",
+        "                        self._take_off(entity, nominated)\n",
         "",
         (_IN_STEPS,),
     ),

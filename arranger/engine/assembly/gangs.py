@@ -14,6 +14,7 @@ from arranger.engine.gang.placement.search import PlacementSearcher
 from arranger.engine.gang.planning.assembly import start_planner
 from arranger.engine.gang.planning.room_search import RoomSearch
 from arranger.engine.gang.planning.trials import GroupTrials
+from arranger.engine.gang.preemption.dry_steps import DrySteps
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.preemption.plans import GangPlans
@@ -39,9 +40,12 @@ def make_gang_scheduler(
     planner = GangPreemptionPlanner(
         cluster, nominator, pod_cycle, cycle, policy, state.links, suspension
     )
-    plans = GangPlans(cluster, cycle, planner, nominator, policy, suspension, basis)
+    steps = DrySteps(cluster, cycle, nominator)
+    plans = GangPlans(cluster, cycle, planner, steps, policy, suspension, basis)
     room = state.planned_room
-    trials = GroupTrials(cluster, cycle, nominator, planner, suspension, basis, room, pod_cycle)
+    trials = GroupTrials(
+        cluster, cycle, nominator, planner, steps, suspension, basis, room, pod_cycle
+    )
     search = RoomSearch(
         cluster, pod_cycle, cycle, holds, state.limits.limit_of, state.reservations, trials
     )

@@ -77,6 +77,13 @@ class PlannedGang:
             and np.array_equal(mine.amounts, its.amounts)
         )
 
+    def is_there(self, table: NodeTable) -> bool:
+        """Whether its nodes are there still, and where they were."""
+        if self.claim is None:
+            return all(name in table.index for name in self.nodes)
+        rows = self.claim.rows.tolist()
+        return {table.name(row) for row in rows if table.alive[row]} == self.nodes
+
     def rejection_for(self, member: QueuedPod) -> PluginRejection:
         """Why another pod does not fit on these nodes."""
         known = member.pod.pod.metadata.namespace in self.namespaces

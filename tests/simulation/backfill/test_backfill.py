@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from arranger.engine.gang.planning import trials
 from tests.paths import TRACES
 from tests.simulation.backfill.judge import Verdict, largest_of, wait_of_largest
 from tests.simulation.backfill.reference import easy_starts, first_fit_starts
 from tests.simulation.backfill.traces import Job, random_trace
 from tests.simulation.backfill.virtual import PLANNED, UNPLANNED, Machine
+from tests.unit.engine.harness import plan_starts_in_tiny_steps
 
 #: The first has a gang that is not tried when the planned one starts, and is planned nonetheless.
 SEEDS = (0, 6, 8)
@@ -121,8 +121,7 @@ def test_in_a_day_of_jobs_nobody_can_wait_half_as_long() -> None:
 def test_promises_are_kept_where_others_are_decided_while_plans_are_made(
     planned: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "STEP_UNITS", 1)
-    monkeypatch.setattr(trials, "MANY_MEMBERS", 0)
+    plan_starts_in_tiny_steps(monkeypatch)
     promises = 0
     for seed in SEEDS[:3]:
         machine = Machine(replace(PLANNED, planned_gangs=planned))

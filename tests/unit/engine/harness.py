@@ -28,6 +28,7 @@ from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.phases import Phase
 from arranger.engine.context.queue_state import QueueState
 from arranger.engine.engine import Engine
+from arranger.engine.gang.planning import trials
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.framework.cluster_event import ActionType, QueueingHint
@@ -246,3 +247,9 @@ def conditions(effects: Sequence[Effect]) -> list[tuple[str, str]]:
     patched = [p.condition for p in of_kind(PatchPodStatus, effects) if p.condition is not None]
     assert all((c.type, c.status) == ("PodScheduled", "False") for c in patched)
     return [(c.reason, c.message) for c in patched if c is not None]
+
+
+def plan_starts_in_tiny_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the starts of gangs are planned in as many steps as can be."""
+    monkeypatch.setattr(trials, "STEP_UNITS", 1)
+    monkeypatch.setattr(trials, "MANY_MEMBERS", 0)

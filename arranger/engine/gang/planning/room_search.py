@@ -21,7 +21,8 @@ from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.rejecters import GANG
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.placement.topology import placement_order
-from arranger.engine.gang.planning.trials import GroupTrials, PlanningSteps
+from arranger.engine.gang.planning.trials import GroupTrials
+from arranger.engine.gang.preemption.trial import PlanSteps
 from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.pod.planned_room import select_nodes
 from arranger.engine.pod.schedule_result import RowMask
@@ -98,7 +99,7 @@ class RoomSearch:
 
     def fits_at(
         self, entity: QueuedEntity, claim: Claim, timeline: Timeline, now: float
-    ) -> PlanningSteps[bool]:
+    ) -> PlanSteps[bool]:
         """Whether the group would be complete there once those have ended that end before.
 
         Raises:
@@ -144,7 +145,7 @@ class RoomSearch:
 
     def nodes_needed(
         self, entity: QueuedEntity, now: float, *, tried: bool
-    ) -> PlanningSteps[frozenset[str]]:
+    ) -> PlanSteps[frozenset[str]]:
         """The nodes that would hold what the group needs if they were empty.
 
         No nodes if the group would not fit even then, because of its queue's quota or the size of

@@ -21,7 +21,9 @@ from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.planning.promises import Promises
 from arranger.engine.gang.planning.reservation_budget import ReservationBudget
 from arranger.engine.gang.planning.start_search import StartSearch
-from arranger.engine.gang.planning.trials import OutdatedError, PlanningSteps
+from arranger.engine.gang.planning.trials import STEP_UNITS, OutdatedError
+from arranger.engine.gang.preemption.dry_steps import MANY_REPETITIONS
+from arranger.engine.gang.preemption.trial import PlanSteps
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.pod.planned_room import PlannedGang, PlannedRoom
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
@@ -35,10 +37,6 @@ _WAITS: Final = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE
 _RESTS: Final = (QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 #: Seconds between two plans for what has become free.
 REPLAN_INTERVAL: Final = 1.0
-#: Units of a plan from which on it is more seconds: 30 milliseconds.
-_DEAR: Final = 30_000
-#: After so many repetitions it is not tried any more whether groups fit, for things change as fast.
-_MANY_REPETITIONS: Final = 6
 
 
 class _Planning(NamedTuple):
@@ -49,7 +47,7 @@ class _Planning(NamedTuple):
         before: those that were in force at the beginning.
     """
 
-    steps: PlanningSteps[dict[str, PlannedGang]]
+    steps: PlanSteps[dict[str, PlannedGang]]
     waiting: Sequence[QueuedEntity]
     before: Mapping[str, PlannedGang]
     keys: frozenset[str]
@@ -287,7 +285,7 @@ class StartPlanner:
             self._asked_again = False
             self._tell_who_waits(())
             return
-        before, tried = self._room.plans, self._repeated < _MANY_REPETITIONS
+        before, tried = self._room.plans, self._repeated < MANY_REPETITIONS
         steps = self._search.best(waiting, failed, before, now, tried)
         self._planning = _Planning(steps, waiting, before, frozenset(found))
         self._asked_again = False
@@ -308,7 +306,7 @@ class StartPlanner:
                 plans = end.value
         except Exception:
             self._spent, self._repeated, self._asked_again = 0, 0, False
-            self._tell_who_waits(self._wait_to_hear.keys())
+            self._tell_who_waits(())
             raise
         else:
             self._put_off, self._planning = now, planning
@@ -344,8 +342,8 @@ class StartPlanner:
                 self._try_if_due(entity, plan, now)
         self._tell_who_waits(planning.keys)
         self._tried = {key: tried for key, tried in self._tried.items() if key in plans}
-        # What takes long is not done as often.
-        interval = REPLAN_INTERVAL * max(1.0, self._spent / _DEAR)
+        # What takes more than a step is not done as often.
+        interval = REPLAN_INTERVAL * max(1.0, self._spent / STEP_UNITS)
         self._spent = self._repeated = 0
         self._freed, self._next = self._room.timeline.freed, now + interval
         self._reserved = self._search.version

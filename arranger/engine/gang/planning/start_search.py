@@ -14,7 +14,7 @@ from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.gang.planning.promises import TOLERANCE, Promises
 from arranger.engine.gang.planning.reservation_budget import ReservationBudget
 from arranger.engine.gang.planning.room_search import RoomSearch
-from arranger.engine.gang.planning.trials import PlanningSteps
+from arranger.engine.gang.preemption.trial import PlanSteps
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.pod.planned_room import PlannedGang, PlannedRoom
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
@@ -47,7 +47,7 @@ class StartSearch:
         before: Mapping[str, PlannedGang],
         now: float,
         tried: bool,
-    ) -> PlanningSteps[dict[str, PlannedGang]]:
+    ) -> PlanSteps[dict[str, PlannedGang]]:
         """The plans of the first groups: as if nothing were planned, or around those of ``before``
         that are promises and would not be kept. ``failed`` does not fit now.
 
@@ -69,15 +69,12 @@ class StartSearch:
         self._room.follow()
         table = timeline.table
         for plan in plans.values():
-            if not all(name in table.index for name in plan.nodes):
+            if not plan.is_there(table):
                 return False
-            claim = plan.claim
-            if claim is None:
-                continue
-            names = {table.name(row) for row in claim.rows.tolist() if table.alive[row]}
-            if names != plan.nodes or not Planner(timeline, at, claims).still_fits(claim):
-                return False
-            claims.append(claim)
+            if plan.claim is not None:
+                if not Planner(timeline, at, claims).still_fits(plan.claim):
+                    return False
+                claims.append(plan.claim)
         return True
 
     def until(self, now: float) -> float:
@@ -97,7 +94,7 @@ class StartSearch:
         *,
         now: float,
         tried: bool,
-    ) -> PlanningSteps[dict[str, PlannedGang]]:
+    ) -> PlanSteps[dict[str, PlannedGang]]:
         """Plan for the first groups, around what is ``kept``; ``failed`` does not fit now.
 
         One that was not planned ``before`` and cannot be waits for its next turn.
@@ -127,7 +124,7 @@ class StartSearch:
         tried: bool,
         *,
         now_too: bool,
-    ) -> PlanningSteps[PlannedGang | None]:
+    ) -> PlanSteps[PlannedGang | None]:
         search, timeline, at = self._search, self._room.timeline, self._context.unix_now
         self._room.follow()
         claim: Claim | None = None
@@ -155,7 +152,7 @@ class StartSearch:
 
     def _kept(
         self, before: Mapping[str, PlannedGang], waiting: Sequence[QueuedEntity], tried: bool
-    ) -> PlanningSteps[dict[str, PlannedGang]]:
+    ) -> PlanSteps[dict[str, PlannedGang]]:
         """The plans of promises that can still be kept, and that nobody above needs to break.
 
         Where kubelets are late, a moment later than promised.
@@ -171,10 +168,7 @@ class StartSearch:
             if claim is None or key not in self._promises.promised or plan.priority < top:
                 continue
             claims = [each.claim for each in kept.values() if each.claim is not None]
-            names = {
-                timeline.table.name(row) for row in claim.rows.tolist() if timeline.table.alive[row]
-            }
-            if entity is None or names != plan.nodes:
+            if entity is None or not plan.is_there(timeline.table):
                 continue
             claim = Planner(timeline, at, claims).put_off(claim, TOLERANCE)
             if claim is None:

@@ -6,10 +6,10 @@ Between two steps nothing of it is in the books, as with plans whom to evict
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
@@ -18,27 +18,21 @@ from arranger.engine.gang.attempt.basis import AttemptBasis
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle, NominatedMembers
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.gang.placement.boards import SearchEffort
+from arranger.engine.gang.preemption.dry_steps import DrySteps, Ended
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
-from arranger.engine.gang.preemption.trial import Between
+from arranger.engine.gang.preemption.trial import Between, PlanSteps
 from arranger.engine.pod.planned_room import PlannedRoom
-from arranger.engine.pod.reserve_and_permit import must_be_placed_again
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
-
-T = TypeVar("T")
 
 #: Units of one step: some 30 milliseconds.
 STEP_UNITS: Final = 30_000
 #: Members from which on a trial begins with a step of its own.
 MANY_MEMBERS: Final = 1000
 #: Units of all steps of a trial, after which it is begun anew: some half a minute.
-MAX_PLAN_UNITS: Final = 20_000_000
-#: After so many repetitions steps are twice as long, for things may change as fast.
-_MANY_REPETITIONS: Final = 6
+MAX_TRIAL_UNITS: Final = 20_000_000
 
-#: Work that yields where it is to be left until the next step.
-PlanningSteps = Generator[None, None, T]
 #: As what a moment it is tried.
 Moment = Callable[[], AbstractContextManager[None]]
 
@@ -56,6 +50,7 @@ class GroupTrials:
     _cycle: GangSchedulingCycle
     _nominator: Nominator
     _planner: GangPreemptionPlanner
+    _steps: DrySteps
     _suspension: MemberSuspension
     _basis: AttemptBasis
     _room: PlannedRoom
@@ -67,7 +62,7 @@ class GroupTrials:
         row_mask: RowMask | None,
         pods: Iterable[PodInfo],
         moment: Moment,
-    ) -> PlanningSteps[bool]:
+    ) -> PlanSteps[bool]:
         """Whether the group would be complete if these pods were gone, its own apart.
 
         Raises:
@@ -75,47 +70,40 @@ class GroupTrials:
         """
         own = {uid for gang in entity.gang_group.gangs for uid in gang.memberships}
         others = [pod for pod in pods if pod.uid not in own and pod.uid not in self._nominator]
-        between, work, effort = Between(), self._cluster.work, SearchEffort()
+        between, effort = Between(), SearchEffort()
         nominated, lost = self._cycle.nominated_members(entity), list[str]()
         if len(entity.members) >= MANY_MEMBERS:  # what has come before was enough for a step
             yield from self._rest(entity, nominated, between)
         placement = self._planner.dry_placement(entity, row_mask, effort, between)
-        again, moved = must_be_placed_again(entity.one_of_each_class()), False
+        moved = False
         with closing(placement.fits_without(others)) as steps:
-            while between.spent < MAX_PLAN_UNITS:
-                longer = between.repeated // _MANY_REPETITIONS + between.rests * again
-                units = STEP_UNITS << min(longer, 10)
-                with moment(), self._room.nothing_kept(), self._cycle.dry_run(entity, nominated):
-                    for uid in lost:
-                        self._nominator.clear(uid)
-                    before = work.spent
-                    work.limit(units - min(between.resuming, units // 2))
+            while between.spent < MAX_TRIAL_UNITS:
+                with moment(), self._room.nothing_kept():
                     try:
-                        next(steps)
-                    except StopIteration as end:
-                        fits: bool = end.value
-                        if not fits and moved:
-                            raise OutdatedError from None  # it may be for who has come
-                        return fits
+                        step = self._steps.take(
+                            entity, steps, between, nominated, lost, units=STEP_UNITS
+                        )
                     except Exception:
-                        self._take_off(entity)
+                        self._take_off(entity, nominated)
                         raise
-                    finally:
-                        work.lift()
-                        between.spent += work.spent - before
-                    lost = [m.uid for m, _ in nominated if m.uid not in self._nominator]
+                if isinstance(step, Ended):
+                    if not step.value and moved:
+                        raise OutdatedError  # it may be for who has come
+                    return step.value
+                lost = step
                 yield from self._rest(entity, nominated, between)
                 moved |= _concerns(between.changed, row_mask)
         raise OutdatedError
 
-    def _take_off(self, entity: QueuedEntity) -> None:
+    def _take_off(self, entity: QueuedEntity, nominated: NominatedMembers) -> None:
         """Something has raised: no member is on a node for it."""
         left = [m for m in entity.members.values() if m.uid in self._cluster]
         self._pods.unreserve_all([m for m in left if m.uid not in self._nominator])
+        self._cycle.renominate(nominated)
 
     def _rest(
         self, entity: QueuedEntity, nominated: NominatedMembers, between: Between
-    ) -> PlanningSteps[None]:
+    ) -> PlanSteps[None]:
         version, basis = self._cluster.table.version, self._basis.of(entity)
         yield
         now = self._basis.of(entity), self._cycle.nominated_members(entity)

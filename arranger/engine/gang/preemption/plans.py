@@ -7,7 +7,7 @@ search goes on, and what comes of it is asked once more of the cluster as it is 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -17,18 +17,15 @@ from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.gang.attempt.basis import AttemptBasis
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle, NominatedMembers
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
+from arranger.engine.gang.preemption.dry_steps import DrySteps, Ended
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner, PreemptionPlan
 from arranger.engine.gang.preemption.trial import Between, PlanSteps
-from arranger.engine.pod.reserve_and_permit import must_be_placed_again
-from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy
 
 #: Units of one step: some 40 milliseconds.
 STEP_UNITS: Final = 40_000
 #: Units of all steps of a plan, after which it is given up: some minute.
 MAX_PLAN_UNITS: Final = 40_000_000
-#: After so many repetitions steps are twice as long, for things may change as fast.
-_MANY_REPETITIONS: Final = 6
 
 
 class PlanState(Enum):
@@ -54,7 +51,7 @@ class SuspendedPlan:
     between: Between
     basis: tuple[Hashable, ...]
     nominated: NominatedMembers
-    lost: Sequence[str]
+    lost: list[str]
     version: int
     budgets: int
 
@@ -66,7 +63,7 @@ class GangPlans:
     _cluster: Cluster
     _cycle: GangSchedulingCycle
     planner: GangPreemptionPlanner
-    _nominator: Nominator
+    _steps: DrySteps
     _policy: EvictionPolicy
     _suspension: MemberSuspension
     _basis: AttemptBasis
@@ -94,11 +91,9 @@ class GangPlans:
                 entity.void_plans += 1
                 return PlanState.VOID
             self._note_changes(suspended)
-            steps, between = suspended.steps, suspended.between
-            for uid in suspended.lost:
-                self._nominator.clear(uid)
+            steps, between, lost = suspended.steps, suspended.between, suspended.lost
         if not begin_later:
-            plan, lost = self._step(entity, steps, between, nominated, in_steps=in_steps)
+            plan, lost = self._step(entity, steps, between, nominated, lost, in_steps=in_steps)
             if plan is not PlanState.UNFINISHED:
                 return plan
         entity.suspended = SuspendedPlan(
@@ -120,30 +115,22 @@ class GangPlans:
         steps: PlanSteps[PreemptionPlan | None],
         between: Between,
         nominated: NominatedMembers,
+        lost: list[str],
         *,
         in_steps: bool,
     ) -> tuple[PreemptionPlan | PlanState, list[str]]:
         """What comes of a step, and whose nominations have ended in it."""
-        work = self._cluster.work
-        before = work.spent
-        with self._cycle.dry_run(entity, nominated):
-            if in_steps:
-                units = STEP_UNITS << self._longer(entity, between)
-                work.limit(units - min(between.resuming, units // 2))
-            try:
-                next(steps)
-            except StopIteration as end:
-                plan: PreemptionPlan | None = end.value
-                entity.void_plans = 0 if plan is not None else entity.void_plans + 1
-                return PlanState.VOID if plan is None else plan, []
-            finally:
-                work.lift()
-                between.spent += work.spent - before
-            if between.spent > MAX_PLAN_UNITS:
-                steps.close()
-                return PreemptionPlan(proven=False, given_up=True), []
-            lost = [member.uid for member, _ in nominated if member.uid not in self._nominator]
-        return PlanState.UNFINISHED, lost
+        units = STEP_UNITS if in_steps else None
+        voided = entity.void_plans
+        step = self._steps.take(entity, steps, between, nominated, lost, units=units, voided=voided)
+        if isinstance(step, Ended):
+            plan = step.value
+            entity.void_plans = 0 if plan is not None else voided + 1
+            return PlanState.VOID if plan is None else plan, []
+        if between.spent > MAX_PLAN_UNITS:
+            steps.close()
+            return PreemptionPlan(proven=False, given_up=True), []
+        return PlanState.UNFINISHED, step
 
     def _note_changes(self, suspended: SuspendedPlan) -> None:
         """Say what has changed since the last step; quotas and time are taken for changed."""
@@ -152,10 +139,3 @@ class GangPlans:
         disturbed |= budgets != self._cluster.budgets.version
         changed = self._suspension.changed_rows(suspended.version)
         suspended.between.on_step(changed, disturbed=disturbed)
-
-    def _longer(self, entity: QueuedEntity, between: Between) -> int:
-        """How often the step is to be doubled."""
-        longer = (entity.void_plans + between.repeated) // _MANY_REPETITIONS
-        if must_be_placed_again(entity.one_of_each_class()):
-            longer += between.rests  # each step has to place them all again
-        return min(longer, 10)

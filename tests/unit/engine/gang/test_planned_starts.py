@@ -12,20 +12,25 @@ from arranger.api.annotations import MAX_RUN_TIME
 from arranger.api.effects import DeletePod, Effect
 from arranger.api.types.pod_groups import NativePodGroup
 from arranger.api.types.reservation import Reservation
-from arranger.engine.gang.planning import start_planner, trials
+from arranger.engine.gang.planning import start_planner
 from arranger.engine.gang.state.observed_gang import ShownStart, shown_start
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.gangs.planned_start import PlannedStart
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod, a_pod_group, a_queue
-from tests.unit.engine.harness import EngineHarness, conditions, of_kind, placements
+from tests.unit.engine.harness import (
+    EngineHarness,
+    conditions,
+    of_kind,
+    placements,
+    plan_starts_in_tiny_steps,
+)
 
 
 @pytest.fixture(params=[False, True], ids=["at once", "in steps"], autouse=True)
 def in_steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param:
-        monkeypatch.setattr(trials, "STEP_UNITS", 1)
-        monkeypatch.setattr(trials, "MANY_MEMBERS", 0)
+        plan_starts_in_tiny_steps(monkeypatch)
 
 
 def policy(**more: float) -> GangPolicy:

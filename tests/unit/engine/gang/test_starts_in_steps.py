@@ -8,7 +8,6 @@ from arranger.api.effects import Applied, Bind, DeletePod
 from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.gang.placement.search import PlacementSearcher
-from arranger.engine.gang.planning import trials
 from arranger.engine.gang.preemption import executor
 from arranger.framework.interface import DependsOn, SpecOnlyPlugin
 from arranger.framework.runtime.profile import PluginWeight, Profile
@@ -16,15 +15,14 @@ from arranger.framework.status import CycleState, Status
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.gang.test_planned_starts import at, gang, policy, running, starts
-from tests.unit.engine.harness import EngineHarness, of_kind
+from tests.unit.engine.harness import EngineHarness, of_kind, plan_starts_in_tiny_steps
 
 ZONE = "topology.kubernetes.io/zone"
 
 
 @pytest.fixture(autouse=True)
 def in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials, "STEP_UNITS", 1)
-    monkeypatch.setattr(trials, "MANY_MEMBERS", 0)
+    plan_starts_in_tiny_steps(monkeypatch)
 
 
 def aged(name: str, size: int, cpu: int, age: int) -> list[PodBuilder]:
