@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import structlog
+from hypothesis import settings
 
 pytest_plugins = ["tests.controlplane.fixtures"]
 
@@ -25,6 +26,9 @@ def pytest_configure() -> None:
     # Otherwise looptime's plugin makes a loop for the first synchronous test of a process, and
     # nobody closes it: a ResourceWarning, which is an error, in whichever test runs then.
     asyncio.set_event_loop(None)
+    # How long an example takes says something of the machine, and nothing of the code.
+    settings.register_profile("untimed", deadline=None)
+    settings.load_profile("untimed")
     # A logger that keeps its configuration would keep that of a command which a test has run.
     structlog.configure = _configure_without_cache
 

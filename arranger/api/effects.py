@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from arranger.api.extenders import Extender
+
+#: The condition of a victim that was given time; kube-controller-manager takes DisruptionTarget
+#: back after two minutes from a pod that is not being deleted.
+EVICTION_NOTICE: Final = "arranger.io/EvictionNotice"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ its next try is due. Whoever runs a process shows how many there are
 
 from __future__ import annotations
 
+import heapq
 import traceback
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
@@ -31,6 +32,8 @@ LAST_RETRY: Final = 300.0
 _MAX_ERROR: Final = 200
 #: Innermost frames that are logged, for the first fault at a place.
 _MAX_FRAMES: Final = 16
+#: Entries of those to be tried that may be void before they are dropped, and one of each object.
+_VOID_RETRIES: Final = 256
 _PACKAGE: Final = Path(arranger.__file__).parent
 
 #: Kind, namespace and name.
@@ -83,6 +86,9 @@ class Quarantine:
     """The objects that have been set aside, and when each is tried again."""
 
     _objects: dict[QuarantineKey, QuarantinedObject] = field(default_factory=dict, init=False)
+    #: (when, number, key) of what is to be tried again, the first first; it may be void by now.
+    _retries: list[tuple[float, int, QuarantineKey]] = field(default_factory=list, init=False)
+    _last_number: int = field(default=0, init=False)
     #: Where faults were logged with all their frames.
     _places: set[str] = field(default_factory=set, init=False)
 
@@ -138,7 +144,7 @@ class Quarantine:
     ) -> QuarantinedObject:
         before = self._objects.get(key_of(about))
         faults = before.faults + 1 if before is not None else 1
-        found = self._objects[key_of(about)] = QuarantinedObject(
+        found = QuarantinedObject(
             about=about,
             error=error,
             place=place,
@@ -149,6 +155,7 @@ class Quarantine:
             retry=retry,
             content=content,
         )
+        self._keep(found)
         return found
 
     def release(self, kind: str, namespace: str, name: str) -> bool:
@@ -168,26 +175,42 @@ class Quarantine:
         self, kind: str, namespace: str, name: str, at: float, retry: Callable[[float], None]
     ) -> None:
         """Try an object that has been set aside at another time, and in another way."""
-        key = kind, namespace, name
-        if (found := self._objects.get(key)) is not None:
-            self._objects[key] = replace(found, retry_at=at, retry=retry)
+        if (found := self._objects.get((kind, namespace, name))) is not None:
+            self._keep(replace(found, retry_at=at, retry=retry))
 
     def drop_retries(self) -> None:
         """Whoever was to try objects again is gone: only a change helps."""
         self._objects = {key: _without_retry(found) for key, found in self._objects.items()}
+        self._retries.clear()
 
     def take_due(self, now: float) -> list[QuarantinedObject]:
         """The objects that are to be tried again now; each once, unless it fails again."""
-        if not self._objects:
-            return []
-        due = [found for found in self._objects.values() if found.retry and found.retry_at <= now]
-        for found in due:
-            self._objects[found.key] = _without_retry(found)
+        due = []
+        while (first := self.next_due()) is not None and first <= now:
+            *_, key = heapq.heappop(self._retries)
+            due.append(self._objects[key])
+            self._objects[key] = _without_retry(due[-1])
         return due
 
     def next_due(self) -> float | None:
         """When :meth:`take_due` will have something to give."""
-        return min((o.retry_at for o in self._objects.values() if o.retry), default=None)
+        retries = self._retries
+        while retries and not self._is_due_then(retries[0]):
+            heapq.heappop(retries)
+        return retries[0][0] if retries else None
+
+    def _keep(self, found: QuarantinedObject) -> None:
+        self._objects[found.key] = found
+        if found.retry is not None:
+            self._last_number += 1
+            heapq.heappush(self._retries, (found.retry_at, self._last_number, found.key))
+            if len(self._retries) > 2 * len(self._objects) + _VOID_RETRIES:
+                self._retries = sorted(filter(self._is_due_then, self._retries))
+
+    def _is_due_then(self, entry: tuple[float, int, QuarantineKey]) -> bool:
+        at, _, key = entry
+        found = self._objects.get(key)
+        return found is not None and found.retry is not None and found.retry_at == at
 
 
 def quarantined_event(found: QuarantinedObject, controller: str = "arranger") -> PublishEvent:

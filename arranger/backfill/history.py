@@ -11,6 +11,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
+from arranger.api.effects import EVICTION_NOTICE
+from arranger.api.types.core import Pod
 from arranger.cluster.pod_info import PodInfo
 
 #: Namespace, kind of owner, its name without suffixes, queue.
@@ -21,6 +23,8 @@ MAX_RUNS: Final = 32
 MAX_KINDS: Final = 4096
 #: Of so many runs an estimate is longer than this part.
 QUANTILE: Final = 0.9
+#: The conditions of pods that are made to end.
+_STOPPED: Final = frozenset({"DisruptionTarget", EVICTION_NOTICE})
 _DIGITS: Final = frozenset("0123456789")
 #: What the API server appends to ``generateName``, and controllers as hashes, is of these.
 _GENERATED: Final = frozenset("bcdfghjklmnpqrstvwxz2456789")
@@ -59,9 +63,12 @@ class RunTimeHistory:
         return meta.namespace, kind, name_stem(name), self._queue_of(pod)
 
     def record(self, pod: PodInfo, ended: float) -> None:
-        """A pod has ended, ``ended`` seconds after 1970; one that never started tells nothing."""
+        """A pod has ended, ``ended`` seconds after 1970.
+
+        One that never started tells nothing, nor does one that others have made end.
+        """
         started = pod.pod.status.start_time
-        if started is None or ended < started.timestamp():
+        if _was_stopped(pod.pod) or started is None or ended < started.timestamp():
             return
         key = self.key_of(pod)
         runs = self._runs.get(key)
@@ -90,3 +97,13 @@ class RunTimeHistory:
             return changed
         self._changed = set()
         return changed
+
+
+def _was_stopped(pod: Pod) -> bool:
+    """Whether a pod was deleted, evicted or told to leave, so that its end is not its own.
+
+    Kubelets give such a pod a terminal phase, too, before it is gone.
+    """
+    if pod.metadata.deletion_timestamp is not None:
+        return True
+    return any(each.type in _STOPPED and each.status == "True" for each in pod.status.conditions)

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
 from arranger.backfill.run_times import Basis
-from arranger.backfill.timeline import FloatArray, Timeline
+from arranger.backfill.timeline import FloatArray, Timeline, add_ended
 from arranger.cluster.columns import BoolArray, IntArray
+
+T = TypeVar("T")
 
 #: Times at which it is tried whether a claim that does not fit any more fits a moment later.
 _MAX_PUT_OFF: Final = 8
+#: Rows that are looked at for a demand in one unit, and pods that are taken away.
+_ROWS_PER_UNIT: Final = 20
+_PODS_PER_UNIT: Final = 50
+
+#: Work that may be left wherever it yields: how many units it has taken since, each about a
+#: microsecond.
+Parts = Generator[int, None, T]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +66,7 @@ class Claim:
 
     Attributes:
         rows: the rows, ascending.
-        amounts: ``[column, n]`` of each of them.
+        amounts: ``[column, n]`` of each of them; it takes nothing of columns that came later.
         known: whether all that must end before does so at a known time.
     """
 
@@ -71,9 +80,19 @@ class Claim:
         """Whether the room is taken at that time."""
         return self.start <= at < self.end
 
+    def take_from(self, room: IntArray, rows: IntArray | None = None) -> None:
+        """Take it from ``[column, row]``, on some ``rows`` only or on all of its own."""
+        here = slice(None) if rows is None else np.isin(self.rows, rows)
+        room[: len(self.amounts), self.rows[here]] -= self.amounts[:, here]
+
+    def fits_into(self, room: IntArray) -> bool:
+        """Whether ``[column, row]`` has all of it."""
+        left = room[: len(self.amounts), self.rows]
+        return bool((left >= self.amounts)[self.amounts > 0].all())
+
 
 class Planner:
-    """Finds room in the future of one moment.
+    """Finds room in the future of one moment, whatever happens to the timeline afterwards.
 
     Args:
         timeline: brought up to date for ``now``.
@@ -89,14 +108,15 @@ class Planner:
         *,
         least: Basis = Basis.ESTIMATE,
     ) -> None:
-        self._timeline, self._now = timeline, now
+        self._now = now
         self.claims = list(claims)
         end, basis = timeline.ends(now)
         end = np.where(basis >= least, end, np.inf)
         present = timeline.rows_of_slots() >= 0
-        self._order = np.argsort(end, kind="stable")
-        self._order = self._order[present[self._order] & np.isfinite(end[self._order])]
-        self._ends, self._basis = end[self._order], basis[self._order]
+        order = np.argsort(end, kind="stable")
+        order = order[present[order] & np.isfinite(end[order])]
+        self._ends, self._basis = end[order], basis[order]
+        self._rows, self._amounts = timeline.freed_by(order)
         self._present = timeline.free_now()
 
     def earliest(
@@ -106,7 +126,7 @@ class Planner:
         within: BoolArray | None = None,
         *,
         now_too: bool = True,
-    ) -> Claim | None:
+    ) -> Parts[Claim | None]:
         """Room for all of ``demands`` at once, for so many seconds; None if there never is.
 
         Members of one kind get it at the earliest time there is. Of several kinds each takes from
@@ -126,14 +146,20 @@ class Planner:
             if first > last:
                 continue
             free = self._grown(base, float(times[last]))
-            found = self._fit(demands, float(times[last]), lasts, within, free[1], futures)
+            yield (free[0] - base[0]) // _PODS_PER_UNIT
+            found = yield from self._fit(
+                demands, float(times[last]), lasts, within, free[1], futures
+            )
             if found is None:
                 base = free
                 continue
             while first < last:
                 middle = (first + last) // 2
                 free = self._grown(base, float(times[middle]))
-                claim = self._fit(demands, float(times[middle]), lasts, within, free[1], futures)
+                yield (free[0] - base[0]) // _PODS_PER_UNIT
+                claim = yield from self._fit(
+                    demands, float(times[middle]), lasts, within, free[1], futures
+                )
                 if claim is None:
                     base, first = free, middle + 1
                 else:
@@ -145,8 +171,7 @@ class Planner:
         """Whether planned room is still there, or will be, at its time."""
         times = [max(claim.start, self._now)]
         times += [c.start for c in self.claims if claim.start < c.start < claim.end]
-        rooms = (self._room(at)[:, claim.rows] for at in times)
-        return all(bool((room >= claim.amounts)[claim.amounts > 0].all()) for room in rooms)
+        return all(claim.fits_into(self._room(at)) for at in times)
 
     def put_off(self, claim: Claim, most: float) -> Claim | None:
         """A claim on the same rows as soon as it fits there, at most so many seconds later.
@@ -194,7 +219,7 @@ class Planner:
         before, free = base
         if count > before:
             free = free.copy()
-            self._timeline.add_ended(free, self._order[before:count])
+            add_ended(free, self._rows[before:count], self._amounts[:, before:count])
         return count, free
 
     def _room(self, at: float) -> IntArray:
@@ -207,7 +232,7 @@ class Planner:
         if active:
             free = free.copy()
         for claim in active:
-            free[:, claim.rows] -= claim.amounts
+            claim.take_from(free)
         return free
 
     def _fit(
@@ -218,7 +243,7 @@ class Planner:
         within: BoolArray | None,
         free: IntArray,
         futures: dict[float, IntArray],
-    ) -> Claim | None:
+    ) -> Parts[Claim | None]:
         room = self._less_active(free, at)
         for later, left in futures.items():
             if at < later < at + lasts:
@@ -230,7 +255,7 @@ class Planner:
             if demand.closed is not None and demand.closed.kept is not None:
                 kept = demand.closed.kept(at)
             if kept is not None:
-                left = left - kept
+                left = left - kept[: left.shape[0], : left.shape[1]]
             capacity = _capacity(left, demand)
             shut = None if demand.closed is None else demand.closed.at(at)
             if shut is not None:
@@ -242,14 +267,14 @@ class Planner:
             counts = _spread(capacity, _capacity(self._present, demand), demand.count)
             for column, amount in zip(demand.columns, demand.amounts, strict=True):
                 taken[column] += counts * amount
+            yield len(capacity) // _ROWS_PER_UNIT
         rows = np.flatnonzero(taken.any(axis=0))
         return Claim(at, at + lasts, rows, taken[:, rows], self._is_known(rows, at))
 
     def _is_known(self, rows: IntArray, at: float) -> bool:
         """Whether all that ends on these rows until then does so at a known time."""
         count = int(np.searchsorted(self._ends, at, side="right"))
-        guessed = self._order[:count][self._basis[:count] < Basis.KNOWN]
-        where = self._timeline.rows_of_slots()[guessed]
+        where = self._rows[:count][self._basis[:count] < Basis.KNOWN]
         return not bool(np.isin(where, rows).any())
 
 

@@ -44,10 +44,12 @@ class RunTimes:
     Args:
         history: run times of those that have ended.
         limit_of: for how many seconds a pod may run once it has started.
+        limit_changes: how often the limits of pods have changed that were not edited.
     """
 
     history: RunTimeHistory
     limit_of: Callable[[PodInfo], float | None]
+    limit_changes: Callable[[], int] = lambda: 0
 
     def of(self, pod: PodInfo, seen: float) -> RunTime:
         """The time of a pod that was first seen on its node at ``seen``.

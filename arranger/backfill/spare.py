@@ -57,7 +57,7 @@ class SpareRoom:
             self._left.append(_Left(at, room))
             for claim in self.claims.values():
                 if claim.is_active(at):
-                    room[:, claim.rows] -= claim.amounts
+                    claim.take_from(room)
         self._shape = len(table.requested), table.size
         self._gone = np.zeros(table.size, dtype=np.bool_)
         for row, name in self.names.items():
@@ -90,8 +90,7 @@ class SpareRoom:
             left.room[:, changed] = self._timeline.free_at(left.at, now, changed)
             for claim in self.claims.values():
                 if claim.is_active(left.at):
-                    here = np.isin(claim.rows, changed)
-                    left.room[:, claim.rows[here]] -= claim.amounts[:, here]
+                    claim.take_from(left.room, changed)
 
     def check_consistent(self, now: float) -> None:
         """Compare with the same worked out anew, just after it was brought up to date.
@@ -140,7 +139,8 @@ class SpareRoom:
                 for column, amount in zip(columns, amounts, strict=True):
                     if amount > 0:
                         room = left.room[column, claim.rows]
-                        if mine is not None and mine.is_active(left.at):
+                        has = mine is not None and column < len(mine.amounts)
+                        if mine is not None and has and mine.is_active(left.at):
                             both = np.isin(claim.rows, mine.rows)
                             at = np.searchsorted(mine.rows, claim.rows[both])
                             room[both] += mine.amounts[column, at]

@@ -27,6 +27,8 @@ FloatArray = npt.NDArray[np.float64]
 _MOST: Final = 2**53
 #: A pod that is late is expected to take as long again as it is late, and a second at least.
 _LEAST_DELAY: Final = 1.0
+#: By so many seconds an end moves at least that was moved: a kubelet says when its pod started.
+_OTHER_END: Final = 60.0
 _FIRST_CAPACITY: Final = 256
 
 
@@ -36,13 +38,13 @@ class Timeline:
     Attributes:
         table: the nodes.
         run_times: says when pods end.
-        freed: how often pods have gone, or nodes have changed.
+        freed: how often pods have gone, nodes have changed, or the limits of pods.
     """
 
     def __init__(self, table: NodeTable, run_times: RunTimes) -> None:
         self.table, self.run_times = table, run_times
         self.freed = 0
-        self._version = -1
+        self._version, self._limit_changes = -1, run_times.limit_changes()
         #: Row → uid → slot and the pod as it was when its end was worked out.
         self._slots: list[dict[str, tuple[int, PodInfo]]] = []
         self._free_slots: list[int] = []
@@ -103,6 +105,7 @@ class Timeline:
         """
         table = self.table
         rows, kinds = table.take_replaced().copy(), self.run_times.history.take_new_kinds()
+        self.freed += sum(map(self._has_other_ends, rows))
         if table.version != self._version:
             changed = table.changed_since(self._version)
             self._version = table.version
@@ -117,6 +120,9 @@ class Timeline:
                         self.freed += 1
         if len(self._slots) < table.size or len(self._amounts) < len(table.requested):
             self._make_room()
+        if (changes := self.run_times.limit_changes()) != self._limit_changes:
+            self._limit_changes, self.freed = changes, self.freed + 1
+            self._anew = set(range(table.size))
         for each in kinds:
             self._anew |= self._unknown.pop(each, set())
         self._pending |= rows
@@ -126,6 +132,19 @@ class Timeline:
     def _has_lost_pods(self, row: int) -> bool:
         slots = self._slots[row] if row < len(self._slots) else {}
         return not slots.keys() <= self.table.pods[row].keys()
+
+    def _has_other_ends(self, row: int) -> bool:
+        """Whether pods there were edited so that they end at quite another time, by a limit."""
+        slots = self._slots[row] if row < len(self._slots) else {}
+        pods, limit_of = self.table.pods[row], self.run_times.limit_of
+        for uid, (slot, known) in slots.items():
+            pod = pods.get(uid)
+            if pod is None or pod is known or limit_of(pod) is None is limit_of(known):
+                continue
+            end = self.run_times.of(pod, self._start[slot].item()).end
+            if abs(end - self._end[slot].item()) > _OTHER_END:
+                return True
+        return False
 
     def _make_room(self) -> None:
         """There are more rows, or more resources."""
@@ -167,26 +186,25 @@ class Timeline:
         free: IntArray = table.allocatable[:, : table.size] - table.requested[:, : table.size]
         return free
 
-    def add_ended(self, free: IntArray, slots: IntArray) -> None:
-        """Add to ``[column, row]`` what is free once the pods of these slots have ended."""
-        rows = self._row[slots]
-        for column in range(len(free)):
-            np.add.at(free[column], rows, self._amounts[column, slots])
+    def freed_by(self, slots: IntArray) -> tuple[IntArray, IntArray]:
+        """(rows, ``[column, n]`` of what is free there) once the pods of these slots have ended."""
+        return self._row[slots], self._amounts[:, slots]
 
     def free_at(self, at: float, now: float, rows: IntArray | None = None) -> IntArray:
         """``[column, row]``: what is free at a time if nothing else starts; of ``rows`` only."""
         end, _ = self.ends(now)
         if rows is None:
             free = self.free_now()
-            self.add_ended(free, np.flatnonzero((end <= at) & (self.rows_of_slots() >= 0)))
+            ended = np.flatnonzero((end <= at) & (self.rows_of_slots() >= 0))
+            add_ended(free, *self.freed_by(ended))
             return free
         table = self.table
         some: IntArray = table.allocatable[:, rows] - table.requested[:, rows]
         for n, row in enumerate(rows.tolist()):
             slots = [slot for slot, _ in self._slots[row].values()]
-            ended = [slot for slot in slots if end[slot] <= at]
-            if ended:
-                some[:, n] += self._amounts[:, ended].sum(axis=1)
+            gone = [slot for slot in slots if end[slot] <= at]
+            if gone:
+                some[:, n] += self._amounts[:, gone].sum(axis=1)
         return some
 
     def lapses(self, times: Sequence[float], now: float, rows: Iterable[int]) -> float:
@@ -277,6 +295,12 @@ class Timeline:
             self._row = resized(self._row, capacity, -1)
             self._amounts = resized(self._amounts, capacity, 0)
         return slot
+
+
+def add_ended(free: IntArray, rows: IntArray, amounts: IntArray) -> None:
+    """Add to ``[column, row]`` what pods that have ended had: :meth:`Timeline.freed_by`."""
+    for column in range(len(free)):
+        np.add.at(free[column], rows, amounts[column])
 
 
 def _wider(ends: FloatArray, capacity: int) -> FloatArray:

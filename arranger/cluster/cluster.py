@@ -132,7 +132,7 @@ class Cluster:
         return self._detach(uid)
 
     def place_anew(self, uid: str) -> None:
-        """Have everybody look again at a pod on its node: its queue is charged something else."""
+        """Have everybody look again at a pod on its node: its gang or its charge is another."""
         node = self._node_of[uid]
         row = self.table.index.get(node)
         order = {} if row is None else self.table.pods[row].copy()

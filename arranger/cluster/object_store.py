@@ -80,10 +80,11 @@ class ObjectStore:
     Attributes:
         version: number of changes so far of what pods of every namespace may depend on.
         reservation_version: number of changes so far of Reservations.
+        storage_rules_version: number of changes so far of StorageClasses and CSIDrivers.
     """
 
     def __init__(self, listeners: Mapping[type[Any], ObjectListener] | None = None) -> None:
-        self.version = self.reservation_version = 0
+        self.version = self.reservation_version = self.storage_rules_version = 0
         #: Namespace → changes of what only its own pods may depend on.
         self._changes_in: Counter[str] = Counter()
         self._objects: dict[type[Any], dict[str, dict[str, StoredObject]]] = {}
@@ -213,6 +214,7 @@ class ObjectStore:
             self.version += 1
         if isinstance(changed, StorageObject):
             self._log.append(changed)
+            self.storage_rules_version += isinstance(changed, StorageClass | CSIDriver)
         elif isinstance(changed, Reservation):
             self.reservation_version += 1
         elif not isinstance(changed, DeviceObject):  # on those no shared evaluation depends

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from arranger.api.resource_requests import Amounts, nonzero_requests, pod_requests
+from arranger.api.settings.gang_membership import workload_key
 from arranger.api.types.core import Pod, PodSpec, Volume
 from arranger.cluster.affinity_terms import NO_TERMS, affinity_terms_of
 from arranger.cluster.columns import BASIC_RESOURCES, NOT_OFFERED, PODS
@@ -44,6 +45,7 @@ class PodInfo:
         pod: the object as last observed.
         uid: ``metadata.uid``, which is asked for often.
         requests: resource name → amount (cpu in millicores, the rest in units).
+        counted_requests: those of them that nodes must have: all but what is ignored.
         nonzero_requests: (cpu, memory) as the scoring plugins count them, with defaults filled in.
         ports: the host ports the pod claims.
         affinity_terms: its (anti-)affinity to other pods.
@@ -51,6 +53,8 @@ class PodInfo:
         pvc_keys: (namespace, name) of the PersistentVolumeClaims it names; without those that are
             made for it alone.
         priority: ``spec.priority``, 0 when unset; its PodGroup's if that has one.
+        gang: the gang that it is in, perhaps because of its owner; "" for none, or where nobody
+            has looked.
     """
 
     __slots__ = (
@@ -58,6 +62,8 @@ class PodInfo:
         "_spec_key",
         "_sums_key",
         "affinity_terms",
+        "counted_requests",
+        "gang",
         "nonzero_requests",
         "pod",
         "ports",
@@ -68,8 +74,11 @@ class PodInfo:
         "volumes",
     )
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: Pod, is_ignored: Callable[[str], bool] | None = None) -> None:
         """Work out what ``pod`` requests.
+
+        Args:
+            is_ignored: whether nobody is to look at whether nodes have a resource; None for none.
 
         Raises:
             QuantityError: a request is not a quantity.
@@ -77,6 +86,7 @@ class PodInfo:
         self.pod = pod
         self.uid = pod.metadata.uid
         self.priority = pod.spec.priority or 0
+        self.gang = ""
         self.volumes: list[Volume] = []
         self.pvc_keys: tuple[PvcKey, ...] = ()
         if pod.spec.volumes:
@@ -89,6 +99,11 @@ class PodInfo:
         requested = _requests_of(pod)
         self.requests, self.nonzero_requests = requested.amounts, requested.nonzero
         self._request_vector = requested.vector
+        self.counted_requests = requested.amounts
+        if is_ignored is not None:
+            self.counted_requests = {
+                r: n for r, n in requested.amounts.items() if not is_ignored(r)
+            }
         self.ports = host_ports(pod.spec)
         self.affinity_terms = affinity_terms_of(pod)
         self._sums_key: SumsKey | None = None
@@ -117,6 +132,11 @@ class PodInfo:
         """``namespace/name``."""
         return self.pod.key
 
+    @property
+    def workload(self) -> str:
+        """Equal for the pods of one gang, else of one controller; "" for a pod on its own."""
+        return workload_key(self.pod, self.gang)
+
     def request_vector(self, column_of: Callable[[str], int]) -> tuple[list[int], list[int]]:
         """(columns, amounts) in the resource matrices of a node table, its one pod slot included.
 
@@ -125,7 +145,7 @@ class PodInfo:
         """
         if self._request_vector is not None:
             return self._request_vector
-        requested = {column_of(name): n for name, n in self.requests.items() if n}
+        requested = {column_of(name): n for name, n in self.counted_requests.items() if n}
         requested[PODS] = 1
         if NOT_OFFERED not in requested:
             self._request_vector = list(requested), list(requested.values())

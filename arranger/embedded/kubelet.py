@@ -1,4 +1,4 @@
-"""Hollow kubelets: bound pods run, end when they say so, and go when they are deleted.
+"""Hollow kubelets: bound pods run, end when they say so or have run too long, and go when deleted.
 
 One component stands for the kubelets of all nodes. Annotations on a pod say what it would do.
 A pod whose environment refers to a ConfigMap starts when the key is there, as with a real kubelet.
@@ -11,7 +11,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
@@ -58,6 +58,8 @@ class HollowKubelets:
         self._timers: set[asyncio.TimerHandle] = set()
         #: uid → the grace period of a pod that is to be removed, and its timer.
         self._removals: dict[str, tuple[float, asyncio.TimerHandle]] = {}
+        #: uid → the seconds that a pod may run, and the timer of its end.
+        self._deadlines: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         #: How many actions are scheduled or under way that are no retries.
         self._busy = 0
         self._addresses = itertools.count(1)
@@ -99,11 +101,41 @@ class HollowKubelets:
         if meta.get("deletionTimestamp"):
             grace = float(meta.get("deletionGracePeriodSeconds", 0))
             wait = _seconds(annotations, TERMINATION_SECONDS)
+            self._unlimit(meta["uid"])
             self._remove(pod, min(1.0 if wait is None else wait, grace), grace)
         elif phase == "Pending":
             self._schedule(pod, "start", 0.0)
-        elif phase == "Running" and (run := _seconds(annotations, RUN_SECONDS)) is not None:
-            self._schedule(pod, "finish", run)
+        elif phase == "Running":
+            if (run := _seconds(annotations, RUN_SECONDS)) is not None:
+                self._schedule(pod, "finish", run)
+            self._limit(pod)
+        else:
+            self._unlimit(meta["uid"])
+
+    def _limit(self, pod: Object) -> None:
+        """A pod is to be ended when its deadline has passed, which may be set and shortened."""
+        uid, limit = pod["metadata"]["uid"], pod["spec"].get("activeDeadlineSeconds")
+        started = pod["status"].get("startTime")
+        if not isinstance(limit, int) or started is None:
+            self._unlimit(uid)
+            return
+        known = self._deadlines.get(uid)
+        if known is not None and known[0] == limit:
+            return
+        self._unlimit(uid)
+        end = datetime.fromisoformat(started) + timedelta(seconds=limit)
+        wait = max((end - self._now()).total_seconds(), 0.0)
+        if (timer := self._schedule(pod, "deadline", wait)) is not None:
+            self._deadlines[uid] = limit, timer
+
+    def _unlimit(self, uid: str) -> None:
+        """A pod has no deadline any more: it has ended, or is given another."""
+        _, timer = self._deadlines.pop(uid, (0, None))
+        if timer is not None and timer in self._timers:
+            timer.cancel()
+            self._timers.discard(timer)
+            self._scheduled[uid].discard("deadline")
+            self._busy -= 1
 
     def _remove(self, pod: Object, wait: float, grace: float) -> None:
         """A pod is to be removed after a while; earlier, if it was given less time meanwhile."""
@@ -119,6 +151,7 @@ class HollowKubelets:
             self._removals[uid] = grace, made
 
     def _forget(self, uid: str) -> None:
+        self._unlimit(uid)
         self._scheduled.pop(uid, None)
         self._removals.pop(uid, None)
 
@@ -166,7 +199,13 @@ class HollowKubelets:
                 scheduled.discard(action)
                 self._schedule(pod, action, _CONFIGURE_RETRY_SECONDS, retry=True)
             return
-        status = self._start_status(pod) if action == "start" else _finished_status(pod)
+        match action:
+            case "start":
+                status = self._start_status(pod)
+            case "deadline":
+                status = _exceeded_status(pod)
+            case _:
+                status = _finished_status(pod)
         body = msgspec.json.encode({"metadata": {"uid": uid}, "status": status})
         patch = Request("PATCH", f"{path}/status", body=body, content_type=STRATEGIC_MERGE_PATCH)
         await self._transport.send(patch)
@@ -241,5 +280,16 @@ def _finished_status(pod: Object) -> Object:
     state = {"exitCode": number, "reason": "Error" if number else "Completed"}
     return {
         "phase": "Failed" if number else "Succeeded",
+        "containerStatuses": _container_statuses(pod, {"terminated": state}),
+    }
+
+
+def _exceeded_status(pod: Object) -> Object:
+    """What a kubelet says of a pod whose containers it has killed at the deadline."""
+    state = {"exitCode": 137, "reason": "Error"}
+    return {
+        "phase": "Failed",
+        "reason": "DeadlineExceeded",
+        "message": "Pod was active on the node longer than the specified deadline",
         "containerStatuses": _container_statuses(pod, {"terminated": state}),
     }

@@ -38,6 +38,7 @@ class Engine:
         handlers, owner_handlers, workload_handlers: take in events, those of owners and of gangs.
         cluster, queue, registry, ledger, usage, policy: placed pods, others, gangs, use, evictions.
         cycle, reservations, planned_room: what nodes say of a pod, and who keeps them from whom.
+        limits: how long pods may run.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -52,6 +53,7 @@ class Engine:
         self.cluster, self.queue, self.registry = state.cluster, state.queue, state.registry
         self.ledger, self.usage, self.policy = state.ledger, state.usage, state.policy
         self.reservations, self.planned_room = state.reservations, state.planned_room
+        self.limits = state.limits
         self._context, self._effects = state.context, state.effects
         self._nominator, self._gang_objects = state.nominator, state.gang_objects
         # What decides and carries out.
@@ -142,6 +144,16 @@ class Engine:
         """When something will be due without any event."""
         parts = (*self._timed_parts, self._extender_calls)
         times = [self.barrier.next_due(), *(part.next_timer() for part in parts)]
+        return min((due for due in times if due is not None), default=None)
+
+    def next_deadline(self) -> float | None:
+        """When somebody has waited or run for too long, or kept nodes change; no housekeeping."""
+        times = (
+            self._waiting_pods.next_timer(),
+            self._run_times.next_timer(),
+            self._gang_scheduler.next_deadline(),
+            self.reservations.next_edge(),
+        )
         return min((due for due in times if due is not None), default=None)
 
     def take_stats(self) -> Stats:

@@ -120,6 +120,8 @@ class Plugin:
             requested there, the pod included, is within what is allocatable. Then victims are
             found by counting, without asking the plugin.
         counts_quota: the same of the limits of the pod's queues.
+        ignores: whether it is told not to look at a resource that pods request; None where it looks
+            at all. What is ignored in all profiles is not compared with nodes by anybody.
         explains_first: its reasons are told where filters that look at what runs on a node have
             reasons, too; and also where it rejects all nodes, or would if there were any, and each
             is rejected by another filter already.
@@ -140,6 +142,7 @@ class Plugin:
     monotone: ClassVar[bool] = False
     counts_resources: ClassVar[bool] = False
     counts_quota: ClassVar[bool] = False
+    ignores: Callable[[str], bool] | None = None
     explains_first: ClassVar[bool] = False
     score_of_zeros: ClassVar[int | None] = None
     evicts: ClassVar[bool] = False

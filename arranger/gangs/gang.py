@@ -268,6 +268,14 @@ class Gang:
         """Whether it has fewer pods than its minimum, whatever becomes of them."""
         return len(self.memberships) < self.total_minimum
 
+    @property
+    def has_all_pods(self) -> bool:
+        """Whether it has the pods of its minimum, those of each bundle too; counts all members."""
+        if self.lacks_pods:
+            return False
+        counts = Counter(member.bundle for member in self.memberships.values())
+        return all(counts[bundle] >= least for bundle, least in self.settings.bundle_minimums)
+
     def missing_members(self, have: Mapping[str, int]) -> dict[str | None, int]:
         """Bundle → how many members the minimum still needs beyond ``have``, the placed ones.
 

@@ -289,8 +289,9 @@ class GangRegistry:
         group = self.group_of(gang)
         individually = group.schedules_individually
         gang.set_state(uid, MemberState.PENDING)
+        changed = self._reset_if_over(gang)  # it may have been the last one with a node
         unchanged = group.schedules_individually == individually
-        return set() if unchanged else group.waiting_names
+        return changed if unchanged else changed | group.waiting_names
 
     def check_consistent(self) -> None:
         """Check gangs, groups and the maps between them.

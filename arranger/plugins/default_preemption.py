@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework import Code, CycleState, Diagnosis, PreemptionContext, Status
@@ -29,6 +29,14 @@ class DefaultPreemptionArgs(ArgsSection):
     victim_schedulers: list[str] | None = None
     min_candidate_nodes_percentage: int = Field(default=10, ge=0, le=100)
     min_candidate_nodes_absolute: int = Field(default=100, ge=0)
+
+    @model_validator(mode="after")
+    def _some(self) -> DefaultPreemptionArgs:
+        if not self.min_candidate_nodes_percentage and not self.min_candidate_nodes_absolute:
+            raise ValueError(
+                "minCandidateNodesPercentage and minCandidateNodesAbsolute cannot both be 0"
+            )
+        return self
 
 
 class DefaultPreemption(SpecOnlyPlugin):

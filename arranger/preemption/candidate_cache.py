@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Collection, Container, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator
 from heapq import heappop, heappush
+from typing import Final
 from zlib import crc32
 
 import numpy as np
@@ -21,7 +22,7 @@ from arranger.cluster.disruption_budgets import DisruptionBudgets
 from arranger.framework.preemption import EvictionPolicy, PreemptionContext
 from arranger.preemption.allowed_candidates import AllowedCandidates
 from arranger.preemption.importance import Candidate
-from arranger.preemption.several_takers import MAX_TAKERS, cheapest_way, size_like
+from arranger.preemption.several_takers import choose_for_several, number_of_takers
 from arranger.preemption.victims import (
     NO_VICTIMS,
     PROTECTED_BY_TIME,
@@ -41,6 +42,8 @@ _LOOK_AT_POD = 4
 _LOOKED_AT_AGAIN = 16
 #: How often changes of budgets may have a search begin anew.
 _BEGUN_ANEW = 8
+#: Candidates that are enough where plugins have to be asked about each, though all break budgets.
+_PLENTY: Final = 1000
 #: Rows that are looked at first because they may do for several pods.
 _MOST_GENEROUS = 10
 #: A candidate's cost, and its row: what is less is better.
@@ -60,6 +63,8 @@ class CandidateCache:
         self._reusable = False
         #: Whether a search has been put off, and goes on with the next call.
         self._searching = False
+        #: The rows of which it is known in this step what evictions achieve; None for all.
+        self._fresh: set[int] | None = None
         #: The row that was looked at last.
         self._looked_at = -1
         #: Row → whether there is an answer for it.
@@ -109,37 +114,13 @@ class CandidateCache:
             return best
         if not (self._generous_rows and self._reusable):
             return best
-        takers = context.count_waiting_alike(MAX_TAKERS)
-        if takers > 1 and context.policy.quota is not None:
-            node = context.cluster.table.name(best.row)
-            takers = min(takers, context.policy.quota.room_for(context.pod, node))
+        takers = number_of_takers(context, best)
         if takers <= 1:
             return best
         generous = sorted(self._ranks[row] for row in self._generous_rows)[:_MOST_GENEROUS]
         ranks = dict.fromkeys([*generous, *self._order[: _MOST_GENEROUS * 2]])
         others = [found for rank in ranks if isinstance(found := self._found[rank[-1]], Candidate)]
-        way = cheapest_way(
-            best,
-            others,
-            takers,
-            lambda row, n: selector.select_for_several(row, selector.preemptible(row), n),
-            lambda pod: size_like(pod, context.pod),
-        )
-        leaving = {pod.uid: pod for found in way.values() for pod in found.victims}
-        first = [self._within(row, leaving) for row in way]
-        chosen = min((each for each in first if each), key=Candidate.cost, default=best)
-        return chosen if self._allows(tuple(leaving.values())) else best
-
-    def _within(self, row: int, leaving: Container[str]) -> Candidate | None:
-        """Who of those that leave anyhow must leave a node for one pod."""
-        assert self._selector is not None, "there are candidates since it looked"
-        pods = [pod for pod in self._selector.preemptible(row) if pod.uid in leaving]
-        found = self._selector.select_victims(row, pods)
-        return found if isinstance(found, Candidate) and self._allows(found.victims) else None
-
-    def _allows(self, victims: Sequence[PodInfo]) -> bool:
-        assert self._selector is not None, "there are candidates since it looked"
-        return self._selector.losses.may_add(victims)
+        return choose_for_several(best, others, takers, selector, context.pod)
 
     def candidates(self) -> Iterator[Candidate]:
         """All candidates that may leave together, the cheapest first.
@@ -151,6 +132,8 @@ class CandidateCache:
         for rank in self._order:
             while others and others[0][0] < rank:
                 yield heappop(others)[1]
+            if self._fresh is not None and rank[-1] not in self._fresh:
+                continue
             found = self._found[rank[-1]]
             assert isinstance(found, Candidate), "only candidates have a rank"
             allowed = self._allowed.of(found)
@@ -189,6 +172,7 @@ class CandidateCache:
             UnfinishedError: not all rows that count have been looked at; ask again.
         """
         policy = self._policy = context.policy
+        self._fresh = None
         if (state := policy.preemptor_state(context.pod)) != self._preemptor_state:
             self._preemptor_state = state
             self._forget_all()
@@ -218,14 +202,12 @@ class CandidateCache:
             rows_to_see = self._without_hopeless(rows_to_see, may)
         for n, row in enumerate(rows_to_see):
             if n and work.is_spent:
-                if not selector.resource_only and self._order:
-                    break
                 self._searching = True
                 raise UnfinishedError
             work.count(_LOOK_AT_POD * len(table.pods[row]))
             self._add(row, selector, context)
             self._looked_at = row
-            if not selector.resource_only and len(self._order) >= enough and self._order[0][0] == 0:
+            if not selector.resource_only and self._are_enough(enough):
                 break
         searched, self._searching = self._searching, True
         if searched:
@@ -240,6 +222,12 @@ class CandidateCache:
         self._looked_again.clear()
         self._allowed.finish()
 
+    def _are_enough(self, enough: int) -> bool:
+        """Whether no more candidates are needed: as upstream, unless all break budgets, of which
+        there are many."""
+        count = len(self._order)
+        return count >= enough and (self._order[0][0] == 0 or count >= _PLENTY)
+
     def _without_hopeless(self, rows: list[int], may: Collection[int] | None) -> list[int]:
         """Those of the rows on which there is somebody to evict; the answer for others is known."""
         if may is None:
@@ -253,24 +241,42 @@ class CandidateCache:
     def _look_again_at_best(self, selector: VictimSelector, context: PreemptionContext) -> None:
         """What was found in earlier steps of a search may have changed with pods elsewhere, or with
         budgets."""
-        gangs, again, work = set[int](), self._looked_again, context.cluster.work
+        now, again, work = set[int](), self._looked_again, context.cluster.work
         outdated = self._outdated_rows(context.cluster.budgets)
         self._whole_gangs.clear()
         while (best := self.best()) is not None:
-            if best.row in self._gang_rows and len(gangs) < _LOOKED_AT_AGAIN:
-                if best.row in gangs:
-                    return
-                gangs.add(best.row)
+            if best.row in now:
+                break
+            if not selector.resource_only:
+                if now and work.is_spent:
+                    raise UnfinishedError
+                work.count(_LOOK_AT_POD * len(context.cluster.table.pods[best.row]))
+                now.add(best.row)
+            elif best.row in self._gang_rows and len(now) < _LOOKED_AT_AGAIN:
+                now.add(best.row)
             elif best.row in again or best.row not in outdated:
-                return
+                break
             else:
                 if work.is_spent:
                     raise UnfinishedError
                 work.count(_LOOK_AT_POD * len(context.cluster.table.pods[best.row]))
                 again.add(best.row)
-            self._forget(best.row)
-            self._add(best.row, selector, context)
-            self._allowed.ask_again(best.row)
+            self._look_again(best.row, selector, context)
+        if selector.resource_only:
+            return
+        if context.extenders_choose:  # among those that are as they are now
+            for row in [rank[-1] for rank in self._order if rank[-1] not in now]:
+                if work.is_spent:
+                    break
+                work.count(_LOOK_AT_POD * len(context.cluster.table.pods[row]))
+                now.add(row)
+                self._look_again(row, selector, context)
+        self._fresh = now
+
+    def _look_again(self, row: int, selector: VictimSelector, context: PreemptionContext) -> None:
+        self._forget(row)
+        self._add(row, selector, context)
+        self._allowed.ask_again(row)
 
     def _add(self, row: int, selector: VictimSelector, context: PreemptionContext) -> None:
         preemptible = selector.preemptible(row)
@@ -376,7 +382,7 @@ class CandidateCache:
             self._reason_counts.subtract(found)
 
     def _forget_all_but_searched(self, resource_only: bool) -> None:
-        """Keep no answers but, while the search goes on, the rows where nothing was found."""
+        """Keep no answers but, while the search goes on, what it has found."""
         if resource_only or not self._searching:
             self._forget_all()
 

@@ -8,11 +8,13 @@ Nothing is evicted but what the first needs, and nobody more important than it w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Final
 
 from arranger.cluster import PodInfo
+from arranger.framework.preemption import PreemptionContext
 from arranger.preemption.importance import Candidate
+from arranger.preemption.victims import VictimSelector
 
 #: Pods that are planned for at most.
 MAX_TAKERS: Final = 4
@@ -87,3 +89,44 @@ def size_like(pod: PodInfo, taker: PodInfo) -> int:
     """How much a pod has of what a taker requests, in thousandths of that."""
     wanted = taker.requests
     return sum(pod.requests.get(name, 0) * 1000 // n for name, n in wanted.items() if n)
+
+
+def number_of_takers(context: PreemptionContext, best: Candidate) -> int:
+    """For how many pods alike room is to be made at once, as far as their quota has room."""
+    takers = context.count_waiting_alike(MAX_TAKERS)
+    if takers > 1 and context.policy.quota is not None:
+        node = context.cluster.table.name(best.row)
+        takers = min(takers, context.policy.quota.room_for(context.pod, node))
+    return takers
+
+
+def choose_for_several(
+    best: Candidate,
+    others: Sequence[Candidate],
+    takers: int,
+    selector: VictimSelector,
+    taker: PodInfo,
+) -> Candidate:
+    """The candidate for the first of several, where all of them together evict the least.
+
+    The best one for the first alone, where the others' victims may not all leave.
+    """
+    way = cheapest_way(
+        best,
+        others,
+        takers,
+        lambda row, n: selector.select_for_several(row, selector.preemptible(row), n),
+        lambda pod: size_like(pod, taker),
+    )
+    leaving = {pod.uid: pod for found in way.values() for pod in found.victims}
+    first = [_within(selector, row, leaving) for row in way]
+    chosen = min((each for each in first if each), key=Candidate.cost, default=best)
+    return chosen if selector.losses.may_add(tuple(leaving.values())) else best
+
+
+def _within(selector: VictimSelector, row: int, leaving: Container[str]) -> Candidate | None:
+    """Who of those that leave anyhow must leave a node for one pod."""
+    pods = [pod for pod in selector.preemptible(row) if pod.uid in leaving]
+    found = selector.select_victims(row, pods)
+    allowed = isinstance(found, Candidate) and selector.losses.may_add(found.victims)
+    return found if isinstance(found, Candidate) and allowed else None

@@ -12,9 +12,11 @@ scheduler that starts admits the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from math import floor
+from typing import Any, Final
 
 from arranger.api import event_reasons
 from arranger.api.annotations import CARD_REQUEST
@@ -23,6 +25,14 @@ from arranger.api.settings.queue_annotations import parse_cards
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.queue_spec import QueueQuota
+
+#: Cards of which a request may be given any.
+Cards = frozenset[str]
+
+_NONE: Final = Counter[Cards]()
+#: Of so many combinations of cards in a queue, and in a request, it is known how they share quotas:
+#: tenants make them up.
+_MAX_KINDS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +181,7 @@ class Admission:
         """
         shortages: dict[str, str] = {}
         outstanding = {key: self._outstanding(claim) for key, claim in claims.items()}
-        waiting: dict[str, Counter[str]] = {}
+        waiting: dict[str, Counter[Cards]] = {}
 
         def place(key: str) -> tuple[Any, ...]:
             claim = claims[key]
@@ -183,29 +193,37 @@ class Admission:
             claim, cards = claims[key], outstanding[key]
             path = list(self._ledger.path_self_to_root(claim.queue))
             if cards == claim.cards:
-                counts = [(quota, waiting.get(quota.name, Counter())) for quota in path]
+                counts = [(quota, waiting.get(quota.name, _NONE)) for quota in path]
                 why = next(filter(None, (self._shortage(cards, *each) for each in counts)), "")
                 if why:
                     shortages[key] = why
                     continue
             for quota in path:
-                waiting.setdefault(quota.name, Counter()).update(cards)
+                if quota.card_quota is not None:
+                    asked = _by_cards(cards, quota.card_quota)
+                    waiting.setdefault(quota.name, Counter()).update(asked)
         return shortages
 
-    def _shortage(self, cards: Amounts, queue: QueueQuota, waiting: Counter[str]) -> str:
+    def _shortage(self, cards: Amounts, queue: QueueQuota, waiting: Counter[Cards]) -> str:
+        """Why a request does not fit beside others; "" if it does.
+
+        Whoever asks for either of some cards uses the quotas of these only: they, and all others
+        who ask for none but these, must fit into these together.
+        """
         quota = queue.card_quota
         if quota is None:
             return ""
-        for card, n in cards.items():
-            names = _names(card)
-            limit = sum(int(quota.get(name, 0) * self._over_commit) for name in names)
-            total = sum(queue.used[name] for name in names) + waiting[card] + n
-            if total > limit:
-                return (
-                    f"Queue <{queue.name}> has insufficient <{card}> quota: requested "
-                    f"<{n * 1000}>, total would be <{total * 1000}>, but capability is "
-                    f"<{limit * 1000}>"
-                )
+        asking = _Asking(queue, self._over_commit, waiting, _by_cards(cards, quota))
+        for card in cards:
+            own = _names(card).intersection(quota)
+            for wide in asking.wider(own):
+                total, limit = asking.total(own, wide), asking.limit(wide)
+                if total > limit:
+                    return (
+                        f"Queue <{queue.name}> has insufficient <{card}> quota: requested "
+                        f"<{cards[card] * 1000}>, total would be <{total * 1000}>, but capability "
+                        f"is <{limit * 1000}>"
+                    )
         return ""
 
     def _outstanding(self, claim: _CardReservation) -> Amounts:
@@ -235,6 +253,71 @@ class Admission:
             self._events.append(PodGroupEvent(group, reason, text))
 
 
-def _names(card: str) -> list[str]:
+def _names(card: str) -> Cards:
     """The cards that a request names: `A100|H100` asks for either, and their quotas are added."""
-    return [part.strip() for part in card.split("|")]
+    return frozenset(part.strip() for part in card.split("|"))
+
+
+def _by_cards(cards: Amounts, quota: Amounts) -> Counter[Cards]:
+    """How many are asked for by which of the cards that a quota has they may be."""
+    asked = Counter[Cards]()
+    for card, n in cards.items():
+        asked[_names(card).intersection(quota)] += n
+    return asked
+
+
+class _Asking:
+    """One request beside what others wait for, in one queue."""
+
+    def __init__(
+        self, queue: QueueQuota, over_commit: float, waiting: Counter[Cards], mine: Counter[Cards]
+    ) -> None:
+        assert queue.card_quota is not None, "without a quota everything fits"
+        self._used, self._waiting, self._mine = queue.used, waiting, mine
+        self._limits = {name: floor(n * over_commit) for name, n in queue.card_quota.items()}
+        first = (*islice(waiting, _MAX_KINDS), *islice(mine, _MAX_KINDS))
+        self._known = [each for each in dict.fromkeys(first) if each]
+        self._seen: set[Cards] = set()
+
+    def limit(self, cards: Cards) -> int:
+        """How many of any of these may be let in."""
+        return sum(self._limits[name] for name in cards)
+
+    def total(self, own: Cards, wide: Cards) -> int:
+        """How many of these would be used or let in that can be no others.
+
+        What is used of one card beyond its quota, or waits for it in vain, takes nothing of others.
+        """
+        alone = own == wide and len(own) == 1
+        used = (self._used[n] if alone else min(self._used[n], self._limits[n]) for n in wide)
+        others = (
+            min(self._count(each), self._left(each))
+            for each in self._known
+            if each != own and each <= wide
+        )
+        return sum(used) + self._count(own) + sum(others)
+
+    def wider(self, own: Cards) -> Iterator[Cards]:
+        """The cards of a request, and the same with those of one other that may use some of them,
+        and with those of all that it may push aside; nothing if they were asked about before."""
+        if own in self._seen:
+            return
+        self._seen.add(own)
+        yield own
+        if len(self._seen) > _MAX_KINDS:
+            return
+        others = [each for each in self._known if not each <= own]
+        for each in others:
+            if not own.isdisjoint(each):
+                yield own | each
+        grown = own
+        while more := [each for each in others if not grown.isdisjoint(each) and not each <= grown]:
+            grown = grown.union(*more)
+        if grown != own:
+            yield grown
+
+    def _count(self, cards: Cards) -> int:
+        return self._waiting[cards] + self._mine[cards]
+
+    def _left(self, cards: Cards) -> int:
+        return sum(max(0, self._limits[name] - self._used[name]) for name in cards)

@@ -71,10 +71,11 @@ class MinResourcesAdmission:
     def __post_init__(self) -> None:
         self._evictable = EvictableUse(self._cluster, self._policy, self._charged_queue)
 
-    def admit(self, groups: Sequence[AnyPodGroup], taker: PodInfo) -> Refusal | None:
+    def admit(self, groups: Sequence[AnyPodGroup], takers: Sequence[PodInfo]) -> Refusal | None:
         """Admit PodGroups that are placed together, all or none; the reason if not.
 
-        Nothing is kept for them before their minimum runs: who cannot be placed holds up nobody.
+        What any of the takers, their pods, may evict counts as room. Nothing is kept for them
+        before their minimum runs: who cannot be placed holds up nobody.
         """
         # A PodGroup in a queue that it may not use gets nothing there; its pods are told so.
         asking = [g for g in groups if requested_minimum(g) and self._ledger.queue_of_group(g)[1]]
@@ -84,8 +85,11 @@ class MinResourcesAdmission:
             self.forget(group.key)
         promised = {name: self._promised(name) for name in {_namespace(g) for g in asking}}
         refusal = self._refusal(asking, promised, Counter())
-        if refusal is not None:
-            refusal = self._refusal(asking, promised, self._evictable_for(taker))
+        evictable: Sums = Counter()
+        for taker in takers if refusal is not None else ():
+            evictable |= self._evictable_for(taker)
+            if (refusal := self._refusal(asking, promised, evictable)) is None:
+                break
         if refusal is None:
             for group in asking:
                 self.watch(group)
@@ -109,14 +113,14 @@ class MinResourcesAdmission:
     # --- inside ----------------------------------------------------------------------------
 
     def _promised(self, namespace: str) -> Sums:
-        """What PodGroups of a namespace that run are still to get; those that lack nothing are done
-        with."""
+        """What PodGroups of a namespace that run are still to get; those that lack nothing, or have
+        no pod any more, are done with."""
         found: Sums = Counter()
         for name, group in list(self._unsettled.get(namespace, {}).items()):
             placed, amounts = self._outstanding(group)
-            if placed < (group.spec.min_member or 1) or not any(amounts.values()):
+            if not placed or not any(amounts.values()):
                 self.forget(name)
-            else:
+            elif placed >= (group.spec.min_member or 1):  # else it runs again, or begins anew
                 found.update(self._counted(group, amounts))
         return found
 

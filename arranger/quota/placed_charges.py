@@ -19,6 +19,8 @@ class PlacedCharges:
         #: Namespace → uids.
         self._of_namespace: dict[str, dict[str, None]] = {}
         self._doubted: dict[str, None] | None = None
+        #: Those that were, for who follows more of a pod's queue than what it is charged.
+        self._to_follow: dict[str, None] = {}
         self._regrouped: dict[str, None] = {}
 
     def get(self, uid: str) -> Charge | None:
@@ -73,7 +75,13 @@ class PlacedCharges:
     def take_doubted(self) -> Iterable[str] | None:
         """Those that were doubted since the last time; None if nobody has asked."""
         doubted, self._doubted = self._doubted, None
+        self._to_follow.update(doubted or {})
         return doubted
+
+    def take_to_follow(self) -> Iterable[str]:
+        """Those of which the queue may be another one since the last time, by what was doubted."""
+        to_follow, self._to_follow = self._to_follow, {}
+        return to_follow
 
 
 class LiftedCharges:

@@ -92,7 +92,7 @@ def read_queue(queue: Queue) -> QueueQuota:
     spec = queue.spec
     state = QueueQuota(
         queue.name,
-        weight=spec.weight,
+        weight=max(1, spec.weight),
         priority=spec.priority,
         reclaimable=spec.reclaimable,
         parent=spec.parent,
@@ -112,6 +112,8 @@ def read_queue(queue: Queue) -> QueueQuota:
         else:
             setattr(state, name, {key: max(0, amount) for key, amount in read.items()})
             state.problems += (f"spec.{name}: {why}" for why in _odd_amounts(read))
+    if spec.weight < 1:
+        state.problems.append(f"spec.weight: {spec.weight} is less than 1, and counts as that")
     state.problems += state.rights.problems()
     state.due = {
         r: max(state.deserved.get(r, 0), state.guarantee.get(r, 0))

@@ -15,11 +15,13 @@ from dataclasses import replace
 from statistics import median
 
 from arranger.api.effects import Applied, Bind
+from arranger.daemon.garbage import tune_gc
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
+from tests.storage import a_claim, a_class
 
 _ON = GangPolicy(starvation_after=0.001, reservation_seconds=1e9)
 
@@ -64,9 +66,13 @@ def rate(engine: Engine, pods: int, turn: int) -> float:
     return bound / (time.process_time() - began)
 
 
-def longest_step(nodes: int, members: int) -> float:
-    """Seconds of CPU time that a step takes at most until a gang is planned, ten pods a node."""
+def longest_step(nodes: int, members: int, kind: str = "") -> float:
+    """Seconds of CPU time that a step takes at most until a gang is planned, ten pods a node.
+
+    ``kind``: members with ``requests`` of their own, or with a claim each that has no volume yet.
+    """
     engine = Engine(EngineSettings([default_profile()], gang_policy=_ON))
+    engine.handlers.on_object_updated(a_class().build(), 0.0)
     started = {"phase": "Running", "startTime": "1970-01-01T00:00:00Z"}
     for n in range(nodes):
         engine.handlers.on_node_updated(a_node(f"n{n}").offers(cpu=10, pods=110).build(), 0.0)
@@ -75,11 +81,14 @@ def longest_step(nodes: int, members: int) -> float:
             limit = {"activeDeadlineSeconds": 1000 + n + m} if m % 2 else {}
             engine.handlers.on_pod_updated(old.with_spec(**limit).build(), 0.0)
     for m in range(members):
-        pod = a_pod(f"g-{m}").needs(cpu=1).in_gang("g", members)
+        pod = a_pod(f"g-{m}").needs(cpu=f"{1000 + m * (kind == 'requests')}m").in_gang("g", members)
+        if kind == "claims":
+            engine.handlers.on_object_updated(a_claim(f"c{m}").build(), 0.0)
+            pod = pod.with_claim(f"c{m}")
         engine.handlers.on_pod_updated(pod.build(), 0.0)
     drain(engine, 0.0)
     gc.collect()
-    gc.freeze()
+    tune_gc()
     longest, now = 0.0, 0.0
     while not engine.planned_room.plans:
         began, now = time.process_time(), now + 0.01
@@ -110,6 +119,9 @@ def main() -> None:
     for members in (4, 2500, 8000):
         longest = 1000 * longest_step(args.nodes, members)
         print(f"longest step of a first plan for {members:,} members: {longest:.0f} ms CPU")
+    for kind in ("requests", "claims"):
+        longest = 1000 * longest_step(args.nodes, 2000, kind)
+        print(f"the same for 2,000 members with {kind} of their own: {longest:.0f} ms CPU")
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ async def measure(
             starts; it runs only if there are any.
         with_events: whether CPU counts until all Events are written, or until the last Binding.
     """
-    async with ControlPlane(controllers=claims > 0) as plane:
+    async with ControlPlane(controllers=claims > 0, is_judged=False) as plane:
         await install_rbac(plane)
         await plane.post_all("/api/v1/nodes", nodes)
         for path, objects in pods.items():
@@ -232,6 +232,7 @@ async def watch_bindings(
 async def start_arranger(plane: ControlPlane) -> int:
     """Our daemon, with Events on and the rights of ``manifests/``."""
     daemon = await Daemon.start(plane, config={"leaderElection": {"leaderElect": False}})
+    assert plane.recorder is None, "it would take half a core, of ours only"
     return daemon.process.pid
 
 

@@ -70,7 +70,6 @@ class ClusterHarness:
             await install_rbac(plane)
             await plane.apply(bundled_crds())
             files = ("30-config", "60-controllers-rbac", "80-admission", "85-queue-rights")
-            files = (*files, "90-own-writes")
             await plane.apply(manifests(*(f"manifests/{file}.yaml" for file in files)))
             for path in served:
                 await plane.until_served(path)

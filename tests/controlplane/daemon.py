@@ -25,8 +25,12 @@ def manifests(*files: str) -> Iterator[dict[str, Any]]:
 
 
 async def install_rbac(plane: ControlPlane) -> None:
-    """Create the namespace, the service account and its rights from ``manifests/``; idempotent."""
-    for manifest in manifests("manifests/10-namespace.yaml", "manifests/20-rbac.yaml"):
+    """Create the namespace, the service account and its rights from ``manifests/``; idempotent.
+
+    With the policies on what our accounts may write, so that each test says what these refuse.
+    """
+    files = ("10-namespace", "20-rbac", "90-own-writes")
+    for manifest in manifests(*(f"manifests/{file}.yaml" for file in files)):
         path = await plane.collection(manifest)
         status, answer = await plane.request("POST", path, manifest)
         assert status in (201, 409), answer

@@ -6,6 +6,7 @@ from tests.seeded_bugs.bug import SeededBug
 
 _STARTS = "tests/unit/engine/gang/test_planned_starts.py"
 _IN_STEPS = "tests/unit/engine/gang/test_starts_in_steps.py"
+_VOLUMES = "tests/unit/engine/gang/test_volumes_in_steps.py"
 _PLANNER = "arranger/engine/gang/planning/start_planner.py"
 
 BUGS = (
@@ -21,7 +22,7 @@ BUGS = (
         "whoever-is-tried-is-planned",
         "when the planned gang starts, the one that is tried next is planned, not the first",
         _PLANNER,
-        "others = (*known, *self._next_in_turn(now), failed)",
+        "others = (*known, *self._starving.next_in_turn(now), failed)",
         "others = (*known, failed)",
         (_STARTS,),
     ),
@@ -89,8 +90,8 @@ BUGS = (
         "planned-start-on-a-part",
         "a gang is promised a start for which a part that is reserved leaves too little",
         "arranger/backfill/planner.py",
-        "                left = left - kept\n",
-        "                left = left - 0 * kept\n",
+        "                left = left - kept[: left.shape[0], : left.shape[1]]\n",
+        "                pass\n",
         ("tests/unit/engine/gang/test_planned_around_reservations.py",),
     ),
     SeededBug(
@@ -116,5 +117,29 @@ BUGS = (
         "                self._has_heard.add(key)\n",
         "",
         (_IN_STEPS,),
+    ),
+    SeededBug(
+        "a-plan-takes-new-columns",
+        "a resource that no node had ends the process while a start is planned",
+        "arranger/backfill/planner.py",
+        "        room[: len(self.amounts), self.rows[here]] -= self.amounts[:, here]\n",
+        "        room[:, self.rows[here]] -= self.amounts[:, here]\n",
+        (_STARTS,),
+    ),
+    SeededBug(
+        "what-was-chosen-is-kept-between-steps",
+        "volumes chosen for members stay assumed while they are off their nodes",
+        "arranger/engine/pod/reserve_and_permit.py",
+        "    if (plugin := member.profile.by_name.get(_VOLUMES)) is not None:\n",
+        "    if (plugin := None) is not None:\n",
+        (_VOLUMES,),
+    ),
+    SeededBug(
+        "who-is-beside-a-new-pod-keeps-its-volumes",
+        "members beside whom a pod has come are not looked at again",
+        "arranger/engine/gang/attempt/suspended_members.py",
+        "        for row in changed:\n            for pod",
+        "        for row in ():\n            for pod",
+        (_VOLUMES,),
     ),
 )

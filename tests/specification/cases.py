@@ -243,6 +243,11 @@ CASES: dict[str, tuple[str, Trace, Trace]] = {
         reserved(at=20, limit="80s"),
         reserved(at=20, limit="60s"),
     ),
+    "a pod comes that would not leave in time, by digits that count": (
+        "its_node_is_not_reserved_for_others",
+        reserved(at=20, limit="80s"),
+        reserved(at=20, limit="\u0668\u0660s"),
+    ),
     "a pod comes before the window has ended": (
         "its_node_is_not_reserved_for_others",
         reserved(at=3080),
@@ -321,6 +326,11 @@ CASES: dict[str, tuple[str, Trace, Trace]] = {
     "a pod is ended that may run for ever": (
         "its_time_is_over",
         ending(3000, limit="a day"),
+        ending(3000, limit="50m"),
+    ),
+    "a pod is ended by a limit in digits that do not count": (
+        "its_time_is_over",
+        ending(3000, limit="\u0665\u0660m"),
         ending(3000, limit="50m"),
     ),
     "a pod leaves for a Reservation that evicts nobody": (

@@ -29,6 +29,7 @@ class Premises:
         max_checkpoint: the most seconds that a victim is given to save its state.
         preempt_within_queue, respect_priority, exempt_card_pods, service_by_owner: as in the
             scheduler's configuration of queues.
+        extenders_may_fail: whether we bind ourselves what an extender may have bound already.
         extended: resources that nodes need not offer, as extenders or devices provide them.
     """
 
@@ -54,4 +55,5 @@ class Premises:
             "Job": "training",
         }
     )
+    extenders_may_fail: bool = False
     extended: set[str] = field(default_factory=set)

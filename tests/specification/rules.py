@@ -294,7 +294,7 @@ class AtARequest(Request):
             yield f"{self.about}, which it has been told is done"
         elif self.has_bound_it_to not in ("", self.node):
             yield f"{self.about_node}, and has bound it to {self.has_bound_it_to}"
-        elif self.it_is_on and self.has_read_that and not self.is_repeated:
+        elif self.it_is_on and self.has_read_that and not self.may_be_asked_again:
             yield f"{self.about_node}, and has read that it is on {self.it_is_on}"
         elif self.it_is_on and self.since >= self.premises.notice and not self.is_repeated:
             yield f"{self.about_node}, which is on {self.it_is_on} for {self.since:g} s"

@@ -10,7 +10,7 @@ from tests.specification.cases import CASES
 from tests.specification.cases_at_rest import AT_REST
 from tests.specification.legal import Specification
 from tests.specification.premises import Premises
-from tests.specification.traces import Trace, a_pod, a_queue, in_queue, preempted
+from tests.specification.traces import Trace, a_member, a_pod, a_queue, in_queue, preempted
 from tests.specification.vocabulary.manifests import quantity
 from tests.specification.worlds import CARD, GPU, one_node
 
@@ -137,3 +137,23 @@ def test_an_event_is_judged_by_the_time_of_its_eviction(moves: str, wrong: set[s
 )
 def test_quantities(text: str, unit: int, expected: int) -> None:
     assert quantity(text, unit) == expected
+
+
+def test_of_very_much_that_is_said_what_is_short_counts() -> None:
+    key, other = "volcano.sh/preemptable", "scheduling.volcano.sh/group-name"
+
+    def trace(said: str) -> Trace:
+        victim = a_pod("victim", annotations={key: said, other: "x" * 17_000})
+        queue, taker = a_queue("default"), a_pod("taker", priority=4)
+        found = one_node(queue, victim, taker).binds("victim", "n1").passes(60)
+        return found.evicts("victim")
+
+    assert {each.rule for each in judge(trace("false")).violations} == {"it_may_be_evicted"}
+    assert [str(each) for each in judge(trace("no" * 200)).violations] == []
+
+
+def test_a_member_that_is_said_to_have_succeeded_counts_though_it_was_never_bound() -> None:
+    trace = one_node(*(a_member("g", n, 2) for n in range(2))).passes(60)
+    trace.edits("Pod", "g-1", {"status": {"phase": "Succeeded"}}).passes(0.1).binds("g-0", "n1")
+    trace.passes(5).edits("Pod", "g-0", {"status": {"phase": "Failed"}})
+    assert [str(each) for each in judge(trace).violations] == []

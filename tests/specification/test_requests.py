@@ -15,15 +15,17 @@ A, B = (
     Asked("one", "bind", "default/p", "Pod-p", "n2"),
 )
 BY_TWO = Asked("two", "bind", "default/p", "Pod-p", "n2")
+BY_AN_EXTENDER = Asked("the extender", "bind", "default/p", "Pod-p", "n1")
 GONE = Asked("one", "evict", "default/p", "Pod-p")
 #: Another part of the process reads the pod for itself.
 OTHER_READ = Asked("one", "read", "default/p", "", number=1)
 READ, LIST = Asked("one", "read", "default/p", ""), Asked("one", "list", "", "")
 
 
-def book(*happened: tuple[str, Asked | float]) -> RequestBook:
+def book(*happened: tuple[str, Asked | float], extenders_may_fail: bool = False) -> RequestBook:
     """What is asked, done by the server, heard; and ``passes`` so many seconds."""
-    found = RequestBook(Premises(schedulers={"one", "two"}))
+    premises = Premises(schedulers={"one", "two"}, extenders_may_fail=extenders_may_fail)
+    found = RequestBook(premises)
     trace = Trace().has(a_node("n1"), a_node("n2"), a_pod("p"))
     for what, which in happened:
         if isinstance(which, float):
@@ -89,6 +91,13 @@ CASES: dict[str, tuple[Sequence[tuple[str, Asked | float]], str]] = {
             ("sends", A),
         ),
         "",
+    ),
+    "a node is asked for to which somebody else has bound the pod, and that was read": (
+        (
+            *(("does", BY_AN_EXTENDER), ("passes", 0.1)),
+            *(("sends", READ), ("hears", READ), ("sends", A)),
+        ),
+        "a_pod_is_asked_for_once",
     ),
     "a node is asked for after a read that began before the pod was bound": (
         (
@@ -260,3 +269,9 @@ def test_how_a_request_is_read(
     method: str, path: str, body: dict[str, object] | None, expected: Asked | None
 ) -> None:
     assert Asked.read("one", method, path, lambda: body) == expected
+
+
+def test_we_may_ask_for_the_node_to_which_an_extender_that_may_fail_has_bound_a_pod() -> None:
+    read = (("does", BY_AN_EXTENDER), ("passes", 0.1), ("sends", READ), ("hears", READ))
+    assert book(*read, ("sends", A), extenders_may_fail=True).violations == []
+    assert book(*read, ("sends", B), extenders_may_fail=True).violations != []

@@ -17,9 +17,15 @@ from tests.swarm.judge import Violation
 if TYPE_CHECKING:
     from tests.swarm.play import Player
 
-#: Seconds between two looks at the books, and at what is kept of classes of pods.
+#: Seconds between two looks at the books: while anything is written, and else; and between two at
+#: what is kept of classes of pods.
 BOOKS_EVERY: Final = 0.5
+QUIET_BOOKS_EVERY: Final = 5.0
 CLASSES_EVERY: Final = 4.0
+#: Seconds after a write in which it makes itself felt.
+_FELT_FOR: Final = 2.0
+#: What is written all the time, whatever happens.
+_BEATS: Final = frozenset({"coordination.k8s.io/leases", "events.k8s.io/events"})
 #: What is said of an object by which our own code has raised what it does not expect.
 _OUR_FAULT: Final = "an internal error"
 
@@ -27,6 +33,14 @@ _OUR_FAULT: Final = "an internal error"
 async def watch_books(player: Player) -> None:
     """The books of the leader are right at any time, and no object makes our own code raise."""
     seen: dict[Scheduler, set[str]] = {}
+    written_at, looked_at, now_is = 0.0, 0.0, asyncio.get_running_loop().time
+
+    def note(change: Change) -> None:
+        nonlocal written_at
+        if change.resource not in _BEATS:
+            written_at = now_is()
+
+    player.sim.cluster.store.subscribe(note)
     offered = set(BASIC_RESOURCES)
     player.sim.cluster.store.subscribe(lambda change: offered.update(_offers(change)), "/nodes")
     offered.update(*(_amounts(node) for node in player.sim.cluster.objects("nodes")))
@@ -34,6 +48,10 @@ async def watch_books(player: Player) -> None:
     classes_at = 0.0
     while True:
         await asyncio.sleep(BOOKS_EVERY)
+        now = now_is()
+        if now - written_at > _FELT_FOR and now - looked_at < QUIET_BOOKS_EVERY:
+            continue
+        looked_at = now
         for text in _faults(player):
             if text not in told:
                 told.add(text)
@@ -43,7 +61,7 @@ async def watch_books(player: Player) -> None:
                 leader.engine.check_consistent()
                 _check_nominations(leader, seen.setdefault(leader, set()))
                 _check_columns(leader, offered)
-                if (now := asyncio.get_running_loop().time()) >= classes_at:
+                if now >= classes_at:
                     classes_at = now + CLASSES_EVERY
                     check_kept_evaluations(leader.engine)
             except AssertionError as error:

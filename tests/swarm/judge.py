@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arranger.embedded.virtual_time import virtual_now
 from tests.simulation.harnesses.status_judge import CONTROLLERS, SCHEDULER, status_faults
+from tests.simulation.harnesses.status_judge.views import key_of
 from tests.specification import additions
 
 if TYPE_CHECKING:
@@ -110,9 +111,25 @@ async def _untrue_statuses(player: Player) -> list[str]:
 
 
 def _is_excused(fault: str, player: Player) -> bool:
-    """Whether the judge of statuses lacks what it needs: gangs by their owners, or right clocks."""
+    """Whether the judge of statuses lacks what it needs: gangs by their owners, or right clocks.
+
+    Or nobody knows any more whose a PodGroup was: a backup has undone what was written of it, and
+    the controllers began anew when its pods and its Gang were gone.
+    """
+    if fault.startswith("PodGroup ") and _began_after_a_backup(player):
+        gangs = map(key_of, player.sim.cluster.objects("gangs", "arranger.io"))
+        if fault.split()[1] not in gangs:
+            return True
     by_owner = "workloads" in player.world.features and fault.startswith("Gangs: there are")
     return by_owner or ("skews" in player.world.features and "times out of order" in fault)
+
+
+def _began_after_a_backup(player: Player) -> bool:
+    """Whether controllers may have begun anew since a backup was restored."""
+    faults = player.world.faults
+    restored = min((each.at for each in faults if each.does == "restore"), default=float("inf"))
+    kills = (each for each in faults if each.does == "kill" and each.whom in ("", "controllers"))
+    return any(each.at > restored for each in kills)
 
 
 def _of_rest(text: str) -> Violation:

@@ -128,6 +128,7 @@ class Player:
         if config.extenders:  # it knows why who fits may have to wait, and keeps what it asked for
             premises.unjudged |= {"who_fits_is_placed", "who_is_nominated_waits_for_somebody"}
             premises.unjudged.add("who_may_have_room_is_placed")
+        premises.extenders_may_fail = any(each.ignorable for each in config.extenders)
         if any(fault.does == "restore" for fault in world.faults):
             premises.notice = _HEARD_WITHIN
         if "skews" not in world.features:

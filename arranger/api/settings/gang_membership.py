@@ -118,11 +118,14 @@ def owned_membership(pod: Pod, name: str, role: str, owner: str) -> GangMembersh
     )
 
 
-def workload_key(pod: Pod) -> str:
-    """Equal for the pods of one gang, else of one controller; "" for a pod on its own."""
-    membership = gang_membership(pod)
-    if membership is not None:
-        return f"gang {membership.gang}"
+def workload_key(pod: Pod, gang: str = "") -> str:
+    """Equal for the pods of one gang, else of one controller; "" for a pod on its own.
+
+    ``gang``: the one that it is in, where that is known; else that of its own word.
+    """
+    membership = None if gang else gang_membership(pod)
+    if gang := gang if membership is None else membership.gang:
+        return f"gang {gang}"
     owner = pod.metadata.controller
     # Owners are of the pod's own namespace, whatever it says.
     return f"owner {pod.metadata.namespace}/{owner.uid}" if owner is not None else ""

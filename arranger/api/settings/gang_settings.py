@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any, Final, TypeVar
@@ -235,6 +236,15 @@ def _koordinator_settings(annotations: Mapping[str, str], problems: list[str]) -
         match_policy=first(_enum_parser(MatchPolicy), keys.GANG_MATCH, keys.POD_GROUP_MATCH),
         topology=first(_parse_topology, keys.TOPOLOGY),
     )
+
+
+def annotated_minimum(annotations: Mapping[str, str]) -> int | None:
+    """The minimum that annotations state; None where they state none that can be read."""
+    texts = (annotations.get(key, "") for key in (keys.GANG_MIN, keys.POD_GROUP_MIN))
+    for text in filter(None, texts):
+        with suppress(ParseError):
+            return _parse_pod_count(text)
+    return None
 
 
 def _bundle_settings(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
+from arranger.api.timestamps import after
 from arranger.api.types.core import ObjectMeta, StatusCondition, Struct, Time
 
 
@@ -58,13 +61,26 @@ class JobPodStatus(Struct):
         return any(c.type == kind and c.status == "True" for c in self.conditions)
 
 
+class JobPodMeta(ObjectMeta):
+    """``metadata`` of a pod, with how many seconds it is given to end."""
+
+    deletion_grace_period_seconds: int | None = None
+
+
 class ControlledPod(Struct):
     """A pod of a job, of whatever kind."""
 
-    metadata: ObjectMeta
+    metadata: JobPodMeta
     status: JobPodStatus = msgspec.field(default_factory=JobPodStatus)
 
     @property
     def terminal(self) -> bool:
         """Whether it has ended, well or not."""
         return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def deletion_began(self) -> datetime | None:
+        """When somebody asked for its deletion; ``deletionTimestamp`` is when its time is over."""
+        ends = self.metadata.deletion_timestamp
+        grace = self.metadata.deletion_grace_period_seconds or 0
+        return None if ends is None else after(ends, -grace)

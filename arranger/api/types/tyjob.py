@@ -311,8 +311,29 @@ class TYJobPod(ControlledPod):
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has ended well."""
-        return self.status.phase == "Succeeded"
+        """Whether it has ended well, and not because it had to go.
+
+        Who has to go may save its state and exit with 0 though its work is not done.
+        """
+        return self.status.phase == "Succeeded" and self._ended_by_itself
+
+    @property
+    def _ended_by_itself(self) -> bool:
+        """Whether it had ended before it was evicted or deleted; not where nobody can tell."""
+        began = self.deletion_began
+        conditions = (c for c in self.status.conditions if c.status == "True")
+        disrupted = next((c for c in conditions if c.type == "DisruptionTarget"), None)
+        if began is None and disrupted is None:
+            return True
+        ends = [status.state.terminated for status in self.status.container_statuses]
+        times = [end.finished_at for end in ends if end is not None and end.finished_at is not None]
+        if not times or len(times) < len(ends):
+            return False
+        ended = max(times)
+        if began is not None and ended >= began:
+            return False
+        since = disrupted.last_transition_time if disrupted is not None else began
+        return since is not None and ended < since
 
     @property
     def failed(self) -> bool:
@@ -325,8 +346,9 @@ class TYJobPod(ControlledPod):
 
     @property
     def active(self) -> bool:
-        """Whether it runs or will run: it has not failed and is not being deleted."""
-        return self.status.phase != "Failed" and self.deletion_deadline is None
+        """Whether it runs, will run or has succeeded, and is not being deleted."""
+        lost = self.terminal and not self.succeeded
+        return not lost and self.deletion_deadline is None
 
     @property
     def ready(self) -> bool:
@@ -367,34 +389,3 @@ class TYJobPod(ControlledPod):
         annotations = self.metadata.annotations
         marked = "true" in (annotations.get(GANG_TIMEOUT), annotations.get(BUNDLE_TIMEOUT))
         return marked and not self.node
-
-
-class ServicePort(Struct):
-    """A port of a Service."""
-
-    port: int = 0
-
-
-class LeaderServiceSpec(Struct):
-    """``spec`` of the Service of a job."""
-
-    ports: list[ServicePort] = msgspec.field(default_factory=list)
-
-
-class LeaderService(Struct):
-    """The headless Service of a job."""
-
-    metadata: ObjectMeta
-    spec: LeaderServiceSpec = msgspec.field(default_factory=LeaderServiceSpec)
-
-    @property
-    def ports(self) -> list[int]:
-        """The numbers of its ports."""
-        return [port.port for port in self.spec.ports]
-
-
-class LeaderConfigMap(Struct):
-    """The ConfigMap from which a job's workers have their leader's address, by the leader's uid."""
-
-    metadata: ObjectMeta
-    data: dict[str, str] = msgspec.field(default_factory=dict)

@@ -262,6 +262,18 @@ class JobPod(ControlledPod):
         return max((t.finished_at for t in self._ends() if t.finished_at), default=None)
 
     @property
+    def was_stopped(self) -> bool:
+        """Whether it has ended well only because it was told to end: it is evicted, and not done.
+
+        One that ended before it was to go has succeeded. Who ended in the second in which it was
+        told counts as told: few programs need a second, and times have no parts of one.
+        """
+        began, ended = self.deletion_began, self.ended_at
+        if began is None or self.status.phase != "Succeeded":
+            return False
+        return self.disrupted or (ended is not None and ended >= began)
+
+    @property
     def restart_count(self) -> int:
         """How often its containers were started again."""
         return sum(s.restart_count for s in self.status.all_container_statuses)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 @options.shadow
 @click.option("--no-suggestions", is_flag=True, help="Only the causes; nothing is tried.")
 @click.option(
-    "--thorough", is_flag=True, help="Takes up to 20 seconds to try changes, rather than one."
+    "--thorough",
+    is_flag=True,
+    help="Takes up to 20 seconds to try changes, not half of one.",
 )
 @options.output
 def why(

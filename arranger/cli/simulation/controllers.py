@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
@@ -22,30 +22,56 @@ from arranger.controllers.runtime.objects import UnstructuredObject
 from arranger.controllers.runtime.worker_thread import at_once
 from arranger.controllers.tyjob.controller import TYJobController
 from arranger.controllers.vcjob.controller import JobController
+from arranger.daemon.config.schema import Config
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 
 
-async def run_job_controllers(
-    cluster: EmbeddedCluster, schedulers: Sequence[str], rng: random.Random
-) -> None:
-    """Run TYJobs and Jobs of ``batch.volcano.sh`` until cancelled, in virtual time."""
-    transport = InProcessTransport(cluster, user="controllers")
-    options = ControllerOptions(schedulers, rng=rng, now=virtual_now, run_aside=at_once)
-    jobs, tyjobs = JobController(transport, options), TYJobController(transport, options)
-    commands = MultiNamespaceInformer(
-        transport, options, f"/apis/{COMMAND_API}", "commands", Command, jobs.commands
-    )
-    watched: Mapping[str, tuple[str, CacheHandler[UnstructuredObject]]] = {
-        VolcanoPodGroup.api_version: ("podgroups", jobs.pod_groups),
-        JOB_API: ("jobs", jobs.jobs),
-        TYJOB_API: ("tyjobs", tyjobs.jobs),
-    }
-    informers: list[MultiNamespaceInformer[Any]] = [commands]
-    for api, (plural, handler) in watched.items():
-        informers.append(unstructured_informer(transport, options, api, plural, handler))
-    tasks = chain.from_iterable(informer.tasks() for informer in informers)
-    async with asyncio.TaskGroup() as group:
-        for task in (*jobs.tasks(), *tyjobs.tasks(), *tasks):
-            group.create_task(task)
+class JobControllers:
+    """Runs TYJobs and Jobs of ``batch.volcano.sh``, in virtual time.
+
+    Args:
+        cluster: where they are.
+        config: the scheduler's, of which the controllers read the same as in a real cluster.
+        rng: spreads time-outs and back-off.
+    """
+
+    def __init__(self, cluster: EmbeddedCluster, config: Config, rng: random.Random) -> None:
+        self._transport = InProcessTransport(cluster, user="controllers")
+        self._options = ControllerOptions(
+            [profile.scheduler_name for profile in config.profiles],
+            gang_wait_time=config.gangs.wait_time_seconds,
+            command_namespaces=config.queues.command_namespaces,
+            scheduling_timeout=config.tyjobs.scheduling_timeout_seconds,
+            rng=rng,
+            now=virtual_now,
+            run_aside=at_once,
+        )
+        self._jobs = JobController(self._transport, self._options)
+        self._tyjobs = TYJobController(self._transport, self._options)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is due, now or later, but to try again what has failed."""
+        return self._jobs.work_queue.is_settled and self._tyjobs.work_queue.is_settled
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        transport, options = self._transport, self._options
+        jobs, tyjobs = self._jobs, self._tyjobs
+        commands = MultiNamespaceInformer(
+            transport, options, f"/apis/{COMMAND_API}", "commands", Command, jobs.commands
+        )
+        watched: Mapping[str, tuple[str, CacheHandler[UnstructuredObject]]] = {
+            VolcanoPodGroup.api_version: ("podgroups", jobs.pod_groups),
+            JOB_API: ("jobs", jobs.jobs),
+            TYJOB_API: ("tyjobs", tyjobs.jobs),
+        }
+        informers: list[MultiNamespaceInformer[Any]] = [commands]
+        for api, (plural, handler) in watched.items():
+            informers.append(unstructured_informer(transport, options, api, plural, handler))
+        tasks = chain.from_iterable(informer.tasks() for informer in informers)
+        async with asyncio.TaskGroup() as group:
+            for task in (*jobs.tasks(), *tyjobs.tasks(), *tasks):
+                group.create_task(task)

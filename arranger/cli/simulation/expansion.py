@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from arranger.cli.simulation.controllers import run_job_controllers
+from arranger.cli.simulation.controllers import JobControllers
 from arranger.cli.simulation.manifests import load_manifests
 from arranger.daemon.config.schema import Config
 from arranger.embedded import Object
@@ -42,10 +42,9 @@ def expand(
 async def _expand(manifests: list[tuple[str, Object]], config: Config) -> list[Object]:
     cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(0))
     load_manifests(cluster, [(where, _at_once(manifest)) for where, manifest in manifests])
-    names = [profile.scheduler_name for profile in config.profiles]
     parts = [
         asyncio.create_task(HollowControllers(cluster, now=virtual_now).run()),
-        asyncio.create_task(run_job_controllers(cluster, names, random.Random(0))),
+        asyncio.create_task(JobControllers(cluster, config, random.Random(0)).run()),
     ]
     await asyncio.sleep(_SECONDS)
     for part in parts:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from arranger.api.printable import one_line
+from arranger.cli.simulation.asked import asked_by, pod_specs
 from arranger.embedded import Object
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.errors import MALFORMED, ApiError
@@ -28,6 +29,11 @@ from arranger.kube.client.transport import Request
 _CREATION_ORDER: Final = ("CustomResourceDefinition", "Namespace", "PriorityClass", "Node")
 _WORKLOAD_VERSIONS: Final = ("v1", "apps/v1", "batch/v1")
 _SERVERS_METADATA: Final = ("resourceVersion", "uid", "ownerReferences", "managedFields")
+#: Kind → what its status says of times that mean nothing by the clock of a simulation.
+_BEGUN: Final = {
+    "CronJob": ("active", "lastScheduleTime", "lastSuccessfulTime"),
+    "Job": ("startTime",),
+}
 #: Pods that all workloads together may ask for; a simulation of more would not end.
 _MAX_PODS: Final = 500_000
 
@@ -103,12 +109,13 @@ def load_objects(
         if cluster.registry.by_kind(version, kind) is None:
             ignored[kind, version] += 1
             continue
-        asked += _pods_asked_for(manifest)
+        asked += asked_by(manifest)
         if asked > _MAX_PODS:
             raise ManifestError(f"{where}: more than {_MAX_PODS} pods are asked for by now")
         if scheduler is not None:
             _give_to(scheduler, manifest)
-        _create(cluster, where, {**manifest, "metadata": _own_metadata(manifest["metadata"])})
+        own = {**_not_begun(manifest), "metadata": _own_metadata(manifest["metadata"])}
+        _create(cluster, where, own)
     return [
         f"{count} {kind} of {version or 'no apiVersion'}, which is not served here"
         for (kind, version), count in sorted(ignored.items())
@@ -127,6 +134,27 @@ def _own_metadata(meta: Object) -> Object:
     return {key: value for key, value in meta.items() if key not in _SERVERS_METADATA}
 
 
+def _not_begun(manifest: Object) -> Object:
+    """A manifest without the times at which another clock has begun it.
+
+    A CronJob that was last started in our future would wait for it; a Job that is over stays so.
+    """
+    status = manifest.get("status")
+    if manifest["kind"] not in _BEGUN or not isinstance(status, dict):
+        return manifest
+    dated = _BEGUN[manifest["kind"]]
+    return {**manifest, "status": {key: it for key, it in status.items() if key not in dated}}
+
+
+def _give_to(scheduler: str, manifest: Object) -> None:
+    """Have a scheduler place the pods of a manifest; a Volcano Job names one itself too."""
+    for spec in pod_specs(manifest):
+        spec["schedulerName"] = scheduler
+    job = manifest.get("spec")
+    if isinstance(job, dict) and "tasks" in job:
+        job["schedulerName"] = scheduler
+
+
 def _job_of(where: str, cron_job: Object) -> Object:
     """The Job that a CronJob would start."""
     template = (cron_job.get("spec") or {}).get("jobTemplate")
@@ -135,25 +163,6 @@ def _job_of(where: str, cron_job: Object) -> Object:
     job = job_of(cron_job, cron_job["metadata"]["name"])
     job["metadata"]["uid"] = cron_job["metadata"]["uid"]
     return job
-
-
-def _spec_of(manifest: Object) -> object:
-    """Its spec; of a CronJob that of its Job."""
-    spec = manifest.get("spec")
-    if manifest["kind"] == "CronJob" and isinstance(spec, dict):
-        template = spec.get("jobTemplate")
-        return template.get("spec") if isinstance(template, dict) else None
-    return spec
-
-
-def _give_to(scheduler: str, manifest: Object) -> None:
-    spec = _spec_of(manifest)
-    if manifest["kind"] in WORKLOAD_KINDS and isinstance(spec, dict):
-        spec = (spec.get("template") or {}).get("spec")
-    elif manifest["kind"] != "Pod":
-        return
-    if isinstance(spec, dict):
-        spec["schedulerName"] = scheduler
 
 
 def _create(cluster: EmbeddedCluster, where: str, manifest: Object) -> None:
@@ -234,14 +243,6 @@ def _objects(document: object, where: str) -> list[tuple[str, Object]]:
         if not isinstance(document.get(field), kind):
             raise ManifestError(f"{where}: {document['kind']}: {field}: not a {name}")
     return [(where, dict(document))]
-
-
-def _pods_asked_for(manifest: Object) -> int:
-    spec = _spec_of(manifest)
-    if manifest["kind"] not in WORKLOAD_KINDS or not isinstance(spec, dict):
-        return 1
-    counts = (spec.get(field) for field in ("replicas", "completions", "parallelism"))
-    return max([1, *(count for count in counts if isinstance(count, int))])
 
 
 def _rank(manifest: Object) -> int:

@@ -8,7 +8,8 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final
 
 from arranger.cli.simulation.arrivals import Arrivals
-from arranger.cli.simulation.controllers import run_job_controllers
+from arranger.cli.simulation.asked import pods_asked_for
+from arranger.cli.simulation.controllers import JobControllers
 from arranger.cli.simulation.ending import Bounds, End, EndReason, Movement
 from arranger.cli.simulation.goal import PLACED, Goal
 from arranger.cli.simulation.result import SimulationResult, collect_result
@@ -33,6 +34,18 @@ _WRITES: Final = 10_000
 _WRITES_EACH: Final = 100
 #: And so many where CronJobs start Jobs again and again: one a minute for five days.
 _WRITES_SCHEDULED: Final = 100_000
+
+
+class Deadlines:
+    """What a scheduler does later though nothing happens, but for its housekeeping."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody will have waited or run for too long."""
+        return self._scheduler.engine.next_deadline() is None
 
 
 def simulate(
@@ -90,7 +103,7 @@ async def _simulate(
     silences = [cluster.store.subscribe(timeline.on_change)]
     gangs = config.gangs
     quiet = _QUIET_SECONDS + max(gangs.wait_time_seconds, gangs.starvation_after_seconds)
-    writes = _WRITES + _WRITES_EACH * sum(_size(manifest) for _, manifest in manifests)
+    writes = _WRITES + _WRITES_EACH * (len(manifests) + pods_asked_for(manifests))
     writes += _WRITES_SCHEDULED * schedules
     movement = Movement(Bounds(max_seconds, writes, quiet), until)
     silences.append(cluster.store.subscribe(movement.on_change))
@@ -105,12 +118,12 @@ async def _simulate(
     )
     kubelets = HollowKubelets(InProcessTransport(cluster), now=virtual_now)
     workloads = HollowControllers(cluster, now=virtual_now, schedules=schedules)
-    jobs = run_job_controllers(cluster, names, random.Random(seed))
+    jobs = JobControllers(cluster, config, random.Random(seed))
     try:
         end = await _until_end(
             scheduler,
-            movement.until_end(kubelets, workloads, arrivals),
-            [kubelets.run(), workloads.run(), jobs, arrivals.run()],
+            movement.until_end(kubelets, workloads, arrivals, jobs, Deadlines(scheduler)),
+            [kubelets.run(), workloads.run(), jobs.run(), arrivals.run()],
         )
     finally:
         for silence in silences:
@@ -155,12 +168,3 @@ async def _until_end(
         scheduler.stop()
         await work
     return end.result()
-
-
-def _size(manifest: Object) -> int:
-    """About how many pods an object asks for, and one."""
-    spec = manifest.get("spec")
-    counts = (
-        [spec.get(key) for key in ("replicas", "completions")] if isinstance(spec, dict) else []
-    )
-    return 1 + max((count for count in counts if isinstance(count, int)), default=0)

@@ -23,7 +23,7 @@ def why_too_large(table: NodeTable, pod: PodInfo) -> str:
         column: int(table.allocatable[column, : table.size].max(initial=0))
         for column in pod.request_vector(table.resource_column)[0]
     }
-    requests = ((name, amount) for name, amount in pod.requests.items() if amount)
+    requests = ((name, amount) for name, amount in pod.counted_requests.items() if amount)
     largest = {name: most_of[table.resource_column(name)] for name, _ in requests}
     beyond = {name: most for name, most in largest.items() if pod.requests[name] > most}
     if not beyond:

@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.types.core import Pod
 from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.columns import IntArray, resized
 from arranger.cluster.nodes.node_table import NodeTable
+from arranger.cluster.pod_info import PodInfo
 
 #: Selectors that counts are kept for; each costs eight bytes a node.
 _MAX_CACHED: Final = 256
@@ -36,7 +36,7 @@ class SelectorCounts:
         self,
         table: NodeTable,
         namespaces: frozenset[str] | None,
-        matches: Callable[[Pod], bool],
+        matches: Callable[[PodInfo], bool],
         work: AttemptWork | None = None,
         cost: int = 1,
         labels: Sequence[tuple[str, str]] = (),
@@ -102,8 +102,9 @@ class SelectorCounts:
             self._stale.update(row for pods in found for row in pods.values())
             return
         for pods in found:
+            self._work.count(self._cost * len(pods))
             for uid, row in pods.items():
-                if self._matches(table.pods[row][uid].pod):
+                if self._matches(table.pods[row][uid]):
                     self._counts[row] += 1
 
     def _count_stale(self) -> None:
@@ -119,7 +120,7 @@ class SelectorCounts:
     def _count(self, row: int) -> int:
         spaces = self._namespaces
         return sum(
-            (spaces is None or pod.pod.metadata.namespace in spaces) and self._matches(pod.pod)
+            (spaces is None or pod.pod.metadata.namespace in spaces) and self._matches(pod)
             for pod in self._table.pods[row].values()
         )
 
@@ -136,7 +137,7 @@ class SelectorCountCache:
         self,
         selector_key: Hashable,
         namespaces: frozenset[str] | None,
-        matches: Callable[[Pod], bool],
+        matches: Callable[[PodInfo], bool],
         cost: Callable[[], int] = lambda: 1,
         labels: Callable[[], Sequence[tuple[str, str]]] = tuple,
     ) -> SelectorCounts:

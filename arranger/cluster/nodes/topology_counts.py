@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
+from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray, occurring
 from arranger.cluster.nodes.node_table import NodeTable
 
 #: With more changes than this, counting all rows is cheaper.
@@ -45,7 +45,7 @@ class TopologyCounts:
         self._size = len(self._values) + 1
         #: Row → its domain; rows that do not count have the last one.
         self._domain_of = np.where(counted, ids, self._size - 1)
-        self.domains: IntArray = np.unique(ids[counted])
+        self.domains: IntArray = occurring(ids[counted], self._size)
         self._last: IntArray = np.zeros(table.size, dtype=np.int64)
         self._sums: IntArray = np.zeros(self._size, dtype=np.int64)
         self._version = -1

@@ -51,6 +51,7 @@ from arranger.controllers.runtime.trimming import trimmed
 from arranger.gangs.gang import Gang
 from arranger.gangs.gang_object import GANG_API_VERSION, MANAGED_BY, gang_object_spec
 from arranger.gangs.registry import GangRegistry
+from arranger.kube.watch.sink import is_newer
 
 GANG_GROUP, _, GANG_VERSION = GANG_API_VERSION.partition("/")
 #: API group → the PodGroup it defines.
@@ -147,6 +148,8 @@ class GangCache:
         self._status_fields: dict[str, frozenset[str] | None] = {}
         #: Gangs that have lost their last pod, until their PodGroup has been written.
         self._without_pods: set[str] = set()
+        #: Those whose PodGroup has been written since: a backup may undo that.
+        self._left: set[str] = set()
 
     def on_pod_updated(self, pod: Pod) -> set[str]:
         """A pod was added or edited."""
@@ -161,6 +164,7 @@ class GangCache:
             self._remove_member(before.name, uid)
             changed.add(before.name)
         members = self._members.setdefault(membership.gang, {})
+        self._left.discard(membership.gang)
         if members.get(uid) != member:
             members[uid] = member
             changed.add(membership.gang)
@@ -225,6 +229,9 @@ class GangCache:
         changed: set[str] = set()
         if definition is not None:
             changed = self.registry.on_pod_group_updated(definition)
+            version = "" if known is None else known.metadata.resource_version
+            if version and not is_newer(meta.resource_version, version):  # of a backup
+                self._without_pods |= self._left & {key.name}
         self._observed[key] = observed
         if gang is not None and (known is None or known.metadata.uid != meta.uid):
             # Written before a restart; or a moment ago, and then the registry knows the bundles.
@@ -243,6 +250,7 @@ class GangCache:
         if key.group == GANG_GROUP:
             self.registry.forget_records(key.name)
             return {key.name}
+        self._left.discard(key.name)
         return self.registry.on_pod_group_deleted(POD_GROUP_KINDS[key.group], key.name) | {key.name}
 
     def reference(self, name: str) -> ObjectReference:
@@ -290,8 +298,10 @@ class GangCache:
 
     def mark_written(self, name: str) -> None:
         """Everything that :meth:`changes` gave has been written."""
-        if name not in self._members:
+        if name not in self._members and name in self._without_pods:
             self._without_pods.discard(name)
+            if any(GangObjectKey(group, name) in self._observed for group in POD_GROUP_KINDS):
+                self._left.add(name)
 
     def waits(self, name: str) -> bool:
         """Whether a gang is to be looked at again though nothing happens to it."""

@@ -43,20 +43,30 @@ class QueueReconciler:
 
     async def reconcile(self, name: str) -> Result:
         """Write what is to be written about one queue."""
-        if (command := self.commands.next(name)) is not None:
-            return await self._obey(command)
-        return await self._write_status(name)
+        if (command := self.commands.next(name)) is None:
+            return await self._write_status(name)
+        if not self.commands.was_obeyed(command):
+            result = await self._obey(command)
+            if result is not Result.DONE:
+                return result
+            self.commands.on_obeyed(command)
+        if await self.commands.delete(command, self.writer):
+            return Result.REQUEUE
+        # Who may not delete Commands cares for the queue all the same.
+        result = await self._write_status(name)
+        return Result.BACKOFF if result is Result.DONE else result
 
     async def _obey(self, command: Command) -> Result:
-        """Do what a Command asks for, and then delete it."""
+        """Do what a Command asks for; DONE if it is to be deleted."""
         outcome = obey(self.cache, command)
         observed = self.cache.observed.get(command.target.name)
-        written: Result | None = Result.DONE
         if outcome is None or observed is None:
             if observed is None and await self._exists(command.target.name):
                 return Result.BACKOFF  # the watch is going to show it
             log.info("queue.command_without_target", command=command.path)
-        elif outcome.annotations:
+            return Result.DONE
+        written: Result | None = Result.DONE
+        if outcome.annotations:
             annotations = {"metadata": {"annotations": outcome.annotations}}
             written = await self._patch(observed, "", annotations, versioned=True)
         elif outcome.status:
@@ -64,19 +74,12 @@ class QueueReconciler:
             written = await self._patch(observed, "/status", status, versioned=True)
         if written in (Result.REQUEUE, Result.BACKOFF):
             return written
-        if not await self.commands.delete(command, self.writer):
-            return Result.BACKOFF
-        if outcome is not None and observed is not None:
-            note, warning = outcome.note, outcome.warning
-            if written is None:
-                note, warning = f"{command.action} failed: the server refuses the change", True
-            self.events.record(
-                self.cache.reference(observed.name),
-                outcome.reason,
-                note,
-                warning=warning,
-            )
-        return Result.REQUEUE
+        note, warning = outcome.note, outcome.warning
+        if written is None:
+            note, warning = f"{command.action} failed: the server refuses the change", True
+        about = self.cache.reference(observed.name)
+        self.events.record(about, outcome.reason, note, warning=warning)
+        return Result.DONE
 
     async def _exists(self, name: str) -> bool:
         try:

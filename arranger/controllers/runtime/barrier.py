@@ -19,7 +19,9 @@ from arranger.api.parsing.errors import ParseError
 from arranger.api.quarantine import (
     Quarantine,
     QuarantinedObject,
+    QuarantineKey,
     UnreadableError,
+    key_of,
     quarantined_event,
 )
 from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
@@ -48,7 +50,9 @@ class ObjectBarrier:
         self._unheard: list[Quarantine] = []
         #: Those that could not be reconciled.
         self._unreconciled = Quarantine()
-        self._kinds: set[str] = set()
+        #: Object → how many of these hold it; and kind → objects.
+        self._held: Counter[QuarantineKey] = Counter()
+        self._of_kind: Counter[str] = Counter()
 
     def add_informer(self) -> Quarantine:
         """Another informer: what it sets aside is its own."""
@@ -75,15 +79,14 @@ class ObjectBarrier:
         """A handler raised about an object; ``retry`` has it heard again after a while."""
         loop = asyncio.get_running_loop()
         again = None if retry is None else lambda _: retry()
-        found = quarantine.add(about, error, loop.time(), again)
+        found = self._add(quarantine, about, error, again)
         if retry is not None:
             loop.call_at(found.retry_at, self._retry_due)
         self._tell(found)
 
     def on_unreadable(self, quarantine: Quarantine, about: ObjectReference, why: str) -> None:
         """An object is not what its kind is."""
-        now = asyncio.get_running_loop().time()
-        self._tell(quarantine.add(about, UnreadableError(why), now))
+        self._tell(self._add(quarantine, about, UnreadableError(why)))
 
     def on_heard(self, quarantine: Quarantine, about: ObjectReference) -> None:
         """An object was taken in, or is gone."""
@@ -91,8 +94,7 @@ class ObjectBarrier:
 
     def on_reconcile_fault(self, about: ObjectReference, error: Exception) -> None:
         """A reconcile raised what it must not; it is tried again by its work queue."""
-        now = asyncio.get_running_loop().time()
-        self._tell(self._unreconciled.add(about, error, now))
+        self._tell(self._add(self._unreconciled, about, error))
 
     def on_refused(self, about: ObjectReference, why: str) -> None:
         """The server refuses what is written to an object, or for it, and will again."""
@@ -111,12 +113,22 @@ class ObjectBarrier:
         """An object was reconciled."""
         self._release(self._unreconciled, about)
 
+    def _add(
+        self,
+        quarantine: Quarantine,
+        about: ObjectReference,
+        error: Exception,
+        retry: Callable[[float], None] | None = None,
+    ) -> QuarantinedObject:
+        if quarantine.get(*key_of(about)) is None:
+            self._count(key_of(about), 1)
+        return quarantine.add(about, error, asyncio.get_running_loop().time(), retry)
+
     def _release(self, quarantine: Quarantine, about: ObjectReference) -> None:
-        if quarantine.release(about.kind, about.namespace, about.name):
-            self._count()
+        if quarantine.release(*key_of(about)):
+            self._count(key_of(about), -1)
 
     def _tell(self, found: QuarantinedObject) -> None:
-        self._count()
         if found.is_news:
             self._publish(quarantined_event(found, _CONTROLLER))
 
@@ -127,12 +139,15 @@ class ObjectBarrier:
                 if found.retry is not None:
                     found.retry(now)
 
-    def _count(self) -> None:
-        objects = {found.key for found in (*self.unheard, *self._unreconciled)}
-        counts = Counter(kind for kind, _, _ in objects)
-        self._kinds |= counts.keys()
-        for kind in self._kinds:
-            self._metrics.set_gauge("quarantined_objects", counts[kind], kind=kind)
+    def _count(self, key: QuarantineKey, change: int) -> None:
+        """One more or one less of several holds an object, which counts once."""
+        before = bool(self._held[key])
+        self._held[key] += change
+        if not self._held[key]:
+            del self._held[key]
+        kind, after = key[0], key in self._held
+        self._of_kind[kind] += after - before
+        self._metrics.set_gauge("quarantined_objects", self._of_kind[kind], kind=kind)
 
 
 @dataclass(eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 
 import structlog
@@ -10,6 +11,9 @@ from arranger.api.types.command import Command
 from arranger.controllers.runtime.writer import StatusError, Writer
 
 log = structlog.get_logger(__name__)
+
+#: Of a Command: whether it was obeyed, when it was created, its name and its uid.
+_Place = tuple[bool, float, str, str]
 
 
 class PendingCommands:
@@ -27,8 +31,11 @@ class PendingCommands:
         #: Key of the target → uid → Command; and uid → key.
         self._pending: dict[str, dict[str, Command]] = {}
         self._keys: dict[str, str] = {}
+        #: Key → the same, in their order, the first first; some may be void by now.
+        self._order: dict[str, list[_Place]] = {}
         #: Uids of those that were deleted and may still be shown by the watch.
         self._gone: set[str] = set()
+        self._obeyed: set[str] = set()
 
     def on_updated(self, command: Command) -> set[str]:
         """A Command was created or edited; returns the key of its target.
@@ -36,11 +43,16 @@ class PendingCommands:
         One that somebody has begun to delete is withdrawn.
         """
         uid, key = command.metadata.uid, self._key_of(command)
+        withdrawn = uid in self._gone or command.metadata.deletion_timestamp is not None
+        if key is not None and self._keys.get(uid) == key and not withdrawn:
+            self._pending[key][uid] = command  # it keeps its place
+            return {key}
         changed = self._remove(uid)
-        if key is None or uid in self._gone or command.metadata.deletion_timestamp is not None:
+        if key is None or withdrawn:
             return changed
         self._pending.setdefault(key, {})[uid] = command
         self._keys[uid] = key
+        heapq.heappush(self._order.setdefault(key, []), self._place_of(command))
         return changed | {key}
 
     def on_listed(self, command: Command) -> set[str]:
@@ -54,9 +66,24 @@ class PendingCommands:
         return self._remove(command.metadata.uid)
 
     def next(self, key: str) -> Command | None:
-        """The oldest Command for an object."""
-        pending = self._pending.get(key, {}).values()
-        return min(pending, key=_age, default=None)
+        """The oldest Command for an object; one that was obeyed already, only where no other is."""
+        pending, order = self._pending.get(key, {}), self._order.get(key, [])
+        while order:
+            command = pending.get(order[0][-1])
+            if command is not None and self._place_of(command) == order[0]:
+                return command
+            heapq.heappop(order)
+        return None
+
+    def on_obeyed(self, command: Command) -> None:
+        """A Command was obeyed, and is to be deleted only: perhaps the server does not let us."""
+        if (key := self._keys.get(command.metadata.uid)) is not None:
+            self._obeyed.add(command.metadata.uid)
+            heapq.heappush(self._order[key], self._place_of(command))
+
+    def was_obeyed(self, command: Command) -> bool:
+        """Whether a Command was obeyed already, by this process."""
+        return command.metadata.uid in self._obeyed
 
     async def delete(self, command: Command, writer: Writer) -> bool:
         """Delete a Command that was obeyed or is of no use; False if the server refuses.
@@ -75,15 +102,16 @@ class PendingCommands:
         return True
 
     def _remove(self, uid: str) -> set[str]:
+        self._obeyed.discard(uid)
         key = self._keys.pop(uid, None)
         if key is None:
             return set()
         del self._pending[key][uid]
         if not self._pending[key]:
-            del self._pending[key]
+            del self._pending[key], self._order[key]
         return {key}
 
-
-def _age(command: Command) -> tuple[float, str, str]:
-    created = command.metadata.creation_timestamp
-    return (created.timestamp() if created else 0.0, command.metadata.name, command.metadata.uid)
+    def _place_of(self, command: Command) -> _Place:
+        meta = command.metadata
+        created = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
+        return meta.uid in self._obeyed, created, meta.name, meta.uid

@@ -104,6 +104,11 @@ class WorkQueue:
         """Whether nothing is due, now or later, and nothing is failing."""
         return not (self._timers or self._processing or self._backoffs)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is due, now or later, but to try again what has failed."""
+        return not self._processing and self._timers.keys() <= self._backoffs.keys()
+
     async def run(
         self, reconcile: Reconcile, *, caches_synced: Iterable[asyncio.Event] = ()
     ) -> None:

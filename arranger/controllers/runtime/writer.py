@@ -19,9 +19,10 @@ from arranger.kube.client.status import parse_status
 from arranger.kube.client.transport import MERGE_PATCH, Request, Transport
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _JSON: Final = "application/json"
-#: Objects of one owner created at a time, at most.
+#: Objects of one owner written at a time, at most.
 _MAX_BATCH: Final = 32
 #: Objects of one owner created before others have their turn.
 MAX_CREATED: Final = 256
@@ -155,8 +156,33 @@ class Writer:
         return answer.body
 
 
-async def _coroutine(create: Callable[[T], Awaitable[bool]], item: T) -> bool:
-    return await create(item)
+async def _coroutine(do: Callable[[T], Awaitable[R]], item: T) -> R:
+    return await do(item)
+
+
+async def in_batches(do: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R]:
+    """Do something for each of many objects, some at a time; the results, in their order.
+
+    Raises:
+        Exception: the first that ``do`` raised, after the rest of its batch has ended.
+    """
+    results: list[R] = []
+    for start in range(0, len(items), _MAX_BATCH):
+        results += await _do_all(do, items[start : start + _MAX_BATCH])
+    return results
+
+
+async def _do_all(do: Callable[[T], Awaitable[R]], batch: Sequence[T]) -> list[R]:
+    tasks: list[asyncio.Task[R]] = []
+    try:
+        for item in batch:
+            tasks.append(asyncio.create_task(_coroutine(do, item)))
+            await asyncio.sleep(0)  # each makes its request at once: others go between
+        await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        for task in tasks:
+            task.cancel()
+    return [task.result() for task in tasks]
 
 
 async def slow_start(create: Callable[[T], Awaitable[bool]], items: Sequence[T]) -> bool:
@@ -171,20 +197,7 @@ async def slow_start(create: Callable[[T], Awaitable[bool]], items: Sequence[T])
     """
     start, size = 0, 1
     while start < len(items):
-        batch = items[start : start + size]
-        tasks: list[asyncio.Task[bool]] = []
-        try:
-            for item in batch:
-                tasks.append(asyncio.create_task(_coroutine(create, item)))
-                await asyncio.sleep(0)  # each makes its manifest at once: others go between
-            results = await asyncio.gather(*tasks, return_exceptions=True)
-        finally:
-            for task in tasks:
-                task.cancel()
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        if not all(results):
+        if not all(await _do_all(create, items[start : start + size])):
             return False
         start, size = start + size, min(2 * size, _MAX_BATCH)
     return True

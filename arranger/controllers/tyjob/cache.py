@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from arranger.api.annotations import LEADER_UID
 from arranger.api.effects import ObjectReference
 from arranger.api.types.tyjob import (
     API_VERSION,
     GROUP,
     LEADER,
-    LeaderConfigMap,
-    LeaderService,
     TYJob,
     TYJobPod,
     parse_tyjob,
@@ -25,6 +24,7 @@ from arranger.controllers.runtime.objects import (
 )
 from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.controllers.runtime.trimming import decode_owned_object, trimmed
+from arranger.controllers.tyjob.leader_objects import LeaderConfigMap, LeaderService
 from arranger.controllers.tyjob.observed_state import ObservedState, Refusal
 
 OwnedObject = TYJobPod | LeaderService | LeaderConfigMap
@@ -55,6 +55,8 @@ class TYJobCache:
         #: Uid of the job → the leader that ended by itself last. It may be deleted before anybody
         #: has looked.
         self._ended_leaders: dict[str, TYJobPod] = {}
+        #: Uid of the job → worker that has succeeded → its uid and its leader's, likewise.
+        self._through: dict[str, dict[str, tuple[str, str]]] = {}
 
     def on_job_updated(self, obj: UnstructuredObject, *, asked_at: str = "") -> set[str]:
         """A job was added or edited, or is the answer to a write of ours (``is_stale``)."""
@@ -78,6 +80,7 @@ class TYJobCache:
             del self._jobs[key]
             self._refusals.pop(uid, None)
             self._ended_leaders.pop(uid, None)
+            self._through.pop(uid, None)
         return set()
 
     def _is_known(self, key: str, uid: str) -> bool:
@@ -104,7 +107,8 @@ class TYJobCache:
         services = self._owned_by(job, "services").values()
         service = next((each for each in services if isinstance(each, LeaderService)), None)
         refusal, ended = self._refusals.get(uid), self._ended_leaders.get(uid)
-        return ObservedState(pods, service, data, refusal, ended)
+        through = {name: leader for name, (_, leader) in self._through.get(uid, {}).items()}
+        return ObservedState(pods, service, data, refusal, ended, through)
 
     def set_refusal(self, job: TYJob, why: str) -> bool:
         """The server refused a write ("" for: it refuses none any more); whether that is news."""
@@ -132,6 +136,9 @@ class TYJobCache:
         ended = self._ended_leaders.get(owner.uid)
         if asked_at == LISTED and ended is not None and ended.metadata.uid == owned.metadata.uid:
             del self._ended_leaders[owner.uid]  # perhaps the backup does not have its end
+        through = self._through.get(owner.uid, {})
+        if asked_at == LISTED and owned.metadata.uid == through.get(owned.metadata.name, ("",))[0]:
+            del through[owned.metadata.name]
         self._note_end(owner, owned)
         return {owner.key}
 
@@ -152,11 +159,14 @@ class TYJobCache:
         return {owner.key}
 
     def _note_end(self, owner: OwnerId, owned: OwnedObject) -> None:
-        if not isinstance(owned, TYJobPod) or owned.role != LEADER:
+        if not isinstance(owned, TYJobPod) or not self._is_known(*owner):
             return
-        if not self._is_known(*owner):
-            return
-        if owned.succeeded or owned.failed:
+        meta = owned.metadata
+        if owned.role != LEADER:
+            if owned.succeeded:
+                leader = meta.annotations.get(LEADER_UID, "")
+                self._through.setdefault(owner.uid, {})[meta.name] = meta.uid, leader
+        elif owned.succeeded or owned.failed:
             self._ended_leaders[owner.uid] = owned
 
 

@@ -129,19 +129,27 @@ class SpecHash:
         return digest.hexdigest()[:16]
 
 
-def following_annotations(job: TYJob, replica: Replica) -> dict[str, str | None]:
-    """The annotations of a pod that follow the job; None for one that the pod must not have."""
-    given = annotations_of(job, replica)
+def following_annotations(job: TYJob, replica: Replica, *, gone: int = 0) -> dict[str, str | None]:
+    """The annotations of a pod that follow the job; None for one that the pod must not have.
+
+    Args:
+        gone: see :func:`annotations_of`.
+    """
+    given = annotations_of(job, replica, gone=gone)
     return {key: given.get(key) for key in _FOLLOWING_ANNOTATIONS}
 
 
-def annotations_of(job: TYJob, replica: Replica) -> dict[str, str]:
-    """The annotations that a pod has by its template and by the job."""
+def annotations_of(job: TYJob, replica: Replica, *, gone: int = 0) -> dict[str, str]:
+    """The annotations that a pod has by its template and by the job.
+
+    Args:
+        gone: workers that have succeeded and whose pods are gone: its gang does not wait for them.
+    """
     template: Mapping[str, str] = (replica.template.get("metadata") or {}).get("annotations") or {}
     limit = job.metadata.annotations.get(keys.MAX_RUN_TIME)
     if limit is not None:
         template = {keys.MAX_RUN_TIME: limit, **template}
-    return {**template, **_gang_annotations(job, replica), **_scheduling_annotations(job)}
+    return {**template, **_gang_annotations(job, replica, gone), **_scheduling_annotations(job)}
 
 
 def pod(
@@ -153,6 +161,7 @@ def pod(
     leader: str = "",
     restarts: int = 0,
     spec_hash: str = "",
+    gone: int = 0,
 ) -> Object:
     """The pod of one replica.
 
@@ -162,11 +171,12 @@ def pod(
         port: where the ranks meet.
         leader: uid of the leader that a worker is for.
         restarts: how often the pod of this replica has failed before.
+        gone: see :func:`annotations_of`.
     """
     template = copy_of(replica.template)
     spec, template_metadata = template["spec"], template.get("metadata") or {}
     annotations = {
-        **annotations_of(job, replica),
+        **annotations_of(job, replica, gone=gone),
         keys.RESTARTS: str(restarts),
         keys.SPEC_HASH: spec_hash
         or SpecHash(job, replica, scheduler=scheduler, port=port).of(replica.rank),
@@ -232,7 +242,7 @@ def _metadata(job: TYJob, name: str) -> Object:
     }
 
 
-def _gang_annotations(job: TYJob, replica: Replica) -> dict[str, str]:
+def _gang_annotations(job: TYJob, replica: Replica, gone: int) -> dict[str, str]:
     """What makes the pods a gang: a bundle of the leader and one of the workers.
 
     One number for all would let workers start without their leader. The minimum over all bundles
@@ -240,7 +250,7 @@ def _gang_annotations(job: TYJob, replica: Replica) -> dict[str, str]:
     """
     if GANG not in job.policies:
         return {}
-    workers, given = job.valid_spec.min_workers_num, job.metadata.annotations
+    workers, given = max(0, job.valid_spec.min_workers_num - gone), job.metadata.annotations
     return {
         # A worker that replaces a lost one counts with those that run.
         keys.GANG_MATCH: "waiting-and-running",

@@ -14,10 +14,13 @@ from functools import cached_property
 from typing import Final
 
 from arranger.api.annotations import LEADER_UID
+from arranger.api.listing import first_names
 from arranger.api.parsing.scalars import parse_int_or
-from arranger.api.types.tyjob import GANG, LEADER, WORKER, LeaderService, TYJob, TYJobPod
+from arranger.api.types.tyjob import GANG, LEADER, WORKER, TYJob, TYJobPod
 from arranger.api.unsatisfiable import UNSATISFIABLE, is_unsatisfiable
 from arranger.controllers.runtime.objects import Object
+from arranger.controllers.tyjob.leader_objects import LeaderService
+from arranger.controllers.tyjob.through_workers import noted_workers
 
 
 class Stage(StrEnum):
@@ -32,6 +35,9 @@ class Stage(StrEnum):
 
 
 TERMINAL_STAGES: Final = frozenset({Stage.SUCCEEDED, Stage.FAILED})
+
+#: Names in a message; the rest is counted.
+MAX_NAMES: Final = 3
 
 #: Reason and message, both "" for nothing to say.
 ReasonMessage = tuple[str, str]
@@ -55,6 +61,7 @@ class ObservedState:
         addresses: leader's uid → its address: the data of its ConfigMap; None while there is none.
         refusal: what the server refused last, unless nothing is refused any more.
         ended_leader: the leader that ended by itself last, even if it has been deleted since.
+        through: worker that has succeeded, even if it has been deleted since → its leader's uid.
     """
 
     pods: Mapping[str, TYJobPod] = field(default_factory=dict)
@@ -62,6 +69,7 @@ class ObservedState:
     addresses: Mapping[str, str] | None = None
     refusal: Refusal | None = None
     ended_leader: TYJobPod | None = None
+    through: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def leader_pod(self) -> TYJobPod | None:
@@ -122,6 +130,11 @@ class Attempt:
         }
 
     @property
+    def worker_names(self) -> list[str]:
+        """The pods of the workers that the spec asks for, by rank."""
+        return [replica.pod for replica in self.job.replicas[1:]]
+
+    @property
     def _pods(self) -> list[TYJobPod]:
         return [*([self.leader] if self.leader is not None else []), *self.workers.values()]
 
@@ -140,21 +153,50 @@ class Attempt:
 
     @cached_property
     def worker_restarts(self) -> dict[str, int]:
-        """Worker → how often it has failed, for those that have.
+        """Worker → how often it has failed, for those that have and that the spec still asks for.
 
-        Workers often fail because their leader is lost; so none counts once that is known.
+        Workers often fail because their leader is lost; so none counts once that is known. Nor does
+        what a worker did that was taken away: where its name comes back, and its pod has not gone
+        yet, that pod is another's.
         """
         noted = self.job.status.get("workerRestarts")
         noted = noted if isinstance(noted, dict) else {}
-        counts = {name: count for name, count in noted.items() if isinstance(count, int)}
+        wanted = {name: noted.get(name) for name in self.worker_names}
+        counts = {name: count for name, count in wanted.items() if isinstance(count, int)}
         for name, pod in self.workers.items():
-            if pod.failures:
+            if pod.failures and (name in counts or pod.deletion_deadline is None):
                 counts[name] = max(counts.get(name, 0), pod.failures)
         return dict(sorted(counts.items()))
+
+    @cached_property
+    def through(self) -> frozenset[str]:
+        """The workers of this leader that have succeeded, though their pods may be gone by now.
+
+        By what was noted of them, unless there is a pod that says otherwise.
+        """
+        if self.leader is None:
+            return frozenset()
+        noted = noted_workers(self.job)
+        uid = self.leader.metadata.uid
+        found = []
+        for name in self.worker_names:
+            pod = self.workers.get(name)
+            known = name in noted or self.observed.through.get(name) == uid
+            if pod is not None:
+                gone = pod.deletion_deadline is not None or pod.status.phase == "Succeeded"
+                known = pod.succeeded or (known and gone)
+            if known and not self.exceeded_restart_limit(name):
+                found.append(name)
+        return frozenset(found)
 
     def exceeded_restart_limit(self, name: str) -> bool:
         """Whether a worker has failed too often to be started again."""
         return self.worker_restarts.get(name, 0) > self._spec.restart_limit
+
+    @cached_property
+    def given_up(self) -> list[str]:
+        """The workers that have failed too often to be started again."""
+        return [name for name in self.worker_names if self.exceeded_restart_limit(name)]
 
     @property
     def failure_reason(self) -> ReasonMessage | None:
@@ -165,11 +207,11 @@ class Attempt:
             return "LeaderFailed", f"the leader failed {self.restarts} times; {limited}"
         if self.leader is not None and (error := self.leader.image_error):
             return "LeaderImage", f"{self.leader_replica.pod} cannot get its image: {error}"
-        workers = self.job.replicas[1:]
-        left = sum(not self.exceeded_restart_limit(worker.pod) for worker in workers)
+        left = len(self.worker_names) - len(self.given_up)
         if left < least:
             text = f"{left} workers have not failed too often and {least} must run"
-            return "WorkersFailed", f"{text}; {limited}"
+            names = f", and given up are {first_names(self.given_up, MAX_NAMES)}"
+            return "WorkersFailed", f"{text}; {limited}{names if self.given_up else ''}"
         if self._gang_timed_out:
             return "SchedulingFailed", self.unscheduled_reason[1] or "the gang ran out of time"
         if self._waited is not None:
@@ -192,7 +234,7 @@ class Attempt:
     def is_scheduled(self) -> bool:
         """Whether the leader and enough workers have their nodes."""
         led = self.leader is not None and bool(self.leader.node)
-        return led and sum(bool(pod.node) for pod in self.active) >= self._spec.min_workers_num
+        return led and self._placed_count >= self._spec.min_workers_num
 
     @property
     def may_start(self) -> bool:
@@ -210,17 +252,26 @@ class Attempt:
 
     @property
     def _ready_count(self) -> int:
-        return sum(pod.ready or pod.succeeded for pod in self.active)
+        return len(self.through.union(pod.metadata.name for pod in self.active if pod.ready))
+
+    @property
+    def _placed_count(self) -> int:
+        return len(self.through.union(pod.metadata.name for pod in self.active if pod.node))
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether no pod lacks a node any more."""
+        placed = {str(each["pod"]) for each in self.allocations}
+        return len(placed | self.through) == len(self.job.replicas)
 
     @property
     def schedule_state(self) -> str:
         """Which of the pods have nodes."""
         if self._gang_timed_out or self._waited is not None:
             return "ScheduledFailed"
-        nodes = len(self.allocations)
-        if nodes == len(self.job.replicas):
+        if self._is_complete:
             return "ScheduledSucceed"
-        return "ScheduledPartly" if nodes else "Unscheduled"
+        return "ScheduledPartly" if self.allocations else "Unscheduled"
 
     @cached_property
     def allocations(self) -> list[Object]:
@@ -253,8 +304,7 @@ class Attempt:
     @property
     def missing_nodes_reason(self) -> ReasonMessage:
         """What a running job still has no node for, if anything."""
-        complete = len(self.allocations) == len(self.job.replicas)
-        return ("", "") if complete else self.unscheduled_reason
+        return ("", "") if self._is_complete else self.unscheduled_reason
 
     @property
     def loss_reason(self) -> ReasonMessage:
@@ -269,5 +319,5 @@ class Attempt:
         if self.leader is None:
             lost = f"{self.leader_replica.pod} was evicted, deleted, or lost with its node"
             return "LeaderLost", lost
-        left, least = sum(bool(pod.node) for pod in self.active), self._spec.min_workers_num
+        left, least = self._placed_count, self._spec.min_workers_num
         return "WorkersLost", f"{left} workers are left and {least} must be"

@@ -16,7 +16,13 @@ from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.work_queue import Result
 from arranger.controllers.runtime.worker_thread import RunAside, size_of
-from arranger.controllers.runtime.writer import MAX_CREATED, StatusError, Writer, slow_start
+from arranger.controllers.runtime.writer import (
+    MAX_CREATED,
+    StatusError,
+    Writer,
+    in_batches,
+    slow_start,
+)
 from arranger.controllers.tyjob.cache import OwnedObject, TYJobCache, decode_owned, is_owned_by
 from arranger.controllers.tyjob.state_machine import TYJobPolicy, plan
 from arranger.controllers.tyjob.status import EventNote
@@ -119,10 +125,10 @@ class TYJobReconciler:
     async def _write_all(self, job: TYJob, writes: Sequence[Write]) -> bool:
         """Whether anything has been created."""
         pods: list[Create] = []
+        going = [write for write in writes if isinstance(write, DeleteReplicaPod)]
+        await in_batches(partial(self._delete, job), going)
         for write in writes:
             match write:
-                case DeleteReplicaPod():
-                    await self._delete(job, write)
                 case Patch():
                     await self._patch(job, write)
                 case Create("pods"):

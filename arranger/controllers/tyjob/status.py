@@ -13,6 +13,7 @@ from arranger.api.timestamps import second_time
 from arranger.api.types.tyjob import LEADER, TYJob
 from arranger.controllers.runtime.objects import Object, conditions_of, with_condition
 from arranger.controllers.tyjob.observed_state import (
+    MAX_NAMES,
     TERMINAL_STAGES,
     Attempt,
     ObservedState,
@@ -22,6 +23,7 @@ from arranger.controllers.tyjob.observed_state import (
     leader_address,
     ready_count,
 )
+from arranger.controllers.tyjob.through_workers import note_of
 
 #: Stage, reason and message.
 Decision = tuple[str, str, str]
@@ -33,8 +35,6 @@ _STAGE_MESSAGES: Final = {
     Stage.PENDING: "its pods wait for nodes",
     Stage.RUNNING: "its leader runs and enough workers are ready",
 }
-#: Names in a message; the rest is counted.
-_MAX_NAMES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ def open_status(
         "scheduleState": current.schedule_state,
         "restarts": current.restarts,
         "workerRestarts": current.worker_restarts or None,
+        "succeededWorkers": note_of(job, current.through) or None,
         "leaderAddress": leader_address(current.leader) or None,
         "totalWorkers": len(job.replicas) - 1,
         "readyWorkers": current.ready_workers,
@@ -133,8 +134,10 @@ def event_notes(job: TYJob, patch: Object) -> Iterable[EventNote]:
     counted = before.get("workerRestarts")
     counted = counted if isinstance(counted, dict) else {}
     for name, number in (patch.get("workerRestarts") or {}).items():
-        if number > _count(counted.get(name)):
-            failed = f"{name} has failed, for the {_ordinal(number)} time"
+        if _count(number) > _count(counted.get(name)):
+            limit = job.valid_spec.restart_limit
+            given_up = f", and is given up: restartLimit is {limit}" if number > limit else ""
+            failed = f"{name} has failed, for the {_ordinal(number)} time{given_up}"
             yield EventNote(event_reasons.WORKER_FAILED, failed, warning=True, pod=name)
     if stage := patch.get("stage"):
         text = str(patch.get("message") or _STAGE_MESSAGES.get(stage, stage))
@@ -196,7 +199,7 @@ def _with_generation(conditions: list[Object], job: TYJob) -> list[Object]:
 def _with_up_to_date(conditions: list[Object], outdated: Sequence[str], stamp: str) -> list[Object]:
     """The conditions with UpToDate, which is there once pods were left behind by an edit."""
     if outdated:
-        names = first_names(outdated, _MAX_NAMES)
+        names = first_names(outdated, MAX_NAMES)
         text = f"made before the spec was changed, which the next pod in its place follows: {names}"
         return with_condition(conditions, ("UpToDate", "False", "PodsOutdated", text), stamp)
     if any(c.get("type") == "UpToDate" for c in conditions):

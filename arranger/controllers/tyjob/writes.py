@@ -71,6 +71,7 @@ class ReplicaPods:
         self._scheduler = scheduler
         self._restarts = {current.leader_replica.pod: current.restarts, **current.worker_restarts}
         self._leader = current.leader
+        self._gone = len(current.through - current.observed.pods.keys())
         self._next_port = manifests.master_port(current.job, None)
         self.port = manifests.master_port(current.job, current.leader)
         self._hashes: dict[str, manifests.SpecHash] = {}
@@ -89,6 +90,7 @@ class ReplicaPods:
             port=self._port_for(replica),
             leader=leader,
             restarts=self._restarts.get(replica.pod, 0),
+            gone=self._gone,
         )
         return Create("pods", make)
 
@@ -110,7 +112,9 @@ class ReplicaPods:
         """The annotations that the pods of a set have to have, and how they are kept of them."""
         found = self._following.get(replica.set_name)
         if found is None:
-            desired: Object = dict(manifests.following_annotations(self._job, replica))
+            desired: Object = dict(
+                manifests.following_annotations(self._job, replica, gone=self._gone)
+            )
             kept = {key: None if text is None else shortened(text) for key, text in desired.items()}
             found = self._following[replica.set_name] = desired, kept
         return found
@@ -157,11 +161,12 @@ def needed_writes(current: Attempt, scheduler: str) -> list[Write]:
     writes += replicas.follow(leader, leader_replica)
     writes += _sync_leader_address(current, leader)
     for replica in job.replicas[1:]:
-        known, given_up = pods.get(replica.pod), current.exceeded_restart_limit(replica.pod)
+        known = pods.get(replica.pod)
+        over = replica.pod in current.through or current.exceeded_restart_limit(replica.pod)
         if known is None:
-            if not given_up:
+            if not over:
                 writes.append(replicas.create(replica))
-        elif not (current.belongs_to_leader(known) and (known.active or given_up)):
+        elif not (current.belongs_to_leader(known) and (known.active or over)):
             writes += _delete([known])
         elif not known.node and replicas.outdated(known, replica):
             writes += _replace(known)

@@ -7,7 +7,7 @@ all that belongs to it. Methods that take events return the names of the jobs to
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from arranger.api.effects import ObjectReference
@@ -78,6 +78,8 @@ class JobCache:
         self._records: dict[OwnerId, _Record] = {}
         #: ``namespace/name`` → uid of the job that has the name now.
         self._uids: dict[str, str] = {}
+        #: ``namespace/name`` of a PodGroup → (its uid, the job that owns it if one does).
+        self._pod_group_owners: dict[str, tuple[str, OwnerId | None]] = {}
 
     def on_job_updated(self, obj: UnstructuredObject, *, asked_at: str = "") -> set[str]:
         """A Job was added or edited, or is the answer to a write of ours (``is_stale``).
@@ -175,9 +177,10 @@ class JobCache:
         """
         meta = obj.metadata
         owner = _owning_job(meta)
-        if owner is None:
+        if owner is not None and self.tombstones.has(owner.key, meta.uid, asked_at=asked_at):
             return set()
-        if self.tombstones.has(owner.key, meta.uid, asked_at=asked_at):
+        self._pod_group_owners[f"{meta.namespace}/{meta.name}"] = meta.uid, owner
+        if owner is None:
             return set()
         status = convert_object(obj.status_fields, _PodGroupStatus, strict=False)
         waiting = [c for c in status.conditions or () if c.type == "Unschedulable"]
@@ -194,24 +197,32 @@ class JobCache:
         return self._affected(record)
 
     def on_pod_group_deleted(self, obj: UnstructuredObject) -> set[str]:
-        """A PodGroup was deleted."""
+        """A PodGroup was deleted; a job that has waited for its name need wait no more."""
         meta = obj.metadata
-        owner = _owning_job(meta)
+        owner, name = _owning_job(meta), f"{meta.namespace}/{meta.name}"
+        if self._pod_group_owners.get(name, ("",))[0] == meta.uid:
+            del self._pod_group_owners[name]
+        waiting = {name.rpartition("-")[0]} & self._uids.keys()
         if owner is None:
-            return set()
+            return waiting
         self.tombstones.add(owner.key, meta.uid)
         record = self._records.get(owner)
         known = record.pod_groups.get(meta.name) if record is not None else None
         if record is None or known is None or known.metadata.uid != meta.uid:
-            return set()
+            return waiting
         del record.pod_groups[meta.name]
         self._drop_if_empty(owner)
-        return self._affected(record)
+        return waiting | self._affected(record)
 
     def record_created(self, job: VolcanoJob, what: str, digest: str) -> None:
         """An object that a job needs exists, from the manifest of this digest."""
         if record := self._records.get(_id_of(job)):
             record.created[what] = digest
+
+    def forget_created(self, job: VolcanoJob) -> None:
+        """Its status says by now what has been created, and may come to say otherwise."""
+        if record := self._records.get(_id_of(job)):
+            record.created.clear()
 
     def record_refusal(self, job: VolcanoJob, refusal: str) -> None:
         """All that a job needs was created (""), or this is what the server had against it."""
@@ -237,7 +248,7 @@ class JobCache:
         record = self._records.get(OwnerId(name, uid)) if uid else None
         if record is None or record.job is None:
             return None
-        return JobSnapshot(
+        found = JobSnapshot(
             job=record.job,
             pods=dict(record.pods),
             confirmed_empty=frozenset(record.confirmed_empty),
@@ -250,6 +261,9 @@ class JobCache:
             spec_bytes=record.spec_bytes,
             now=now,
         )
+        taken = f"{record.job.metadata.namespace}/{found.pod_group_name}"
+        owner = self._pod_group_owners.get(taken, ("", _id_of(record.job)))[1]
+        return found if owner == _id_of(record.job) else replace(found, pod_group_is_taken=True)
 
     def _record(self, owner: OwnerId) -> _Record:
         return self._records.setdefault(owner, _Record(owner.key))

@@ -16,6 +16,7 @@ from arranger.controllers.vcjob import svc_plugin
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.min_resources import min_resources
 from arranger.controllers.vcjob.owned_objects import (
+    CLAIMS,
     OwnedManifest,
     inject_env,
     mount,
@@ -124,7 +125,8 @@ def objects_of(job: VolcanoJob) -> list[OwnedManifest]:
         if volume.volume_claim is not None:
             claim = owned_object(job, "PersistentVolumeClaim", _claim_name(job, index, volume))
             body = claim | {"spec": volume.volume_claim}
-            manifests.append(OwnedManifest("persistentvolumeclaims", body, immutable=True))
+            named = bool(volume.volume_claim_name)
+            manifests.append(OwnedManifest(CLAIMS, body, immutable=True, may_be_shared=named))
     if "svc" in job.spec.plugins:
         manifests += svc_plugin.objects_of(job)
     return manifests

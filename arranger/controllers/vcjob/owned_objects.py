@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
 from arranger.api import annotations as keys
 from arranger.api.types.volcano_job import JOB_API, VolcanoJob
 from arranger.controllers.runtime.objects import Object, owner_reference
+
+#: The resource of claims.
+CLAIMS: Final = "persistentvolumeclaims"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +24,13 @@ class OwnedManifest:
     Attributes:
         plural: its resource.
         immutable: whether it cannot be changed once it is there.
+        may_be_shared: whether its name is the owner's choice, so that one of others will do.
     """
 
     plural: str
     body: Object
     immutable: bool = False
+    may_be_shared: bool = False
 
     @property
     def name(self) -> str:

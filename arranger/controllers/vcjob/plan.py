@@ -90,11 +90,14 @@ def _plan_working(snapshot: JobSnapshot, requeue_at: datetime | None) -> JobPlan
     manifests = [m for m in objects_of(snapshot.job) if known.created.get(m.name) != m.digest]
     if manifests:
         return replace(planned, create_objects=tuple(manifests))
+    if snapshot.pod_group_is_taken:  # whose pods would be members of somebody else's gang
+        return replace(planned, pod_group=_pod_group_change(snapshot))
     open_tasks = {task.name for task in snapshot.spec.tasks if snapshot.dependencies_met(task)}
     create = tuple(
         index
         for index in snapshot.indices()
         if index not in snapshot.pods
+        and index not in known.dropped
         and index[0] in open_tasks
         # One that was seen before is lost, or the watch lags: the status will say which.
         and index not in known.seen
@@ -111,6 +114,7 @@ def _pod_group_change(snapshot: JobSnapshot) -> Object | None:
         minima = wanted["spec"].get("minTaskMember", {})
         enough = all(have[task] >= least for task, least in minima.items())
         ready = enough and have.total() >= wanted["spec"]["minMember"]
+        ready |= snapshot.pod_group_is_taken  # so that its owner hears of it
         return wanted if ready and snapshot.spec.replicas else None
     change: Object = {}
     fields = {*wanted["spec"], "minTaskMember", "priorityClassName", "minResources"}

@@ -15,7 +15,7 @@ from typing import Final
 from arranger.api.parsing.duration import parse_duration
 from arranger.api.timestamps import after
 from arranger.api.types.volcano_job import JobAction, JobPod, LifecycleEvent, LifecyclePolicy, Task
-from arranger.controllers.vcjob.controlled_resources import TaskIndex
+from arranger.controllers.vcjob.controlled_resources import CauseKey, TaskIndex
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 
 #: What ``*`` stands for. That a pod runs counts only where a policy names it.
@@ -33,7 +33,8 @@ class Cause:
         events: the lifecycle events that it counts as; the first one names it.
         index: the pod concerned.
         task: the task concerned; "" for the job as a whole.
-        since: since when; None where that is unknown, and then no policy waits for its timeout.
+        since: since when, where what it was found in says so; for the others the job's status
+            remembers when they were seen first.
         evicted: whether the cluster took the pod away, and the job is not to blame.
     """
 
@@ -44,6 +45,16 @@ class Cause:
     exit_codes: frozenset[int] = frozenset()
     since: datetime | None = None
     evicted: bool = False
+
+    @property
+    def key(self) -> CauseKey:
+        """What the job's status remembers it as."""
+        return self.events[0].value, self.task, self.index[1] if self.index else -1
+
+    @property
+    def may_lose_time(self) -> bool:
+        """Whether the time goes with a pod, and the cause stays."""
+        return self.evicted or self.events[0] is LifecycleEvent.TASK_COMPLETED
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +84,7 @@ def decide(snapshot: JobSnapshot) -> tuple[Decision | None, datetime | None]:
     found: list[tuple[Cause, JobAction]] = []
     requeue_at: datetime | None = None
     for cause, policy in _triggered(snapshot):
-        due = _due_at(policy, cause)
+        due = _due_at(snapshot, policy, cause)
         if due is not None and due > snapshot.now:
             requeue_at = due if requeue_at is None else min(requeue_at, due)
             continue
@@ -94,16 +105,31 @@ def decide(snapshot: JobSnapshot) -> tuple[Decision | None, datetime | None]:
 def delayed_actions(snapshot: JobSnapshot) -> frozenset[str]:
     """What policies with a timeout are going to do unless their causes pass, as notes of Events."""
     found: set[str] = set()
-    tasks = snapshot.spec.tasks
-    lists = (snapshot.spec.policies, *(task.policies for task in tasks))
-    if not any(policy.timeout for policies in lists for policy in policies):
+    if not _has_timeouts(snapshot):
         return frozenset()
     for cause, policy in _triggered(snapshot):
-        due = _due_at(policy, cause)
+        due = _due_at(snapshot, policy, cause)
         if due is not None and due > snapshot.now:
             after = _format_duration(parse_duration(policy.timeout))
             found.add(f"Execute action {policy.action} after {after}")
     return frozenset(found)
+
+
+def first_seen(snapshot: JobSnapshot) -> dict[CauseKey, datetime]:
+    """What policies with a timeout wait for, and since when, where the job has to remember it."""
+    if not _has_timeouts(snapshot):
+        return {}
+    known = snapshot.controlled_resources.first_seen
+    return {
+        cause.key: _since(snapshot, cause)
+        for cause, policy in _triggered(snapshot)
+        if policy.timeout and (cause.since is None or cause.may_lose_time or cause.key in known)
+    }
+
+
+def _has_timeouts(snapshot: JobSnapshot) -> bool:
+    lists = (snapshot.spec.policies, *(task.policies for task in snapshot.spec.tasks))
+    return any(policy.timeout for policies in lists for policy in policies)
 
 
 def _triggered(snapshot: JobSnapshot) -> Iterator[tuple[Cause, LifecyclePolicy]]:
@@ -129,14 +155,14 @@ def _format_duration(seconds: float) -> str:
 def causes(snapshot: JobSnapshot) -> Iterator[Cause]:
     """All causes, evictions first, because other pods may have failed in consequence."""
     pods = snapshot.current
-    evicted = dict.fromkeys(index for index, pod in pods.items() if _is_evicted(pod))
+    evicted = dict.fromkeys(index for index in pods if _is_evicted(snapshot, index))
     for index in evicted:
         pod = pods[index]
         failed = (LifecycleEvent.POD_FAILED,) if pod.status.phase == "Failed" else ()
         yield replace(
             _pod_cause(snapshot, index, "was evicted", LifecycleEvent.POD_EVICTED, *failed),
             exit_codes=pod.exit_codes if failed else frozenset(),
-            since=pod.metadata.deletion_timestamp or pod.ended_at,
+            since=pod.deletion_began or pod.ended_at,
             evicted=True,
         )
     for index in snapshot.lost():
@@ -162,7 +188,8 @@ def causes(snapshot: JobSnapshot) -> Iterator[Cause]:
             cause = _pod_cause(snapshot, index, "is pending", LifecycleEvent.POD_PENDING)
             yield replace(cause, since=pod.metadata.creation_timestamp)
         elif pod.status.phase == "Running":
-            yield _pod_cause(snapshot, index, "is running", LifecycleEvent.POD_RUNNING)
+            cause = _pod_cause(snapshot, index, "is running", LifecycleEvent.POD_RUNNING)
+            yield replace(cause, since=_ready_since(pod))
 
 
 def _lacks_restarted_pods(snapshot: JobSnapshot) -> bool:
@@ -200,10 +227,16 @@ def _task_causes(snapshot: JobSnapshot, task: Task) -> Iterator[Cause]:
         yield Cause((LifecycleEvent.TASK_COMPLETED,), text, task.name, since=since)
 
 
-def _is_evicted(pod: JobPod) -> bool:
+def _is_evicted(snapshot: JobSnapshot, index: TaskIndex) -> bool:
+    pod = snapshot.current[index]
     if pod.status.phase == "Succeeded":
-        return False
+        return snapshot.was_stopped(index)
     return pod.deleting or (pod.status.phase == "Failed" and pod.disrupted)
+
+
+def _ready_since(pod: JobPod) -> datetime | None:
+    ready = (c for c in pod.status.conditions if c.type == "Ready" and c.status == "True")
+    return next((condition.last_transition_time for condition in ready), None)
 
 
 def _policy(snapshot: JobSnapshot, cause: Cause) -> LifecyclePolicy | None:
@@ -225,10 +258,16 @@ def _matches(policy: LifecyclePolicy, cause: Cause) -> bool:
     return not triggers.isdisjoint(cause.events)
 
 
-def _due_at(policy: LifecyclePolicy, cause: Cause) -> datetime | None:
-    if not policy.timeout or cause.since is None:
+def _due_at(snapshot: JobSnapshot, policy: LifecyclePolicy, cause: Cause) -> datetime | None:
+    if not policy.timeout:
         return None
-    return after(cause.since, parse_duration(policy.timeout))
+    return after(_since(snapshot, cause), parse_duration(policy.timeout))
+
+
+def _since(snapshot: JobSnapshot, cause: Cause) -> datetime:
+    """Since when a cause is there: now, if nobody knows of it."""
+    known = snapshot.controlled_resources.first_seen.get(cause.key)
+    return min(moment for moment in (known, cause.since, snapshot.now) if moment is not None)
 
 
 def _decision(cause: Cause, action: JobAction) -> Decision:

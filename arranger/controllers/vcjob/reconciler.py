@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -15,6 +15,7 @@ from arranger.api.effects import ObjectReference
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import decode_object
 from arranger.api.types.command import Command
+from arranger.api.types.core import ObjectMeta
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobPod, VolcanoJob
 from arranger.controllers.runtime.commands import PendingCommands
@@ -23,7 +24,13 @@ from arranger.controllers.runtime.objects import Object, UnstructuredObject
 from arranger.controllers.runtime.trimming import decode_owned_object
 from arranger.controllers.runtime.work_queue import Result
 from arranger.controllers.runtime.worker_thread import RunAside, size_of
-from arranger.controllers.runtime.writer import MAX_CREATED, StatusError, Writer, slow_start
+from arranger.controllers.runtime.writer import (
+    MAX_CREATED,
+    StatusError,
+    Writer,
+    in_batches,
+    slow_start,
+)
 from arranger.controllers.vcjob.cache import JobCache, is_owned_by
 from arranger.controllers.vcjob.commands import is_dropped, is_settled
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
@@ -48,6 +55,12 @@ _AT_ONCE: Final = 0.0
 _WARNINGS: Final = frozenset(
     {"Aborting", "Restarting", "Failed", event_reasons.INVALID_JOB, event_reasons.INVALID_ACTION}
 )
+
+
+class _OwnedObject(UnstructuredObject):
+    """An object that is there already; ``data`` is a ConfigMap's."""
+
+    data: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +89,30 @@ class JobReconciler:
             return await self._reconcile(name)
 
     async def _reconcile(self, name: str) -> Result | float:
-        snapshot = self.cache.snapshot(name, self.now())
+        snapshot, all_well = self.cache.snapshot(name, self.now()), True
         if (command := self.commands.next(name)) is not None:
             if is_settled(command, snapshot):
-                return await self._delete_command(command, snapshot)
-            if snapshot is None:
+                result = await self._delete_command(command, snapshot)
+                if result is not Result.BACKOFF:
+                    return result
+                # Who may not delete Commands cares for the job all the same.
+                command, all_well = None, False
+            elif snapshot is None:
                 return await self._find_target(command, name)
         if snapshot is None:
             return Result.DONE
         if doubtful := [
             index for index in snapshot.missing() if index not in snapshot.confirmed_empty
         ]:
-            await self._confirm(snapshot, doubtful)
+            all_well &= await self._confirm(snapshot, doubtful)
             snapshot = self.cache.snapshot(name, self.now())
             if snapshot is None:
                 return Result.DONE
+        result = await self._carry_out(snapshot, command)
+        return result if all_well or result == _AT_ONCE else Result.BACKOFF
+
+    async def _carry_out(self, snapshot: JobSnapshot, command: Command | None) -> Result | float:
+        """Plan, and write the first of what is planned."""
         commanded = replace(snapshot, command=command)
         size = size_of(max(snapshot.spec.replicas, len(snapshot.pods)), snapshot.spec_bytes)
         planned, notes = await self.run_aside(
@@ -143,10 +165,10 @@ class JobReconciler:
         job, went_well = snapshot.job, True
         uid = job.metadata.uid
         self._refusals.pop(uid, None)
-        going = [(_pods_path(job), pod.metadata) for pod in planned.delete_pods]
+        going: list[tuple[str, ObjectMeta]] = []
+        going += [(_pods_path(job), pod.metadata) for pod in planned.delete_pods]
         going += [(_pod_groups_path(job), group.metadata) for group in planned.delete_pod_groups]
-        for path, meta in going:
-            went_well &= await self._delete(f"{path}/{meta.name}", meta.uid)
+        went_well &= all(await in_batches(self._delete_owned, going))
         for manifest in planned.create_objects:
             went_well &= await self._create_object(snapshot, manifest)
         went_well &= await slow_start(
@@ -189,6 +211,7 @@ class JobReconciler:
             self.events.record(_ref(job), event_reasons.FAILED_STATUS, text, warning=True)
             return Result.BACKOFF
         self.cache.on_job_updated(decode_object(body, UnstructuredObject), asked_at=version)
+        self.cache.forget_created(job)
         for reason, note in planned.events:
             self.events.record(_ref(job), reason, note, warning=reason in _WARNINGS)
             log.info("job.event", job=job.key, reason=reason, note=note)
@@ -202,20 +225,26 @@ class JobReconciler:
             if error.not_found:
                 self.cache.on_job_deleted(job.key, job.metadata.uid)
 
-    async def _confirm(self, snapshot: JobSnapshot, indices: Iterable[TaskIndex]) -> None:
-        """Ask for pods that should be there: is our snapshot behind, or are they gone?"""
+    async def _confirm(self, snapshot: JobSnapshot, indices: Iterable[TaskIndex]) -> bool:
+        """Ask for pods that should be there: is our snapshot behind, or are they gone?
+
+        False where an answer says neither: nobody but us is going to ask again.
+        """
+        clear = True
         for index in indices:
             path = f"{_pods_path(snapshot.job)}/{pod_name(snapshot.job.metadata.name, index)}"
             try:
                 pod = decode_owned_object(await self.writer.get(path), JobPod)
             except StatusError as error:
                 if not error.not_found:
+                    clear = False
                     continue
             else:
                 self._observe_pod(snapshot.job, pod)
                 if is_owned_by(pod.metadata, snapshot.job):
                     continue
             self.cache.confirm_empty(snapshot.job, index)
+        return clear
 
     async def _create_pod(self, snapshot: JobSnapshot, index: TaskIndex) -> bool:
         manifest = pod_of(snapshot, index, scheduler=self.cache.schedulers[0])
@@ -261,7 +290,10 @@ class JobReconciler:
         return True
 
     async def _create_object(self, snapshot: JobSnapshot, manifest: OwnedManifest) -> bool:
-        """Create an object, or make it what it should be if it is there and of this job."""
+        """Create an object, or make it what it should be if it is there and of this job.
+
+        One that goes with an earlier job of the name is waited for: this job would lose it.
+        """
         job, collection = snapshot.job, manifest.collection
         path = f"{collection}/{manifest.body['metadata']['name']}"
         try:
@@ -270,16 +302,21 @@ class JobReconciler:
             except StatusError as error:
                 if not error.conflict:
                     raise
-                there = decode_object(await self.writer.get(path), UnstructuredObject)
+                there = decode_object(await self.writer.get(path), _OwnedObject)
+                if there.metadata.deletion_timestamp is not None:
+                    return self._record_refusal(job, f"{manifest.name} is being deleted")
+                if not manifest.may_be_shared and not is_owned_by(there.metadata, job):
+                    return self._refuse_foreign(job, manifest.name)
                 if not manifest.immutable:
-                    if not is_owned_by(there.metadata, job):
-                        return self._refuse_foreign(job, manifest.name)
-                    change = {k: v for k, v in manifest.body.items() if k in ("data", "spec")}
-                    await self.writer.patch(path, change)
+                    await self.writer.patch(path, _change(there, manifest.body))
         except StatusError as error:
             return self._refuse(job, manifest.name, error)
         self.cache.record_created(job, manifest.name, manifest.digest)
         return True
+
+    async def _delete_owned(self, each: tuple[str, ObjectMeta]) -> bool:
+        collection, meta = each
+        return await self._delete(f"{collection}/{meta.name}", meta.uid)
 
     async def _delete(self, path: str, uid: str) -> bool:
         try:
@@ -301,6 +338,14 @@ class JobReconciler:
         self._refusals.setdefault(job.metadata.uid, note)
         self.events.record(_ref(job), event_reasons.FAILED_CREATE, note, warning=True)
         return False
+
+
+def _change(there: _OwnedObject, wanted: Object) -> Object:
+    """The merge patch that makes an object as wanted; of a ConfigMap nothing else is left."""
+    change: Object = {part: wanted[part] for part in ("data", "spec") if part in wanted}
+    if "data" in change and isinstance(there.data, dict):
+        change["data"] = {**dict.fromkeys(there.data), **change["data"]}
+    return change
 
 
 def _notes(snapshot: JobSnapshot) -> frozenset[str]:

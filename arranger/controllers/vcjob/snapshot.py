@@ -40,6 +40,7 @@ class JobSnapshot:
     Attributes:
         pods: those it owns; there is one for an index at a time, because the index names it.
         confirmed_empty: indices that certainly have no pod, and not only none that was seen yet.
+        pod_group_is_taken: whether its PodGroup's name is that of one that it does not own.
         created: object → digest, of what has been created since the status was written.
         refusal: why the server refused to create something; "" when it refused nothing, None when
             nothing was tried yet.
@@ -55,6 +56,7 @@ class JobSnapshot:
     pods: Mapping[TaskIndex, JobPod] = field(default_factory=dict)
     confirmed_empty: frozenset[TaskIndex] = frozenset()
     pod_groups: Mapping[str, ObservedPodGroup] = field(default_factory=dict)
+    pod_group_is_taken: bool = False
     created: Mapping[str, str] = field(default_factory=dict)
     refusal: str | None = None
     raw_status: Mapping[str, Any] = field(default_factory=dict)
@@ -122,11 +124,14 @@ class JobSnapshot:
 
     @cached_property
     def current(self) -> dict[TaskIndex, JobPod]:
-        """Pods that are wanted and not from before a restart."""
+        """Pods that are wanted, and neither from before a restart nor dropped."""
+        dropped = self.controlled_resources.dropped
         return {
             index: self.pods[index]
             for index in self.indices()
-            if index in self.pods and not self._outdated(index, self.pods[index])
+            if index in self.pods
+            and index not in dropped
+            and not self._outdated(index, self.pods[index])
         }
 
     @cached_property
@@ -136,8 +141,9 @@ class JobSnapshot:
 
     @cached_property
     def surplus(self) -> dict[TaskIndex, JobPod]:
-        """Pods that the job does not have any more."""
-        return {index: pod for index, pod in self.pods.items() if not self.has_index(index)}
+        """Pods that the job does not have any more, or had not when they were dropped."""
+        dropped = self.controlled_resources.dropped
+        return {p: pod for p, pod in self.pods.items() if not self.has_index(p) or p in dropped}
 
     @cached_property
     def active(self) -> dict[TaskIndex, JobPod]:
@@ -162,9 +168,18 @@ class JobSnapshot:
         pod = self.pods.get(index)
         if pod is None:
             return "Succeeded" if index in self.controlled_resources.succeeded else ""
-        if pod.deleting and not pod.terminal:
+        if pod.deleting and (not pod.terminal or self.was_stopped(index)):
             return "Terminating"
         return pod.status.phase or "Pending"
+
+    def was_stopped(self, index: TaskIndex) -> bool:
+        """Whether the pod of an index ended well only because it was evicted.
+
+        One that is known to have succeeded was done before that.
+        """
+        if index in self.controlled_resources.succeeded:
+            return False
+        return (pod := self.pods.get(index)) is not None and pod.was_stopped
 
     @cached_property
     def phase_counts(self) -> dict[str, Counter[str]]:
@@ -197,7 +212,11 @@ class JobSnapshot:
     def _ready_tasks(self) -> frozenset[str]:
         """The tasks of which enough pods are ready, or have ended well."""
         indices = dict.fromkeys(self.controlled_resources.succeeded)
-        indices |= dict.fromkeys(index for index, pod in self.current.items() if pod.ready)
+        indices |= dict.fromkeys(
+            index
+            for index, pod in self.current.items()
+            if pod.ready and not self.was_stopped(index)
+        )
         counts = Counter(index[0] for index in indices if self.has_index(index))
         tasks = self.spec.tasks
         return frozenset(task.name for task in tasks if counts[task.name] >= task.minimum)

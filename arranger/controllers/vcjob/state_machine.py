@@ -15,10 +15,11 @@ from typing import Final
 
 from arranger.api.annotations import JOB_ACTION
 from arranger.api.timestamps import after, second_time
-from arranger.api.types.volcano_job import JobAction, JobPhase
+from arranger.api.types.volcano_job import JobAction, JobPhase, LifecycleEvent
 from arranger.controllers.runtime.objects import Object
 from arranger.controllers.vcjob.controlled_resources import ControlledResources
-from arranger.controllers.vcjob.policies import Decision, decide
+from arranger.controllers.vcjob.owned_objects import CLAIMS
+from arranger.controllers.vcjob.policies import Decision, decide, first_seen
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 from arranger.controllers.vcjob.validation import first_problem
 
@@ -73,7 +74,8 @@ class NextStatus:
 def next_status(snapshot: JobSnapshot) -> NextStatus:
     """The state of the job, given what is seen of it.
 
-    An invalid job stays as it is: nothing is made for it, and nothing is taken from it.
+    An invalid job stays as it is: nothing is made for it, and nothing is taken from it, unless it
+    is to be stopped.
     """
     status = snapshot.job.status
     state = NextStatus(
@@ -86,31 +88,20 @@ def next_status(snapshot: JobSnapshot) -> NextStatus:
     )
     if state.phase in FINISHED:
         return replace(state, requeue_at=_expiry(snapshot))
+    noted = replace(state, controlled_resources=_with_observations(snapshot))
+    if noted.reason == "Invalid":
+        noted = replace(noted, reason="", message="")
+    asked, is_all = _with_wishes(snapshot, noted)
+    stops = not ENDING_PHASES.keys().isdisjoint({state.phase, asked.phase})
     queue_problem = "" if snapshot.has_begun else snapshot.queue_problem
-    if problem := first_problem(snapshot.job) or queue_problem:
+    if not stops and (problem := first_problem(snapshot.job) or queue_problem):
         phase = state.phase or JobPhase.PENDING
         return replace(state, phase=phase, reason="Invalid", message=problem)
     if state.phase is None:
         return replace(state, phase=JobPhase.PENDING, reason="", message="")
-    if state.reason == "Invalid":
-        state = replace(state, reason="", message="")
-    state = replace(state, controlled_resources=_with_observations(snapshot))
-    command = snapshot.command
-    if command is not None and command.metadata.uid != state.controlled_resources.last_command:
-        resources = replace(state.controlled_resources, last_command=command.metadata.uid)
-        state = replace(state, controlled_resources=resources)
-        if command.action in REQUESTABLE_ACTIONS:
-            because = f"Command {command.metadata.name} asked for it: {command.action}"
-            decision = Decision(JobAction(command.action), "Asked", because, costs_no_retry=True)
-            return _request(snapshot, state, decision)
-    action = snapshot.job.metadata.annotations.get(JOB_ACTION, "")
-    if action != state.controlled_resources.last_action:
-        resources = replace(state.controlled_resources, last_action=action)
-        state = replace(state, controlled_resources=resources)
-        if action in REQUESTABLE_ACTIONS:
-            because = f"its owner asked for it: {action}"
-            decision = Decision(JobAction(action), "Asked", because, costs_no_retry=True)
-            return _request(snapshot, state, decision)
+    if is_all:
+        return asked
+    state = asked
     match state.phase:
         case JobPhase.PENDING | JobPhase.RUNNING:
             state, edited = _with_template(snapshot, state)
@@ -124,11 +115,39 @@ def next_status(snapshot: JobSnapshot) -> NextStatus:
     return state
 
 
+def _with_wishes(snapshot: JobSnapshot, state: NextStatus) -> tuple[NextStatus, bool]:
+    """With what a Command or the owner asks for, and whether that is all that is to be done now.
+
+    They are taken up once; the status remembers which.
+    """
+    command = snapshot.command
+    if command is not None and command.metadata.uid != state.controlled_resources.last_command:
+        resources = replace(state.controlled_resources, last_command=command.metadata.uid)
+        state = replace(state, controlled_resources=resources)
+        if command.action in REQUESTABLE_ACTIONS:
+            because = f"Command {command.metadata.name} asked for it: {command.action}"
+            decision = Decision(JobAction(command.action), "Asked", because, costs_no_retry=True)
+            return _request(snapshot, state, decision), True
+    action = snapshot.job.metadata.annotations.get(JOB_ACTION, "")
+    if action != state.controlled_resources.last_action:
+        resources = replace(state.controlled_resources, last_action=action)
+        state = replace(state, controlled_resources=resources)
+        if action in REQUESTABLE_ACTIONS:
+            because = f"its owner asked for it: {action}"
+            decision = Decision(JobAction(action), "Asked", because, costs_no_retry=True)
+            return _request(snapshot, state, decision), True
+    return state, False
+
+
 def _with_observations(snapshot: JobSnapshot) -> ControlledResources:
     """What the status remembers, with what is there now added to it."""
-    succeeded = (p for p, pod in snapshot.current.items() if pod.status.phase == "Succeeded")
+    succeeded = (p for p in snapshot.current if snapshot.phase_of(p) == "Succeeded")
     resources = snapshot.controlled_resources.limited_to(snapshot.replicas)
     resources = resources.with_observed(snapshot.current, succeeded)
+    dropped = resources.dropped & snapshot.pods.keys()
+    if snapshot.job.status.state.phase in WORKING_PHASES:  # in the others nobody deletes them
+        dropped |= snapshot.surplus.keys()
+    resources = replace(resources, dropped=dropped)
     return replace(resources, created={**resources.created, **snapshot.created})
 
 
@@ -160,12 +179,16 @@ def _next_working_status(snapshot: JobSnapshot, state: NextStatus) -> NextStatus
         message = f"{succeeded} pods have succeeded, {spec.min_success} were asked for"
         decision = Decision(JobAction.COMPLETE_JOB, "MinSuccess", message)
         return _apply(snapshot, state, decision)
+    resources = replace(state.controlled_resources, first_seen=first_seen(snapshot))
+    state = replace(state, controlled_resources=resources)
     decided, requeue_at = decide(snapshot)
     if decided is not None:
         begun = _apply(snapshot, state, decided)
         return replace(begun, requeue_at=requeue_at, action=decided.action)
-    # No policy asks for anything because these pods are gone: they are created again.
-    resources = state.controlled_resources.without_lost(snapshot.lost())
+    # No policy asks for anything because these pods are gone: they are created again. What one
+    # is going to ask for once they have been gone for long enough, their successors would prevent.
+    awaited = {key[1:] for key in resources.first_seen if key[0] == LifecycleEvent.POD_EVICTED}
+    resources = resources.without_lost(set(snapshot.lost()) - awaited)
     state = replace(state, controlled_resources=resources, requeue_at=requeue_at)
     if spec.replicas and succeeded + snapshot.count("Failed") == spec.replicas:
         return _final_state(snapshot, state)
@@ -248,7 +271,8 @@ def _apply(snapshot: JobSnapshot, state: NextStatus, decision: Decision) -> Next
     if action in _ACTION_PHASES:
         return replace(begun, phase=_ACTION_PHASES[action])
     if action is JobAction.RESUME_JOB:
-        resources = resources.with_job_restart(version)
+        # Who suspends a job may remove its claims meanwhile.
+        resources = resources.with_job_restart(version).without_created(CLAIMS)
         return replace(begun, phase=JobPhase.RESTARTING, controlled_resources=resources)
     retries = state.retries + (not decision.costs_no_retry)
     if not decision.costs_no_retry and retries >= snapshot.spec.max_retry:

@@ -38,7 +38,9 @@ class EnabledPlugin(ConfigSection):
     name: str
     """Name of the plugin."""
     weight: Annotated[int, Field(ge=1)] | None = None
-    """Factor of the plugin's scores; its default weight, or 1, where silent."""
+    """Factor of the plugin's scores. Where silent: its default weight if it is enabled by default
+    and not disabled, else 1.
+    """
 
 
 class PluginSet(ConfigSection):
@@ -265,6 +267,8 @@ class Config(ConfigSection):
         names = [profile.scheduler_name for profile in self.profiles]
         if len(set(names)) != len(names):
             raise ValueError(f"two profiles of one schedulerName: {', '.join(sorted(names))}")
+        if self.pod_max_backoff_seconds < self.pod_initial_backoff_seconds:
+            raise ValueError("podMaxBackoffSeconds is less than podInitialBackoffSeconds")
         check_extenders(self.extenders)
         return self
 
@@ -281,7 +285,7 @@ class Config(ConfigSection):
         """The queue's times."""
         return SchedulingQueueConfig(
             initial_backoff=self.pod_initial_backoff_seconds,
-            max_backoff=max(self.pod_initial_backoff_seconds, self.pod_max_backoff_seconds),
+            max_backoff=self.pod_max_backoff_seconds,
         )
 
     def quota_config(self) -> QuotaConfig:

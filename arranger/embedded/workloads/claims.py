@@ -48,6 +48,20 @@ def volume_for(claim: Object, classes: Sequence[Object]) -> Object | None:
     }
 
 
+def chosen_volume(claim: Object, volumes: Sequence[Object]) -> Object | None:
+    """The volume that has been given to a claim which does not say so yet, as a scheduler does."""
+    meta, spec = claim["metadata"], claim["spec"]
+    if (claim.get("status") or {}).get("phase") == "Bound":
+        return None
+    for volume in volumes:
+        ref = volume["spec"].get("claimRef") or {}
+        same = all(ref.get(key) == meta[key] for key in ("namespace", "name"))
+        if same and ref.get("uid", meta["uid"]) == meta["uid"]:
+            ours = spec.get("volumeName") in (None, "", volume["metadata"]["name"])
+            return volume if ours else None
+    return None
+
+
 def bound(volume: Object) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a claim says of its volume: the change of the claim, and of its status."""
     by = {f"pv.kubernetes.io/{what}": "yes" for what in ("bind-completed", "bound-by-controller")}

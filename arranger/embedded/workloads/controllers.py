@@ -15,7 +15,7 @@ from arranger.embedded import Object
 from arranger.embedded.errors import MALFORMED, ApiError
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.storage.store import Change
-from arranger.embedded.workloads.claims import bound, volume_for
+from arranger.embedded.workloads.claims import bound, chosen_volume, volume_for
 from arranger.embedded.workloads.cron_job import follow_schedule, start_once
 from arranger.embedded.workloads.daemon_set import reconcile_daemon_set
 from arranger.embedded.workloads.deployment import reconcile_deployment
@@ -40,6 +40,7 @@ _JOBS: Final = "batch/jobs"
 _DAEMON_SETS: Final = "apps/daemonsets"
 _STATEFUL_SETS: Final = "apps/statefulsets"
 _REPLICA_SETS: Final = "apps/replicasets"
+_VOLUMES: Final = "/persistentvolumes"
 _CLAIMS: Final = "/persistentvolumeclaims"
 _CONTROLLERS: Final = "/replicationcontrollers"
 _CRON_JOBS: Final = "batch/cronjobs"
@@ -151,6 +152,8 @@ class HollowControllers:
         if change.resource == "/nodes":
             for workload in self._cluster.store.items(_DAEMON_SETS):
                 self._enqueue(workload["metadata"]["uid"])
+        if change.resource == _VOLUMES and change.type != "DELETED":
+            self._enqueue((change.after["spec"].get("claimRef") or {}).get("uid", ""))
         owners = controllers_of(change.after)
         for owner in owners:
             with suppress(*MALFORMED):  # which is told when it is looked at
@@ -269,9 +272,13 @@ class HollowControllers:
             self._timers[uid] = loop.call_later(wait, self._on_timer, uid)
 
     def _provision(self, claim: Object) -> None:
-        volume = volume_for(claim, self._cluster.store.items("storage.k8s.io/storageclasses"))
+        store = self._cluster.store
+        volume = chosen_volume(claim, store.items(_VOLUMES))
+        if volume is None:
+            volume = volume_for(claim, store.items("storage.k8s.io/storageclasses"))
+            if volume is not None:
+                self._cluster.create(volume)
         if volume is not None:
-            self._cluster.create(volume)
             change, status = bound(volume)
             self._patch(_CLAIMS, claim, change)
             self._patch(_CLAIMS, claim, status, "/status")

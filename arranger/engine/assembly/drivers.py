@@ -59,7 +59,7 @@ def make_drivers(
             DeservedReclaim(state.ledger),
         ),
         run_times=RunTimeEnforcer(
-            context, ours, state.limits, state.effects, leaving, pods.gangs, state.spared
+            context, state.limits, state.effects, leaving, pods.gangs, state.spared
         ),
         evictions=ReservationEvictions(
             context,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from arranger.engine.assembly.drivers import Drivers
@@ -31,6 +32,7 @@ from arranger.engine.handlers.tenant_handlers import TenantHandlers
 from arranger.engine.handlers.watched_kinds import WatchedKinds
 from arranger.engine.handlers.workload_gangs import WorkloadGangs
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
+from arranger.framework.runtime.profile import Profile
 from arranger.gangs.workloads.index import WorkloadIndex
 
 
@@ -82,6 +84,7 @@ def make_inputs(
         tenants,
         state.planned_room.timeline.run_times.history,
         (drivers.run_times, drivers.evictions),
+        _ignored_everywhere(state.profiles),
     )
     rollback = Rollback(
         context,
@@ -149,3 +152,11 @@ def make_inputs(
         workload_index=workload_index,
         barrier=barrier,
     )
+
+
+def _ignored_everywhere(profiles: Sequence[Profile]) -> Callable[[str], bool] | None:
+    """Whether a plugin of each profile is told to ignore a resource; None where none is."""
+    told = [[p.ignores for p in each.by_name.values() if p.ignores] for each in profiles]
+    if not all(told):
+        return None
+    return lambda resource: all(any(ignores(resource) for ignores in each) for each in told)

@@ -83,7 +83,8 @@ def make_state(settings: EngineSettings) -> EngineState:
         cluster, clock, settings.extenders, settings.max_grace_period, tracer=settings.tracer
     )
     effects, nominator = PendingEffects(context), Nominator(cluster)
-    limits, holds = RunTimeLimits(ledger), GangHolds(registry, settings.gang_policy)
+    limits = RunTimeLimits(ledger, frozenset(settings.scheduler_names))
+    holds = GangHolds(registry, settings.gang_policy)
     gang_objects = GangObjects(
         context,
         effects,
@@ -111,7 +112,7 @@ def make_state(settings: EngineSettings) -> EngineState:
     usage = decayed_usage(ledger, quotas.usage_half_life, quotas.usage_period)
     gate, order = GangGate(holds, gang_objects), FairShareOrder(ledger, usage)
     queue = SchedulingQueue(settings.queue_config, gate, order, JobShares(cluster), nominator)
-    planned_room = PlannedRoom.empty(table, ledger.queue_name, limits.limit_of, clock)
+    planned_room = PlannedRoom.empty(table, ledger.queue_name, limits, clock)
     return EngineState(
         profiles=[with_quota(profile, ledger) for profile in settings.profiles],
         registry=registry,
@@ -134,5 +135,5 @@ def make_state(settings: EngineSettings) -> EngineState:
         gate=gate,
         usage=UsageKeeper(context, effects, usage),
         queue=queue,
-        reservations=make_book(context, queue, ledger, effects, registry, planned_room),
+        reservations=make_book(context, queue, ledger, limits, effects, registry, planned_room),
     )

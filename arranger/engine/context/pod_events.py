@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 from arranger.api import event_reasons
 from arranger.api.effects import (
+    EVICTION_NOTICE,
     Effect,
     ObjectKey,
     ObjectReference,
@@ -31,9 +32,6 @@ _FIRST_PAUSE: Final = 15.0
 _LAST_PAUSE: Final = 600.0
 #: The reason of the conditions of victims.
 PREEMPTION = "PreemptionByScheduler"
-#: The condition of a victim that was given time; kube-controller-manager takes DisruptionTarget
-#: back after two minutes from a pod that is not being deleted.
-EVICTION_NOTICE = "arranger.io/EvictionNotice"
 #: Victims that an event names before it only counts.
 _MAX_NAMED_VICTIMS = 5
 #: Characters of a condition's message: what pods say of themselves may come back in it.
@@ -265,13 +263,22 @@ def is_being_evicted(pod: Pod) -> bool:
 
 
 def invalid_annotations(
-    member: QueuedPod, published: Sequence[str] = (), *, in_gang: bool = False
+    pod: Pod, before: Pod | None, policies: Container[str], *, in_gang: bool
 ) -> list[Effect]:
-    """What is ignored of a waiting pod's annotations, unless that was ``published`` already."""
-    problems = invalid_values(member.pod.pod, member.profile.by_name, in_gang=in_gang)
-    if not problems or problems == published:
+    """What is ignored of a pod's annotations, unless that was so before it was edited.
+
+    ``policies`` are the placement policies of its profile.
+    """
+    if before is not None and before.metadata.annotations == pod.metadata.annotations:
         return []
-    return [_warning(member, event_reasons.INVALID_ANNOTATION, _ignored(problems))]
+    problems = invalid_values(pod, policies, in_gang=in_gang)
+    if not problems:
+        return []
+    if before is not None and problems == invalid_values(before, policies, in_gang=in_gang):
+        return []
+    about, controller = object_ref(pod), pod.spec.scheduler_name
+    reason, note = event_reasons.INVALID_ANNOTATION, _ignored(problems)
+    return [PublishEvent(about, reason, "Scheduling", note, "Warning", controller=controller)]
 
 
 def limited_by_queue(member: QueuedPod, text: str) -> PublishEvent:

@@ -7,6 +7,7 @@ does that.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +24,9 @@ class RefusedNominations:
     #: Node → how often, and until when nobody is evicted there.
     _nodes: dict[str, tuple[int, float]] = field(default_factory=dict)
 
+    def __bool__(self) -> bool:
+        return bool(self._nodes)
+
     def note(self, node: str, now: float) -> None:
         """Extenders have refused the pod the node that it was nominated for.
 
@@ -33,6 +37,10 @@ class RefusedNominations:
         times = self._nodes.get(node, (0, now))[0]
         wait = min(FIRST_WAIT * 2.0 ** min(times, 16), MAX_WAIT)
         self._nodes[node] = times + 1, now + wait
+
+    def next_end(self, after: float) -> float:
+        """When somebody may be evicted for it again on one more node; infinity for never."""
+        return min((until for _, until in self._nodes.values() if until > after), default=math.inf)
 
     def closed(self, now: float) -> list[str]:
         """The nodes on which nobody is evicted for the pod now."""

@@ -6,10 +6,17 @@ from typing import Final, Literal
 
 from arranger.api import event_reasons
 from arranger.api.annotations import CHECKPOINTED_AT, EVICTION_DEADLINE
-from arranger.api.effects import AnnotatePod, Effect, PatchPodStatus, PodCondition, PublishEvent
+from arranger.api.effects import (
+    EVICTION_NOTICE,
+    AnnotatePod,
+    Effect,
+    PatchPodStatus,
+    PodCondition,
+    PublishEvent,
+)
 from arranger.api.timestamps import from_unix, second_time
 from arranger.api.types.core import Pod, StatusCondition
-from arranger.engine.context.pod_events import EVICTION_NOTICE, PREEMPTION, object_ref, pod_key
+from arranger.engine.context.pod_events import PREEMPTION, object_ref, pod_key
 
 #: The reason of the condition once it is not true any more.
 WITHDRAWN: Final = "PlaceNotNeeded"
@@ -22,6 +29,12 @@ def notice_of(pod: Pod, reason: str = PREEMPTION) -> StatusCondition | None:
         if (each.type, each.status, each.reason) == (EVICTION_NOTICE, "True", reason):
             return each
     return None
+
+
+def is_withdrawn(pod: Pod) -> bool:
+    """Whether a pod that was given notice is told that it may stay."""
+    conditions = pod.status.conditions
+    return any((each.type, each.status) == (EVICTION_NOTICE, "False") for each in conditions)
 
 
 def for_taker(node: str, deadline: float) -> str:

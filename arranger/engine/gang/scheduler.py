@@ -36,6 +36,8 @@ from arranger.gangs.group import GangGroup
 #: Members from which on a plan begins in a step of its own: to be told that they do not fit is work
 #: enough for one.
 MANY_MEMBERS: Final = 256
+#: Members of as many classes are asked whom they might evict, so that their group is admitted.
+_TAKERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,10 @@ class GangScheduler:
         Asked at each attempt, since these come in the order of the queue, and queues come and go.
         """
         group = entity.gang_group
-        taker = entity.representative.pod
-        refusal = self._quota.admit(group, partial(self._queue.sort_key, entity), taker)
+        first, some = entity.representative, entity.one_of_each_class()[:_TAKERS]
+        others = (each for each in some if each.equivalence_key != first.equivalence_key)
+        takers = [member.pod for member in (first, *others)]
+        refusal = self._quota.admit(group, partial(self._queue.sort_key, entity), takers)
         entity.lacks = frozenset() if refusal is None else refusal.lacks
         if refusal is None:
             return True
@@ -199,6 +203,10 @@ class GangScheduler:
             self._start_planner.next_timer(),
         )
         return min((due for due in times if due is not None), default=None)
+
+    def next_deadline(self) -> float | None:
+        """When a group that holds nodes will have waited too long."""
+        return self._holds.next_deadline()
 
     # --- inside ----------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class GangHandlers:
         self.on_gangs_changed(changed, now)
         if edited and self._concerns_others(group.key, was_known=was_known):
             self._queue.wake(quota_change("PodGroup"), now)
-        if edited:
+        if edited and not isinstance(group, WorkloadGroup):  # what is wrong of owners is told there
             problems: list[str] = []  # whether it has pods yet or not
             pod_group_settings(group, problems)
             if problems:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -10,7 +10,6 @@ from typing import Protocol
 from arranger.api.quantity import QuantityError
 from arranger.api.quarantine import UnreadableError
 from arranger.api.settings.gang_membership import GangMembership
-from arranger.api.settings.queue_annotations import invalid_values
 from arranger.api.types.core import Pod
 from arranger.backfill.history import RunTimeHistory
 from arranger.cluster.pod_info import PodInfo
@@ -95,6 +94,8 @@ class PodHandlers:
     _tenants: TenantHandlers
     _history: RunTimeHistory
     _followers: Sequence[PlacedPodFollower]
+    #: Whether a resource is ignored in all profiles; None where none is.
+    _is_ignored: Callable[[str], bool] | None
     uids: dict[str, str] = field(default_factory=dict, init=False)
     #: uid → what is left to do of its deletion, which has raised.
     _leaving: dict[str, _Leaves] = field(default_factory=dict, init=False)
@@ -129,13 +130,16 @@ class PodHandlers:
             self.on_deleted(pod.key, now)
         self.uids[pod.key] = meta.uid
         try:
-            info = PodInfo(pod)
+            info = PodInfo(pod, self._is_ignored)
         except QuantityError as error:
             raise UnreadableError(f"resources: {error}") from None
         changed = self._update_gang_membership(pod)
         if (left := self._leaving.pop(meta.uid, None)) is not None:
             changed |= left.changed  # it is there after all, or again
         info.priority = self._priorities.of(info)
+        info.gang = self._move_to_gang(meta.uid)
+        if not pod.terminal and (before := self._known(meta.uid)) is not None:
+            self._tell_ignored(pod, before.pod)
         if pod.terminal:
             seen = self._context.clock.to_unix_time(now)
             if meta.uid in self._context.cluster:
@@ -152,7 +156,7 @@ class PodHandlers:
 
     def hold_room(self, pod: Pod, now: float) -> None:
         """Count what a pod takes of its node, and have nobody else hear of it."""
-        info, earlier = PodInfo(pod), self.uids.get(pod.key)
+        info, earlier = PodInfo(pod, self._is_ignored), self.uids.get(pod.key)
         if earlier is not None and earlier != info.uid:
             self.on_deleted(pod.key, now)
         self.uids[pod.key] = info.uid
@@ -195,6 +199,7 @@ class PodHandlers:
             if claim == (gang.memberships[uid] if gang is not None else None):
                 continue
             changed |= self._registry.on_pod_updated(pod, claim)
+            self._move_to_gang(uid)
             if (member := self._context.pods.get(uid)) is not None:
                 moved.append(member)
         queued = [member for member in moved if member.phase is Phase.QUEUED]
@@ -202,6 +207,22 @@ class PodHandlers:
         for entity in {id(entity): entity for entity in entities}.values():
             self._requeuer.enqueue(entity, now)
         self._gangs.on_gangs_changed(changed, now)
+
+    def _move_to_gang(self, uid: str) -> str:
+        """Have a pod be of the gang that it is in now, wherever it is known; returns its name."""
+        gang, member = self._registry.gang_of(uid), self._context.pods.get(uid)
+        name = "" if gang is None else gang.name
+        cluster = self._context.cluster
+        placed = cluster.pod(uid)
+        newest = () if member is None else (member.pod, member.pending_update)
+        known = [info for info in (placed, *newest) if info is not None and info.gang != name]
+        for info in known:
+            info.gang = name
+        if known and member is not None:
+            member.sign_anew()
+        if known and placed is not None:
+            cluster.place_anew(uid)  # counted with others of its job
+        return name
 
     def _update_gang_membership(self, pod: Pod) -> set[str]:
         """Take the pod up in its gang; returns the gangs that this changes."""
@@ -220,6 +241,22 @@ class PodHandlers:
         if problems and (before is None or before.problems != problems):
             self._context.outbox.append(pod_events.invalid_gang_annotations(pod, problems))
         return changed
+
+    def _known(self, uid: str) -> PodInfo | None:
+        """A pod as it was before an edit, whether it waits, holds a node or is on one."""
+        member = self._context.pods.get(uid)
+        if member is None:
+            return self._context.cluster.pod(uid)
+        return member.pending_update or member.pod
+
+    def _tell_ignored(self, pod: Pod, before: Pod | None) -> None:
+        """Tell what is ignored of the annotations of a pod of ours, which is new or was edited."""
+        profile = self._profiles.get(pod.spec.scheduler_name)
+        if profile is None or pod.metadata.deletion_timestamp is not None:
+            return
+        in_gang = self._registry.gang_of(pod.metadata.uid) is not None
+        events = pod_events.invalid_annotations(pod, before, profile.by_name, in_gang=in_gang)
+        self._context.outbox.extend(events)
 
     def _on_assigned_pod(self, info: PodInfo, now: float) -> None:
         cluster, member = self._context.cluster, self._context.pods.get(info.uid)
@@ -263,8 +300,7 @@ class PodHandlers:
                 return  # bound by an earlier run of ours or by others; this event is older
             member = QueuedPod(info, self._profiles[info.pod.spec.scheduler_name], now)
             self._context.pods[info.uid] = member
-            in_gang = self._registry.gang_of(info.uid) is not None
-            self._context.outbox.extend(pod_events.invalid_annotations(member, in_gang=in_gang))
+            self._tell_ignored(info.pod, None)
             self._tenants.tell(member)
             if self._initial.being_handed_on:
                 self._unqueued.append(member)
@@ -289,12 +325,6 @@ class PodHandlers:
         else:
             member.update(info)
             self._requeuer.enqueue(home, now)
-        if earlier.pod.metadata.annotations != info.pod.metadata.annotations:
-            in_gang = self._registry.gang_of(info.uid) is not None
-            published = invalid_values(earlier.pod, member.profile.by_name, in_gang=in_gang)
-            self._context.outbox.extend(
-                pod_events.invalid_annotations(member, published, in_gang=in_gang)
-            )
         self._tenants.tell(member)
         self._nominator.update(member)
         if nominated:

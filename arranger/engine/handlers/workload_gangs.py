@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from arranger.api.settings.gang_membership import GangMembership, gang_membership
+from arranger.api.settings.gang_settings import pod_group_settings
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import WorkloadGroup
 from arranger.engine.context import pod_events
@@ -40,7 +41,7 @@ class WorkloadGangs:
             return own
         membership = self.index.membership_of(pod, listed=self._initial.being_handed_on)
         if meta.uid in self.index:
-            self._publish_problems(meta.uid)
+            self._publish_problems(meta.uid, "" if membership is None else membership.gang)
         return membership
 
     def define(self, gangs: Iterable[str]) -> set[str]:
@@ -64,12 +65,16 @@ class WorkloadGangs:
         """An owner is gone, and what was told of it."""
         self._published.pop(uid, None)
 
-    def _publish_problems(self, pod: str) -> None:
+    def _publish_problems(self, pod: str, gang: str) -> None:
         """Tell an owner what of it cannot be used, each state of it once."""
-        found = self.index.problems_of(pod)
+        found, group = self.index.problems_of(pod), self.index.group_of(gang)
         if found is None:
             return
         owner, namespace, problems = found
+        if group is not None and group.metadata.annotations:
+            settings: list[str] = []
+            pod_group_settings(group, settings)
+            problems = (*problems, *settings)
         if problems == self._published.get(owner.uid, ()):
             return
         self._published[owner.uid] = problems

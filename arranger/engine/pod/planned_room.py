@@ -20,7 +20,6 @@ from arranger.backfill.planner import Claim
 from arranger.backfill.run_times import RunTimes
 from arranger.backfill.spare import SpareRoom, names_of
 from arranger.backfill.timeline import Timeline
-from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
@@ -29,7 +28,6 @@ from arranger.engine.context.rejecters import KEPT_NODES
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
-from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.status import Code
 
 #: Kinds of pods for which it is remembered what is left to them.
@@ -42,6 +40,16 @@ class UnixClock(Protocol):
     @property
     def unix_now(self) -> float:
         """The present time, in seconds since 1970."""
+
+
+class Limits(Protocol):
+    """Knows how long pods may run."""
+
+    def limit_of(self, pod: PodInfo) -> float | None:
+        """How long a pod may run once it has started, in seconds; None if for ever."""
+
+    def changes(self) -> int:
+        """How often that has changed for pods that were not edited."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,11 +123,12 @@ class PlannedRoom:
     def empty(
         table: NodeTable,
         queue_of: Callable[[PodInfo], str],
-        limit_of: Callable[[PodInfo], float | None],
+        limits: Limits,
         clock: UnixClock,
     ) -> PlannedRoom:
-        """Nothing is planned yet on these nodes; ``limit_of`` says how long a pod may run."""
-        return PlannedRoom(Timeline(table, RunTimes(RunTimeHistory(queue_of), limit_of)), clock)
+        """Nothing is planned yet on these nodes."""
+        times = RunTimes(RunTimeHistory(queue_of), limits.limit_of, limits.changes)
+        return PlannedRoom(Timeline(table, times), clock)
 
     def keep(self, plans: Iterable[PlannedGang]) -> None:
         """Room is kept for these from now on, in place of others."""
@@ -245,37 +254,3 @@ class PlannedRoom:
         left = np.ones(self.timeline.table.size, dtype=np.bool_)
         left[rows] = False
         return left
-
-
-def select_nodes(
-    cluster: Cluster,
-    classes: Sequence[tuple[Evaluation, QueuedPod, int]],
-    within: BoolArray | None = None,
-) -> frozenset[str]:
-    """The nodes to reserve for pods of some classes: those that are nearest to being empty.
-
-    Empty if all nodes, or all rows of ``within``, are too few even without the pods that run there
-    now. Each class gets nodes of its own, so that a few more may be reserved than are needed.
-
-    Args:
-        classes: (evaluation, one pod, how many pods) of each class.
-    """
-    table = cluster.table
-    taken = np.zeros(table.size, dtype=np.bool_)
-    for evaluation, member, count in classes:
-        suitable = (
-            evaluation.fits_when_empty if within is None else evaluation.fits_when_empty & within
-        )
-        empty = np.where(suitable, table.replica_capacity(member.pod, empty=True), 0)
-        if empty.sum() < count:
-            return frozenset()
-        usable = suitable & ~taken
-        total = np.where(usable, empty, 0)
-        now = np.where(usable, table.replica_capacity(member.pod), 0)
-        # Those first on which the fewest replicas have to go, the larger first among equals.
-        order = np.lexsort((-total, total - now))
-        enough = np.cumsum(total[order])
-        last = int(np.searchsorted(enough, count)) + 1
-        chosen = order[:last]
-        taken[chosen[total[chosen] > 0]] = True
-    return frozenset(table.name(int(row)) for row in np.flatnonzero(taken))

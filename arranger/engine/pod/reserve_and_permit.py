@@ -16,21 +16,27 @@ from arranger.framework.status import Code, CycleState, Status
 
 log = logging.getLogger(__name__)
 
-#: Plugins that reserve nothing but claims and volumes.
-_RESERVE_NOTHING_ELSE: Final = frozenset({"DynamicResources", "VolumeBinding"})
+#: The plugin that reserves volumes, and those that reserve nothing but claims and volumes.
+_VOLUMES: Final = "VolumeBinding"
+_RESERVE_NOTHING_ELSE: Final = frozenset({"DynamicResources", _VOLUMES})
 
 
 def must_be_placed_again(members: Sequence[QueuedPod]) -> bool:
     """Whether what is reserved for some of these is known only when they are placed once more.
 
-    Claims are not: their plugin reserves with the state of a pod what was reserved for it before.
+    Claims and volumes are not: their plugins reserve with the state of a pod what was reserved for
+    it before.
     """
     for profile in {id(member.profile): member.profile for member in members}.values():
         others = {plugin.name for plugin in profile.plugins_at("reserve")} - _RESERVE_NOTHING_ELSE
         if others or profile.plugins_at("permit"):
             return True
-    pods = (member.pod for member in members)
-    return any(pod.volumes or pod.pvc_keys for pod in pods)
+    return False
+
+
+def has_volumes(member: QueuedPod) -> bool:
+    """Whether volumes may be reserved for it, or keep it off nodes."""
+    return bool(member.pod.volumes or member.pod.pvc_keys)
 
 
 def has_claims(member: QueuedPod) -> bool:
@@ -55,6 +61,20 @@ def reserve_again(member: QueuedPod) -> bool:
     return True
 
 
+def lift_volumes(member: QueuedPod) -> None:
+    """Give back what is reserved for a pod of volumes, which its state goes on to know."""
+    if (plugin := member.profile.by_name.get(_VOLUMES)) is not None:
+        plugin.unreserve(member.cycle_state, member.pod, member.node)
+
+
+def reserve_volumes_again(member: QueuedPod) -> bool:
+    """Reserve what :func:`lift_volumes` has given back; whether that may be."""
+    if (plugin := member.profile.by_name.get(_VOLUMES)) is None:
+        return True
+    answer = plugin.reserve(member.cycle_state, member.pod, member.node)
+    return answer is None or not answer.rejected
+
+
 def unreserve(cluster: Cluster, member: QueuedPod) -> None:
     """Give a pod's reservation up, plugins first, in reverse order."""
     run_unreserve_plugins(member)
@@ -68,8 +88,9 @@ def unreserve_all(cluster: Cluster, members: Sequence[QueuedPod]) -> None:
         for member in reversed(members):
             unreserve(cluster, member)
         return
-    for member in filter(has_claims, reversed(members)):
-        run_unreserve_plugins(member)
+    for member in reversed(members):
+        if has_claims(member) or has_volumes(member):
+            run_unreserve_plugins(member)
     leave_nodes(cluster, members)
 
 

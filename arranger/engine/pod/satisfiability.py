@@ -51,8 +51,8 @@ class _Demand:
 
     def smallest_sums(self) -> dict[str, int]:
         """Resource → what so many pods ask for at least."""
-        names = {name for pod in self.pods for name in pod.requests}
-        amounts = ((name, (pod.requests.get(name, 0) for pod in self.pods)) for name in names)
+        names = {name for pod in self.pods for name in pod.counted_requests}
+        amounts = ((name, (p.counted_requests.get(name, 0) for p in self.pods)) for name in names)
         sums = {name: sum(nsmallest(self.least, each)) for name, each in amounts}
         return {name: total for name, total in sorted(sums.items()) if total}
 
@@ -217,4 +217,4 @@ def _demands(entity: QueuedEntity, held: Sequence[QueuedPod]) -> Iterator[_Deman
 
 
 def _requests(pod: PodInfo) -> Hashable:
-    return tuple(sorted(pod.requests.items()))
+    return tuple(sorted(pod.counted_requests.items()))

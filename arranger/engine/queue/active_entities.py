@@ -11,8 +11,10 @@ from arranger.engine.context.queue_state import QueueState
 from arranger.engine.queue.order.heap import MultiQueueHeap
 from arranger.engine.queue.order.queue_order import FairShareOrder
 
-#: (importance, number, heap version, entity), the first to go on smallest.
-_Entry = tuple[tuple[int, int], int, int, QueuedEntity]
+#: Whether it is bound in part (0, else 1), and less its priority: the more important is smaller.
+_Importance = tuple[int, int]
+#: (importance, 0 for one that goes on, number, heap version, entity), the first to go on smallest.
+_Entry = tuple[_Importance, int, int, int, QueuedEntity]
 #: Entities that are put behind others of their namespaces at once, and after how many entries
 #: those that are void are dropped.
 _MOVED_AT_ONCE: Final = 256
@@ -51,7 +53,7 @@ class ActiveEntities:
     def entity_ids(self) -> set[int]:
         """The identities of the entities in it."""
         entries = (entry for heap in self._long.values() for entry in heap)
-        return self._heap.entity_ids() | {id(entry[3]) for entry in entries if _is_valid(entry)}
+        return self._heap.entity_ids() | {id(entry[-1]) for entry in entries if _is_valid(entry)}
 
     def push(self, entity: QueuedEntity) -> None:
         """Add an entity that has its rank and a new version, perhaps after a step of several."""
@@ -81,7 +83,7 @@ class ActiveEntities:
             self._add_long(first)
         namespace = next(iter(self._long))
         heap = self._long.pop(namespace)
-        following = heapq.heappop(heap)[3]
+        following = heapq.heappop(heap)[-1]
         self._long[namespace] = heap  # the last one now
         return following
 
@@ -99,8 +101,8 @@ class ActiveEntities:
     def _add_long(self, entity: QueuedEntity) -> None:
         pod = entity.representative.pod
         self._last_number += 1
-        importance = -pod.priority, 0 if entity.slices else 1
-        entry = importance, self._last_number, entity.heap_version, entity
+        goes_on = 0 if entity.slices else 1
+        entry = _importance(entity), goes_on, self._last_number, entity.heap_version, entity
         heap = self._long.setdefault(pod.namespace, [])
         heapq.heappush(heap, entry)
         if self._last_number % _MOVED_AT_ONCE == 0:
@@ -109,15 +111,19 @@ class ActiveEntities:
 
     def _would_be_passed_by(self, entity: QueuedEntity) -> bool:
         """Whether something of more importance is tried in steps in the entity's queue."""
-        pod = entity.representative.pod
-        queue = self._order.queue_of(pod)
+        importance, queue = _importance(entity), self._order.queue_of(entity.representative.pod)
         return any(
-            heap[0][0][0] < -pod.priority
-            and self._order.queue_of(heap[0][3].representative.pod) == queue
+            heap[0][0] < importance
+            and self._order.queue_of(heap[0][-1].representative.pod) == queue
             for heap in self._long.values()
         )
 
 
+def _importance(entity: QueuedEntity) -> _Importance:
+    """As the order of the queue: what is bound in part comes before what is of higher priority."""
+    return 0 if entity.urgent else 1, -entity.representative.pod.priority
+
+
 def _is_valid(entry: _Entry) -> bool:
-    _, _, version, entity = entry
+    *_, version, entity = entry
     return entity.heap_version == version and entity.state is QueueState.ACTIVE

@@ -1,7 +1,8 @@
-"""How long an entity waits whose attempt broke off."""
+"""How long an entity waits whose attempt broke off, or found no node."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,3 +40,14 @@ class SchedulingQueueConfig:
         grown = self.initial_backoff * 2.0 ** min(broken - 1, 62)
         window = min(_BACKOFF_WINDOW, self.initial_backoff)
         return (entity.last_attempt + min(grown, self.max_backoff)) // window * window
+
+
+def retry_times(entity: QueuedEntity) -> Iterator[float]:
+    """When an attempt may come to more than the last one although nothing happens.
+
+    At the first time nodes are kept for it, at the others it may evict.
+    """
+    yield from (entity.starves_at, entity.evict_after, entity.plan_again_at)
+    for member in entity.members.values():
+        if member.refused_nominations:
+            yield member.refused_nominations.next_end(entity.last_attempt)

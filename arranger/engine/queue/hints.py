@@ -93,8 +93,8 @@ class HelpQuestion:
         if not entity.rejected_by:
             return True
         if self._changes_rules and entity.rejected_by != {GANG}:
-            concerns = self._event.concerns
-            return concerns is None or concerns(entity.representative.pod)
+            concerns, some = self._event.concerns, entity.one_of_each_class()[:_MAX_ASKED]
+            return concerns is None or any(concerns(member.pod) for member in some)
         anyway, may_move, hints = self._interest_of(entity, rejected_alike(entity))
         if anyway or not (may_move or hints):
             return anyway
@@ -125,7 +125,7 @@ class HelpQuestion:
             if plugin is None:
                 anyway = anyway or self._concerns_the_queue(entity, name)
                 if name in KEPT and _ITS_NAMESPACE.asks_for(self._event):
-                    hints.append(_ITS_NAMESPACE)
+                    hints.append(_ANY_NAMESPACE if name == KEPT_ROOM else _ITS_NAMESPACE)
             else:
                 hints += [hint for hint in plugin.queueing_hints if hint.asks_for(self._event)]
         may_move = entity.group is not None and self._event.could_fit is not None
@@ -170,6 +170,8 @@ def _is_its_namespace(pod: PodInfo, event: ClusterEvent) -> bool:
 _ITS_NAMESPACE: Final = QueueingHint(
     ActionType.OTHER, _is_its_namespace, frozenset({Namespace.__name__})
 )
+#: By labels of any namespace its pods may be users, so that less of a part is kept free for them.
+_ANY_NAMESPACE: Final = replace(_ITS_NAMESPACE, hint=None)
 
 
 def _might_fit(_: PodInfo) -> bool:

@@ -25,7 +25,7 @@ from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.queue_state import REFUSED, QueueState
 from arranger.engine.queue.active_entities import ActiveEntities
 from arranger.engine.queue.attempt_start import AttemptStart
-from arranger.engine.queue.backoff import SchedulingQueueConfig
+from arranger.engine.queue.backoff import SchedulingQueueConfig, retry_times
 from arranger.engine.queue.collaborators import Gate, Nominations
 from arranger.engine.queue.hints import HelpQuestions
 from arranger.engine.queue.in_flight_events import InFlightEvents
@@ -370,8 +370,7 @@ class SchedulingQueue:
 
     def _wait_unschedulable(self, entity: QueuedEntity) -> None:
         due = entity.last_attempt + self._config.flush_after
-        # An attempt at the first time has nodes kept for it, one at the others may evict.
-        for retry_at in (entity.starves_at, entity.evict_after, entity.plan_again_at):
+        for retry_at in retry_times(entity):
             if entity.last_attempt < retry_at < due:
                 due = retry_at
         self._wait_until(entity, due, QueueState.UNSCHEDULABLE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,18 +24,18 @@ class QuotaGate:
     _min_resources: MinResourcesAdmission
 
     def admit(
-        self, group: GangGroup, rank: Callable[[], tuple[Any, ...]], taker: PodInfo
+        self, group: GangGroup, rank: Callable[[], tuple[Any, ...]], takers: Sequence[PodInfo]
     ) -> Refusal | None:
         """Why a complete group is not admitted yet; None if it is.
 
-        ``rank`` works out its place in the order of the queue; ``taker`` is one of its pods.
+        ``rank`` works out its place in the order of the queue; ``takers`` are some of its pods.
         """
         # A gang that has had its minimum has its cards: they count by its pods.
         asking = [g.pod_group for g in group.gangs if g.pod_group and not g.satisfied]
         if not asking:
             return None
         now = self._context.clock.now
-        refusal = self._min_resources.admit(asking, taker)
+        refusal = self._min_resources.admit(asking, takers)
         if refusal is None and (why := self._admission.admit(asking, rank, now)):
             refusal = Refusal(why, frozenset())
         self._publish_pending()

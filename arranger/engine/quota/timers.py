@@ -59,4 +59,4 @@ class QuotaTimers:
     def _has_minimum(self, name: str) -> bool:
         """Whether a PodGroup has the pods that its gang needs."""
         gang = self._registry.gangs.get(name)
-        return gang is not None and len(gang.memberships) >= gang.minimum
+        return gang is not None and gang.has_all_pods

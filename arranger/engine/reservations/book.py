@@ -7,7 +7,7 @@ and with how long each pod may run. So it is asked at every attempt, as rows tha
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -38,12 +38,12 @@ from arranger.engine.reservations.entry import Entry, read_entry, shown_time
 from arranger.engine.reservations.kept_room import KeptRoom, requests_of
 from arranger.engine.reservations.reserved_rows import NodeCards, ReservedRows
 from arranger.engine.reservations.status import StatusWriter, status_of
-from arranger.engine.run_time.limits import RunTimeLimits
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.status import Code
 from arranger.quota.ledger import QuotaLedger
+from arranger.quota.queue_spec import QueueQuota
 
 #: Reservations that are looked at, the oldest first; more cost every attempt, and say so.
 MAX_RESERVATIONS: Final = 200
@@ -54,10 +54,17 @@ _NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Queues(Protocol):
-    """Knows the queues of pods."""
+    """Knows which queue a pod is in, and what that is part of."""
+
+    @property
+    def facts_version(self) -> int:
+        """Another number whenever pods may be in other queues, though they were not edited."""
 
     def queue_name(self, pod: PodInfo) -> str:
-        """The queue of a pod."""
+        """The queue of a pod: the default queue for one that names what it may not use."""
+
+    def path_self_to_root(self, name: str) -> Iterator[QueueQuota]:
+        """A queue and its ancestors; nothing if there is no such queue."""
 
 
 class Limits(Protocol):
@@ -102,7 +109,7 @@ class ReservationBook:
     _as_of: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.room = KeptRoom(self._context.cluster, self.is_user)
+        self.room = KeptRoom(self._context.cluster, self.is_user, lambda: self.users_version)
 
     def row_masks(self, member: QueuedPod, *, there: bool = False) -> Sequence[RowMask]:
         """What Reservations leave to a pod that would start now; nothing if that is all.
@@ -149,6 +156,12 @@ class ReservationBook:
         """Another value whenever Reservations or nodes have changed."""
         self._refresh()
         return self._read_at
+
+    @property
+    def users_version(self) -> Hashable:
+        """Another value whenever others may be users, though no pod was edited: queues, PodGroups
+        or namespaces were."""
+        return self._context.cluster.objects.version, self._queues.facts_version
 
     def kind_of(self, member: QueuedPod) -> Hashable:
         """The same is kept from members of one group that are of one kind."""
@@ -272,6 +285,18 @@ class ReservationBook:
         edges = [clock.from_unix_time(min(times), clock.now)] if times else []
         return min(edges if due is None else [*edges, due], default=None)
 
+    def next_edge(self) -> float | None:
+        """When a window opens or ends that does not come again and again."""
+        again = {
+            each.metadata.name
+            for each in self._stored
+            if each.spec.window is not None and each.spec.window.recurrence is not None
+        }
+        clock = self._context.clock
+        once = [edges for name, edges in self._seen.items() if name not in again]
+        times = [end if holds else start for start, end, holds in once]
+        return clock.from_unix_time(min(times), clock.now) if times else None
+
     def _refresh(self) -> None:
         cluster = self._context.cluster
         objects, table = cluster.objects, cluster.table
@@ -314,7 +339,7 @@ class ReservationBook:
     def is_user(self, entry: Entry, pod: PodInfo) -> bool:
         """Whether a pod may use the nodes of a Reservation."""
         users = entry.spec.users
-        if users.queues and self._queues.queue_name(pod) in users.queues:
+        if users.queues and self._is_in(users.queues, self._queues.queue_name(pod)):
             return True
         if users.gangs and (gang := self._gangs.gang_of(pod.uid)) and gang.name in users.gangs:
             return True
@@ -322,6 +347,11 @@ class ReservationBook:
             return False
         labels = self._context.cluster.objects.namespace_labels(pod.namespace)
         return entry.namespaces.matches(labels)
+
+    def _is_in(self, queues: Collection[str], queue: str) -> bool:
+        """Whether a queue is one of some, or part of one."""
+        path = self._queues.path_self_to_root(queue)
+        return queue in queues or any(each.name in queues for each in path)
 
     def _only_in(self, wanted: str, member: QueuedPod, now: float) -> RowMask:
         """The nodes of the Reservation that a pod asks for, in its window."""
@@ -346,13 +376,14 @@ def make_book(
     context: EngineContext,
     queue: SchedulingQueue,
     ledger: QuotaLedger,
+    limits: Limits,
     effects: PendingEffects,
     gangs: Gangs,
     planned_room: PlannedRoom,
 ) -> ReservationBook:
     """The book of an engine."""
     statuses = StatusWriter(effects, context)
-    limits, cards = RunTimeLimits(ledger), ledger.card_column
+    cards = ledger.card_column
     return ReservationBook(context, queue, ledger, limits, cards, statuses, gangs, planned_room)
 
 

@@ -52,7 +52,7 @@ class Entry:
         if window is None:
             return None
         reaches = self.windows.drain_before if lasts is None else lasts
-        return window if now + reaches > window.start else None
+        return window if now >= window.start or now + reaches > window.start else None
 
     def reason(self, window: Window, now: float) -> str:
         """Why a node is not for others."""

@@ -56,8 +56,10 @@ _UNITS_IN_A_STEP: Final = 20_000
 _LOOKING: Final = 10
 _ASKING: Final = 2
 _SENDING: Final = 50
-#: Of each Reservation its name, its spec and its rows; and the nodes of all these rows.
-_Said = tuple[tuple[tuple[str, ReservationSpec, bytes], ...], tuple[tuple[int, str], ...]]
+#: Of each Reservation that evicts, or has a part of a node beside one that does, its name, its
+#: spec and its rows; and the nodes of those that evict, with what they offer: who is in the way of
+#: a part depends on all that.
+_Said = tuple[tuple[tuple[str, ReservationSpec, bytes], ...], tuple[tuple[int, str, bytes], ...]]
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +97,10 @@ class ReservationEvictions:
     #: In what state of the book that was looked at, and what it said.
     _seen: Hashable = field(default=None, init=False)
     _said: _Said = field(default=((), ()), init=False)
+    #: Who the users are as of when all were looked at last, and when they may be looked at again,
+    #: in the engine's clock.
+    _users: Hashable = field(default=None, init=False)
+    _users_due: float = field(default=0.0, init=False)
     #: Row → the Reservations that evict from it, of those whose pods have been looked at.
     _evicting_on: dict[int, Sequence[Entry]] = field(default_factory=dict, init=False)
 
@@ -115,7 +121,10 @@ class ReservationEvictions:
             self._told.add(pod.uid)
             self._unseen.append(pod.uid)
         elif said.spec.node_name in self._nodes:
+            if texts.is_withdrawn(said):
+                self._told.discard(pod.uid)  # by who had told it meanwhile to leave for a pod
             self._unseen.append(pod.uid)
+            self._look_at_neighbours(said.spec.node_name)
 
     def forget(self, uid: str) -> None:
         """A pod has ended, or is gone."""
@@ -126,6 +135,7 @@ class ReservationEvictions:
     def advance(self, now: float) -> None:
         """Tell those whose time comes, and delete those for whom it has come."""
         self._follow_book()
+        self._follow_users(now)
         if not self._unseen and not self._moments:
             return
         self._unseen.extend(self._moments.pop_due(self._context.unix_now))
@@ -138,7 +148,10 @@ class ReservationEvictions:
         clock, due = self._context.clock, self._moments.next_deadline()
         if self._unseen:
             return clock.now
-        return None if due is None else clock.from_unix_time(due, clock.now)
+        times = [] if due is None else [clock.from_unix_time(due, clock.now)]
+        if self._nodes and self._users != self._book.users_version:
+            times.append(max(self._users_due, clock.now))
+        return min(times, default=None)
 
     def on_outcome(self, effect: Effect, outcome: Outcome, subject: PodInfo, now: float) -> None:
         """The outcome of a notice or of a delete; what is refused is tried again after a while."""
@@ -169,16 +182,38 @@ class ReservationEvictions:
         rows = (
             reduce(or_, (entry.rows for entry in entries)).nonzero()[0].tolist() if entries else ()
         )
+        counted = [*entries, *self._book.room.beside(entries)]
         said = (
-            tuple((each.name, each.spec, each.rows.nonzero()[0].tobytes()) for each in entries),
-            tuple((row, table.name(row)) for row in rows),
+            tuple((each.name, each.spec, each.rows.nonzero()[0].tobytes()) for each in counted),
+            tuple((row, table.name(row), table.allocatable[:, row].tobytes()) for row in rows),
         )
         if said == self._said:
             return
-        self._said, self._nodes = said, frozenset(name for _, name in said[1])
-        there = {uid for row in table.rows(self._nodes) for uid in table.pods[row]}
+        self._said, self._nodes = said, frozenset(name for _, name, _ in said[1])
         self._moments = DeadlineSet()
+        self._look_at_all()
+
+    def _follow_users(self, now: float) -> None:
+        """Pods are in other queues, say, though they were not edited. Tenants' PodGroups have their
+        part in that, so that all are looked at only so often."""
+        users = self._book.users_version
+        if users != self._users and (now >= self._users_due or not self._nodes):
+            self._users, self._users_due = users, now + RETRY_AFTER
+            self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        table = self._context.cluster.table
+        there = {uid for row in table.rows(self._nodes) for uid in table.pods[row]}
         self._unseen = deque(sorted(there | self._told))
+
+    def _look_at_neighbours(self, node: str) -> None:
+        """Where a part of a node is reserved, a pod there may have come to be in the way."""
+        table = self._context.cluster.table
+        row = table.index.get(node)
+        if row is None or not any(each.part and each.rows[row] for each in self._book.evicting):
+            return
+        for uid in table.pods[row]:
+            self._moments.schedule(uid, self._context.unix_now + RETRY_AFTER)
 
     def _look(self, uid: str) -> int:
         """See to it that a pod is told or deleted when that is due, and stays if nothing is.
@@ -199,7 +234,7 @@ class ReservationEvictions:
             if self._book.is_user(entry, pod):
                 moments += [window.start] if window.start > now else []
             elif not self._must_leave(entry, window, pod, now):
-                moments.append(_next_look(window, now))
+                moments.append(self._next_look(entry, window, pod, now))
             elif window.start <= now:
                 self._evict(pod, entry, window)
                 return units + _SENDING
@@ -252,9 +287,20 @@ class ReservationEvictions:
             return True
         row = self._context.cluster.table.index[self._node_of(pod)]
         late = now >= window.start + RETRY_AFTER
+        entries = self._book.room.kept_with(entry, row, max(now, window.start))
         return pod.uid in self._victims.on_row(
-            entry, row, -math.inf if late else window.start, self._is_left_out
+            entries, row, -math.inf if late else window.start, self._is_left_out
         )
+
+    def _next_look(self, entry: Entry, window: Window, pod: PodInfo, now: float) -> float:
+        """When it is looked again whether a pod is in the way of a window that was not: others may
+        have parts of the node from a later moment on."""
+        if now < window.start:
+            return window.start
+        row = self._context.cluster.table.index[self._node_of(pod)]
+        late = window.start + RETRY_AFTER
+        edge = self._book.room.next_edge_beside(entry, row, now)
+        return min(late if now < late else window.end, edge)
 
     def _is_left_out(self, pod: PodInfo) -> bool:
         """Whether a pod leaves already, or it is not known whether it has to."""
@@ -289,9 +335,3 @@ class ReservationEvictions:
 
     def _node_of(self, pod: PodInfo) -> str:
         return self._context.cluster.node_of(pod.uid) or pod.pod.spec.node_name
-
-
-def _next_look(window: Window, now: float) -> float:
-    """When it is looked again whether a pod is in the way of a window that was not."""
-    late = window.start + RETRY_AFTER
-    return window.start if now < window.start else late if now < late else window.end

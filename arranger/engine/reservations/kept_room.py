@@ -7,12 +7,14 @@ as if it stayed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import TypeVar
 
 import numpy as np
 
+from arranger.api.settings.reservation_windows import Window
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
@@ -28,6 +30,8 @@ class KeptRoom:
     _cluster: Cluster
     #: Whether a pod on a node may use a Reservation.
     _is_user: Callable[[Entry, PodInfo], bool]
+    #: Another value whenever others may be users, though no pod was edited.
+    _users_version: Callable[[], Hashable]
     #: Those that have parts of nodes, by name.
     _entries: Mapping[str, Entry] = field(default_factory=dict, init=False)
     #: Name → ``[number of the column, row]``: what its users have not taken of the part.
@@ -36,8 +40,8 @@ class KeptRoom:
     _rows: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_), init=False)
     #: Rows whose pods have been edited, which no log tells of.
     _edited: set[int] = field(default_factory=set, init=False)
-    #: Up to which changes of nodes and objects it is known who is where.
-    _seen: tuple[int, int] = field(default=(-1, -1), init=False)
+    #: Up to which changes of nodes, and of users, it is known who is where.
+    _seen: tuple[int, Hashable] = field(default=(-1, None), init=False)
 
     def __bool__(self) -> bool:
         return bool(self._entries)
@@ -48,7 +52,7 @@ class KeptRoom:
         self._rows = np.zeros(self._cluster.table.size, dtype=np.bool_)
         for entry in self._entries.values():
             self._rows |= entry.rows
-        self._seen = (-1, -1)
+        self._seen = (-1, None)
 
     def observe(self, pod: PodInfo) -> None:
         """A pod was edited on its node: it may be a user of others now."""
@@ -60,6 +64,23 @@ class KeptRoom:
         """Column → row → how much is kept there for users of a Reservation."""
         self._follow()
         return dict(zip(entry.part, self._kept[entry.name], strict=True))
+
+    def kept_with(self, entry: Entry, row: int, at: float) -> list[Entry]:
+        """A Reservation, and the others that have a part of a node at a time (since 1970), too."""
+        windows = self._windows_beside(entry, row, at)
+        return [entry, *(each for each, window in windows if window.start <= at)]
+
+    def next_edge_beside(self, entry: Entry, row: int, now: float) -> float:
+        """When another that has a part of a node opens or ends next; infinity if none does."""
+        windows = (window for _, window in self._windows_beside(entry, row, now))
+        return min((each.start if now < each.start else each.end for each in windows), default=inf)
+
+    def beside(self, entries: Collection[Entry]) -> list[Entry]:
+        """Those that have parts of nodes of which some Reservations have parts, too."""
+        rows = [each.rows for each in entries if each.part]
+        names = {each.name for each in entries}
+        others = [each for name, each in self._entries.items() if name not in names]
+        return [each for each in others if any((each.rows & some).any() for some in rows)]
 
     def closed_to(
         self,
@@ -111,7 +132,7 @@ class KeptRoom:
         if self._rows.size != self._cluster.table.size:
             return  # Reservations are read anew before the next question
         self._follow()
-        anew = KeptRoom(self._cluster, self._is_user)
+        anew = KeptRoom(self._cluster, self._is_user, self._users_version)
         anew.use(self._entries.values())
         anew._follow()
         for name, kept in self._kept.items():
@@ -119,13 +140,19 @@ class KeptRoom:
 
     # --- inside ----------------------------------------------------------------------------
 
+    def _windows_beside(self, entry: Entry, row: int, at: float) -> Iterator[tuple[Entry, Window]]:
+        """The others that have a part of a node, with the window that holds or comes next."""
+        for each in self._entries.values():
+            if each.rows[row] and each is not entry and (window := each.windows.at(at)) is not None:
+                yield each, window
+
     def _follow(self) -> None:
         cluster = self._cluster
-        table, now = cluster.table, (cluster.table.version, cluster.objects.version)
+        table, now = cluster.table, (cluster.table.version, self._users_version())
         if now == self._seen and not self._edited:
             return
         changed = None
-        if now[1] == self._seen[1]:  # else namespaces may have other labels
+        if now[1] == self._seen[1]:
             changed = table.changed_since(self._seen[0])
         if changed is None:
             self._kept = {

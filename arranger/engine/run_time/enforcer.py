@@ -6,9 +6,8 @@ are ours. Everything is worked out from objects, so nothing is lost with the pro
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from arranger.api.effects import Ambiguous, Applied, DeletePod, Effect, Eviction, Outcome
@@ -34,14 +33,12 @@ class RunTimeEnforcer:
     """Knows when the pods that run must end, and sends the deletes.
 
     Args:
-        schedulers: whose pods are ours; others' are left alone.
         leaving: uids of pods that are being evicted, until they are gone.
         gangs: follows the evictions of members.
         spared: whose queue may not be known, and with it the limit.
     """
 
     _context: EngineContext
-    _schedulers: Collection[str]
     _limits: RunTimeLimits
     _effects: PendingEffects
     _leaving: set[str]
@@ -52,7 +49,7 @@ class RunTimeEnforcer:
     #: Pods that we are ending.
     _ending: set[str] = field(default_factory=set, init=False)
     #: Pods whose end is to be worked out anew.
-    _unseen: deque[str] = field(default_factory=deque, init=False)
+    _unseen: dict[str, None] = field(default_factory=dict, init=False)
     _version: int = field(default=-1, init=False)
     _by_queue: bool = field(default=False, init=False)
 
@@ -69,8 +66,9 @@ class RunTimeEnforcer:
         """End what has run so long."""
         self._follow_queues()
         cluster, unix_now = self._context.cluster, self._context.unix_now
-        for _ in range(min(len(self._unseen), _PODS_IN_A_STEP)):
-            if (pod := cluster.pod(self._unseen.popleft())) is not None:
+        for uid in list(islice(self._unseen, _PODS_IN_A_STEP)):
+            del self._unseen[uid]
+            if (pod := cluster.pod(uid)) is not None:
                 self._schedule(pod)
         for uid in self._ends.pop_due(unix_now):
             if (pod := cluster.pod(uid)) is not None:
@@ -96,12 +94,15 @@ class RunTimeEnforcer:
             self._ends.schedule(uid, self._context.unix_now + RETRY_AFTER)
 
     def _follow_queues(self) -> None:
-        """Queues say otherwise, or pods are of other queues: all ends are worked out anew."""
+        """Queues say otherwise, or pods are of other queues: their ends are worked out anew."""
         limited, version = self._limits.by_queue, self._limits.version
+        moved = self._limits.take_moved()
+        if limited:
+            self._unseen.update(dict.fromkeys(moved))
         if version == self._version:
             return
         if limited or self._by_queue:
-            self._unseen = deque(pod.uid for pod, _ in self._context.cluster.placed_pods())
+            self._unseen = {pod.uid: None for pod, _ in self._context.cluster.placed_pods()}
         self._version, self._by_queue = version, limited
 
     def _schedule(self, pod: PodInfo) -> None:
@@ -115,11 +116,8 @@ class RunTimeEnforcer:
         started = said.status.start_time
         if started is None or self._context.is_leaving(said):
             return None
-        limit = self._limits.enforced(pod)
-        if limit is None or said.spec.scheduler_name not in self._schedulers:
-            return None
-        deadline = said.spec.active_deadline_seconds
-        if deadline is not None and deadline <= limit.seconds:
+        limit, deadline = self._limits.enforced(pod), said.spec.active_deadline_seconds
+        if limit is None or (deadline is not None and deadline <= limit.seconds):
             return None  # its kubelet is not later
         return started.timestamp() + limit.seconds, limit
 

@@ -5,12 +5,14 @@ See ``docs/guide/run-time.md``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from arranger.api.settings.run_time import annotated_run_time
 from arranger.cluster.pod_info import PodInfo
+from arranger.quota.placed_charges import PlacedCharges
+from arranger.quota.queue_rights import QueueRights
 from arranger.quota.queue_spec import QueueQuota
 
 
@@ -23,7 +25,11 @@ class Queues(Protocol):
 
     @property
     def version(self) -> int:
-        """Another number whenever pods may be of other queues, or queues say otherwise."""
+        """Another number whenever queues say otherwise, or all pods may be of others."""
+
+    @property
+    def placed(self) -> PlacedCharges:
+        """Knows of which pods the queue may be another one."""
 
     def queue_name(self, pod: PodInfo) -> str:
         """The queue of a pod."""
@@ -50,13 +56,19 @@ class RunTimeLimits:
 
     Args:
         queues: the ledger.
+        schedulers: whose pods are ended by us; of others' only what their kubelets see to counts.
     """
 
     _queues: Queues
+    _schedulers: Container[str]
     #: Queue → the smallest limit of it and those above it, as long as the version is this.
     _by_queue: dict[str, RunTimeLimit | None] = field(default_factory=dict, init=False)
     _version: int = field(default=-1, init=False)
-    _any: bool = field(default=False, init=False)
+    #: Queue → the one that it is part of, who may use it, and its limit; nothing if none has any.
+    _said: dict[str, tuple[str, QueueRights, float | None]] = field(
+        default_factory=dict, init=False
+    )
+    _changes: int = field(default=0, init=False)
 
     def limit_of(self, pod: PodInfo) -> float | None:
         """How long a pod may run once it has started, in seconds; None if for ever."""
@@ -74,7 +86,9 @@ class RunTimeLimits:
         return None if started is None or limit is None else started.timestamp() + limit
 
     def enforced(self, pod: PodInfo) -> RunTimeLimit | None:
-        """The limit that no kubelet sees to: the annotation's or a queue's, the smaller."""
+        """The limit that no kubelet sees to, but we: the annotation's or a queue's, the smaller."""
+        if pod.pod.spec.scheduler_name not in self._schedulers:
+            return None
         seconds = annotated_run_time(pod.pod)
         by_pod = None if seconds is None else RunTimeLimit(seconds)
         by_queue = self._of_queue(self._queues.queue_name(pod)) if self.by_queue else None
@@ -87,14 +101,29 @@ class RunTimeLimits:
         """Another number whenever what queues say may be another."""
         return self._queues.version
 
+    def take_moved(self) -> Iterable[str]:
+        """The pods that may be of other queues since the last time, by their PodGroup, say."""
+        return self._queues.placed.take_to_follow()
+
     @property
     def by_queue(self) -> bool:
         """Whether any queue limits how long pods run."""
+        self._follow()
+        return bool(self._said)
+
+    def changes(self) -> int:
+        """How often queues have come to limit run times otherwise."""
+        self._follow()
+        return self._changes
+
+    def _follow(self) -> None:
         if self._version != self._queues.version:
             self._version = self._queues.version
             self._by_queue.clear()
-            self._any = any(q.max_run_time is not None for q in self._queues.queues.values())
-        return self._any
+            queues = self._queues.queues.values()
+            limited = any(queue.max_run_time is not None for queue in queues)
+            said = {q.name: (q.parent, q.rights, q.max_run_time) for q in queues if limited}
+            self._changes, self._said = self._changes + (said != self._said), said
 
     def _of_queue(self, name: str) -> RunTimeLimit | None:
         if name not in self._by_queue:

@@ -1,6 +1,8 @@
 """Runs PostFilter: the first plugin that finds room ends it; the others say why they cannot.
 
-An error ends it as well, and is then the whole message (``RunPostFilterPlugins``).
+An error ends it as well, and is then the whole message (``RunPostFilterPlugins``). Unlike upstream
+a pod that fits on no node whoever leaves is then nominated no more: DynamicResources fails wherever
+the filters were not asked, and the room would be kept for a pod whose claim has gone.
 """
 
 from __future__ import annotations
@@ -65,6 +67,9 @@ def run_post_filter(context: DryRun, diagnosis: Diagnosis) -> PostFilterOutcome:
                 outcome.reasons.append((plugin.name, answer.message))
         elif answer is not None and answer.code is Code.ERROR:
             outcome.reasons = [(plugin.name, reason) for reason in answer.reasons]
+            whole = diagnosis.pre_filter_status
+            if whole is not None and whole.code is Code.UNRESOLVABLE:
+                outcome.nominated_node = ""
             break
         elif answer is not None:
             outcome.reasons += [(plugin.name, reason) for reason in answer.reasons]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import inspect
+import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
@@ -87,13 +89,17 @@ class Registry:
         """
         if not path.is_file():
             raise PluginError(f"plugin file {path}: no such file")
-        spec = importlib.util.spec_from_file_location(f"arranger_plugin_{path.stem}", path)
+        # Two files may have one name, and dataclasses look for their module among those imported.
+        digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+        name = f"arranger_plugin_{path.stem}_{digest}"
+        spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
             raise PluginError(f"plugin file {path}: not a Python file")
-        module = importlib.util.module_from_spec(spec)
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
         except Exception as error:
+            del sys.modules[name]
             raise PluginError(f"plugin file {path}: {type(error).__name__}: {error}") from error
         found = [
             member
@@ -118,19 +124,21 @@ class Registry:
         Raises:
             ArgumentsError: the arguments do not fit; the message gives the path of each wrong
                 field.
-            PluginError: the name is unknown.
+            PluginError: the name is unknown, or the plugin cannot be made.
         """
         plugin = self._classes.get(name)
         if plugin is None:
             raise PluginError(self.unknown_message(name))
-        if plugin.Args is None:
-            if args:
-                message = f"plugin {name} takes no arguments, got {', '.join(sorted(args))}"
-                raise ArgumentsError(message, (message,))
-            return plugin()
+        if plugin.Args is None and args:
+            message = f"plugin {name} takes no arguments, got {', '.join(sorted(args))}"
+            raise ArgumentsError(message, (message,))
         try:
+            if plugin.Args is None:
+                return plugin()
             return plugin(plugin.Args.model_validate(args or {}))  # type: ignore[call-arg]
         except ValidationError as error:
-            errors = config_errors(plugin.Args, error)
-            message = f"arguments of plugin {name}: {'; '.join(errors)}"
+            errors = config_errors(plugin.Args, error) if plugin.Args is not None else ()
+            message = f"arguments of plugin {name}: {'; '.join(errors) or error}"
             raise ArgumentsError(message, errors) from error
+        except Exception as error:  # of somebody's own class
+            raise PluginError(f"plugin {name}: {type(error).__name__}: {error}") from error

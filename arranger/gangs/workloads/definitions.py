@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from arranger.api.annotations import GANG_MIN, POD_GROUP_MIN
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import decode_object
+from arranger.api.settings.gang_settings import annotated_minimum
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.workloads import Workload
 from arranger.gangs.workloads.expressions import (
@@ -74,7 +74,7 @@ def read_definition(kind: WorkloadKind, scope: Scope) -> GangDefinition:
     per_role = kind.gang_per_role is not None and kind.gang_per_role.holds(scope)
     minimum = None if kind.minimum is None or per_role else reader.number(kind.minimum, "minimum")
     annotations = scope["metadata"]["annotations"]
-    annotated = not per_role and any(annotations.get(key) for key in (GANG_MIN, POD_GROUP_MIN))
+    annotated = not per_role and annotated_minimum(annotations) is not None
     if annotated or minimum is not None:
         roles = {}
     elif roles:

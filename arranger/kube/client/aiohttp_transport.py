@@ -25,6 +25,7 @@ from arranger.kube.client.transport import (
     Response,
     Stream,
     TransportError,
+    refused_path,
 )
 
 USER_AGENT: Final = f"arranger/{__version__}"
@@ -74,6 +75,8 @@ class HttpTransport:
     async def send(self, request: Request) -> Response:
         """See :class:`~arranger.kube.client.transport.Transport`; a 401 is tried once more with a
         renewed credential where there is one."""
+        if (refused := refused_path(request.path)) is not None:
+            return refused
         headers = {"Accept": request.accept}
         if request.has_content:
             headers["Content-Type"] = request.content_type

@@ -31,6 +31,7 @@ from arranger.kube.client.transport import (
     RequestTransport,
     Response,
     TransportError,
+    refused_path,
 )
 
 #: As many as the dispatcher may have in flight (``concurrency_limiter.MAX_LIMIT``).
@@ -167,6 +168,8 @@ class ConnectionPool:
     async def send(self, request: Request) -> Response:
         """See :class:`~arranger.kube.client.transport.Transport`; a 401 is tried once more with a
         renewed credential where there is one."""
+        if (refused := refused_path(request.path)) is not None:
+            return refused
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.timeout
         credentials = self._config.credentials

@@ -7,6 +7,7 @@ needs neither ports nor real time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -48,6 +49,25 @@ class Response:
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+#: A part of a path that the API server may know: names of objects have no other letters.
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9\-._~:@!$&'()*+,;=]{1,253}")
+
+
+def refused_path(path: str) -> Response | None:
+    """The answer for a path that no object and no collection can have; None for any other.
+
+    Names come from tenants. One with ``..`` or ``?`` in it would make a request for something else
+    of it, with our rights; the server is not asked, and nothing has that name.
+    """
+    root, *segments = path.split("/")
+    plain = all(_SEGMENT.fullmatch(each) and each not in (".", "..") for each in segments)
+    if not root and plain:
+        return None
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound"}
+    told = {**status, "code": 404, "message": "no object has such a name"}
+    return Response(404, msgspec.json.encode(told))
 
 
 class TransportError(Exception):

@@ -46,6 +46,7 @@ from arranger.kube.extenders.wire import (
 )
 from arranger.kube.in_flight import InFlight, beyond_counted
 from arranger.kube.watch.raw_objects import RawObjectStore
+from arranger.kube.writes.binding import bound_node
 from arranger.kube.writes.call import OutcomeCallback
 
 log = structlog.get_logger(__name__)
@@ -133,8 +134,10 @@ class ExtenderClient:
     async def _run_query(self, query: ExtenderQuery, on_outcome: OutcomeCallback) -> None:
         try:
             pod = await self._caller.read_pod(query.pod)
-            if isinstance(query, QueryExtenders):
-                outcome: Outcome = await self._query(query, pod)
+            if node := bound_node(pod):  # a watch may be late
+                outcome: Outcome = Refused(409, "AlreadyBound", f"the pod is bound to {node}")
+            elif isinstance(query, QueryExtenders):
+                outcome = await self._query(query, pod)
             else:
                 outcome = await self._query_preemption(query, pod)
         except ExtenderCallError as error:

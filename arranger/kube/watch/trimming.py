@@ -15,7 +15,7 @@ from arranger.api import annotations as keys
 KNOWN: Final = frozenset(
     text for name, text in vars(keys).items() if name.isupper() and isinstance(text, str)
 )
-#: Characters of all annotations that we know; the last of them is cut where there are more.
+#: Characters of all annotations that we know; the longest of them are cut where there are more.
 MAX_KNOWN: Final = 16 * 1024
 #: Other annotations, and characters of one.
 MAX_OTHERS: Final = 32
@@ -38,13 +38,25 @@ def trim(obj: Any) -> None:
 
 def _kept(annotations: dict[str, str]) -> dict[str, str]:
     kept: dict[str, str] = {}
-    left, others = MAX_KNOWN, MAX_OTHERS
+    known, others = 0, MAX_OTHERS
     for key, text in annotations.items():
         if key in KNOWN:
-            if left:
-                kept[key] = text[:left]
-                left -= min(left, len(text))
+            kept[key] = text
+            known += len(text)
         elif others and len(text) <= MAX_OTHER:
             kept[key] = text
             others -= 1
+    if known > MAX_KNOWN:
+        _cut_known(kept)
     return kept
+
+
+def _cut_known(kept: dict[str, str]) -> None:
+    """What is short says the same whatever else is said."""
+    left = MAX_KNOWN
+    for key in sorted(KNOWN.intersection(kept), key=lambda each: (len(kept[each]), each)):
+        if left:
+            kept[key] = kept[key][:left]
+            left -= len(kept[key])
+        else:
+            del kept[key]

@@ -12,7 +12,11 @@ class ArgsSection(BaseModel):
     """Part of a plugin's arguments, with the field names of KubeSchedulerConfiguration."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        allow_inf_nan=False,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from arranger.api.types.core import NodeAffinity as NodeAffinitySpec
 from arranger.api.types.core import PreferredSchedulingTerm
@@ -40,6 +40,21 @@ class RequirementArg(ArgsSection):
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
     values: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _values_of_the_operator(self) -> RequirementArg:
+        count = len(self.values)
+        wrong = {
+            "In": count == 0 and "needs values",
+            "NotIn": count == 0 and "needs values",
+            "Exists": count > 0 and "takes no values",
+            "DoesNotExist": count > 0 and "takes no values",
+            "Gt": count != 1 and "needs one value",
+            "Lt": count != 1 and "needs one value",
+        }[self.operator]
+        if wrong:
+            raise ValueError(f"operator {self.operator} {wrong}")
+        return self
 
 
 class TermArg(ArgsSection):

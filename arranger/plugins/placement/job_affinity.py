@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from arranger.api.settings.gang_membership import workload_key
 from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.cluster.nodes.selector_counts import SelectorCounts
 from arranger.framework.status import SKIP, CycleState, Status
@@ -17,15 +16,15 @@ class JobAffinity(PlacementPolicyPlugin):
 
     def sign_pod(self, pod: PodInfo) -> Hashable:
         """The policies asked for and, where this is one of them, the workload."""
-        return super().sign_pod(pod), workload_key(pod.pod) if self.is_requested_by(pod) else ""
+        return super().sign_pod(pod), pod.workload if self.is_requested_by(pod) else ""
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Find the counts of the workload's pods; there is no Filter to skip."""
-        if self.is_requested_by(pod) and (key := workload_key(pod.pod)):
+        if self.is_requested_by(pod) and (key := pod.workload):
             state[self.name] = cluster.selector_counts.get(
                 ("job", key),
                 frozenset({pod.pod.metadata.namespace}),
-                lambda other: workload_key(other) == key,
+                lambda other: other.workload == key,
             )
         return None
 

@@ -111,6 +111,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         if args.ignored_resources or args.ignored_resource_groups:
+            self.ignores = self._is_ignored
             # The usual hint looks at resources that are ignored here.
             wakes = (QueueingHint(ActionType.CAPACITY_FREED | ActionType.OWN_UPDATE),)
             self.queueing_hints = wakes  # type: ignore[assignment,misc]

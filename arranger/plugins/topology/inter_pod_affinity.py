@@ -303,7 +303,7 @@ def _matching_pod_counts(cluster: Cluster, terms: Sequence[AffinityTerm]) -> Int
     counts = cluster.selector_counts.get(
         ("affinity", tuple(terms)),
         namespaces,
-        lambda pod: all(test(pod) for test in tests),
+        lambda pod: all(test(pod.pod) for test in tests),
         lambda: sum(1 + term.selector.size // 4 for term in terms),
         lambda: [label for term in terms for label in term.selector.required_labels()],
     )

@@ -67,6 +67,9 @@ class PodTopologySpreadArgs(PluginArgs):
     def _one_or_the_other(self) -> PodTopologySpreadArgs:
         if self.defaulting_type == "System" and self.default_constraints:
             raise ValueError("defaultConstraints must be empty when defaultingType is System")
+        keys = [(each.topology_key, each.when_unsatisfiable) for each in self.default_constraints]
+        if len(set(keys)) < len(keys):
+            raise ValueError("defaultConstraints: two of one topologyKey and whenUnsatisfiable")
         return self
 
 

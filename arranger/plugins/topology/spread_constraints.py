@@ -19,7 +19,7 @@ from arranger.api.types.core import (
     TopologySpreadConstraint,
 )
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from arranger.cluster import ABSENT, BoolArray, NodeView, ObjectStore
+from arranger.cluster import ABSENT, BoolArray, NodeView, ObjectStore, PodInfo
 from arranger.cluster.nodes.selector_counts import SelectorCountCache, SelectorCounts
 from arranger.plugins.helpers.node_selectors import RequiredNodeAffinity
 from arranger.plugins.helpers.taints import tolerates_hard_taints
@@ -46,8 +46,8 @@ class SpreadConstraint:
         """How many pods on each node count: of the namespace, selected, not terminating."""
         selector = self.selector
 
-        def matches(pod: Pod) -> bool:
-            metadata = pod.metadata
+        def matches(pod: PodInfo) -> bool:
+            metadata = pod.pod.metadata
             return metadata.deletion_timestamp is None and selector.matches(metadata.labels)
 
         if selector.empty:  # upstream counts nothing for a selector that selects everything

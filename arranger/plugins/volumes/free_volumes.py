@@ -167,6 +167,9 @@ class FreeVolumes:
         self._of_shape: dict[tuple[str, _Shape], tuple[list[int], list[int]]] = {}
         self._candidates: dict[tuple[str, _Shape, int], Candidates] = {}
 
+    def __len__(self) -> int:
+        return sum(map(len, self._free.values()))
+
     def candidates_for(self, claim: PersistentVolumeClaim) -> Candidates:
         """The volumes that match, wherever they are: the one kept for the claim, or by size.
 

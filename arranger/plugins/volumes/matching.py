@@ -76,12 +76,14 @@ class PodVolumeClaims:
         bound: the volumes of bound claims; ``None`` for a volume that does not exist.
         node_selected: unbound, and to be provisioned for a node that has been selected.
         to_match: unbound, the smallest first.
+        free: how many volumes are free that any of these might get.
     """
 
     objects: ObjectStore
     bound: tuple[PersistentVolume | None, ...]
     node_selected: tuple[PersistentVolumeClaim, ...]
     to_match: tuple[UnboundClaim, ...]
+    free: int = 0
 
     @classmethod
     def look_up(
@@ -106,6 +108,7 @@ class PodVolumeClaims:
             tuple(objects.get(PersistentVolume, "", c.spec.volume_name) for c in bound),
             tuple(node_selected),
             tuple(to_match),
+            len(free),
         )
 
     @property

@@ -49,6 +49,9 @@ TOO_MUCH_TO_MATCH: Final = (
     f"pod has more than {MAX_MATCHED} unbound PersistentVolumeClaims for volumes that exist, "
     "or they are too different to be matched with these"
 )
+#: Units of :mod:`~arranger.cluster.attempt_work` to compare a free volume with a pod's claims.
+_MATCHING: Final = 4
+CHOSEN_CHANGED: Final = "volumes or claims that were chosen for the pod have changed"
 UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 
 
@@ -73,14 +76,29 @@ class _BindingPlan:
     Attributes:
         bindings: claims and the volumes they are to be bound to.
         provisions: claims for which a volume is to be provisioned.
-        assumed: the objects as we are going to write them.
+        assumed: the objects as we are going to write them, and as they were then.
         writes: the writes.
     """
 
     bindings: list[tuple[PersistentVolumeClaim, PersistentVolume]] = field(default_factory=list)
     provisions: list[PersistentVolumeClaim] = field(default_factory=list)
-    assumed: list[StorageObject] = field(default_factory=list)
+    assumed: list[tuple[StorageObject, StorageObject]] = field(default_factory=list)
     writes: list[PatchObject] = field(default_factory=list)
+
+    def assume_again(self, objects: ObjectStore) -> bool:
+        """Assume what :meth:`restore` has ended; False, and nothing is, if any is another now."""
+        for after, before in self.assumed:
+            meta = before.metadata
+            if objects.get(type(before), meta.namespace, meta.name) is not before:
+                self.restore(objects)
+                return False
+            objects.assume(after)
+        return True
+
+    def restore(self, objects: ObjectStore) -> None:
+        """End the assumptions that have not come true."""
+        for after, _ in reversed(self.assumed):
+            objects.restore(after)
 
 
 class VolumeBinding(VolumePlugin):
@@ -120,6 +138,7 @@ class VolumeBinding(VolumePlugin):
             found = PodVolumeClaims.look_up(cluster.objects, bound, unbound)
         except TooManyClaimsError:
             return self.reject(TOO_MUCH_TO_MATCH, resolvable=False)
+        cluster.work.count(_MATCHING * found.free)
         state[self.name] = _PreFilterState(cluster, found)
         return None
 
@@ -130,10 +149,18 @@ class VolumeBinding(VolumePlugin):
         return FilterResult(found.conflicts == 0, found.grouped_rejections)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
-        """Choose volumes for the unbound claims, and assume the choice."""
+        """Choose volumes for the unbound claims, and assume the choice.
+
+        What the state says that was chosen for the pod before on this node is assumed again.
+        """
         data: _PreFilterState | None = state.get(self.name)
         if data is None or not data.claims.unbound:
             return None
+        before: _BindingPlan | None = state.get(_plan_key(self))
+        if before is not None:
+            if before.assume_again(data.cluster.objects):
+                return None
+            return self.reject(CHOSEN_CHANGED)
         row = data.cluster.table.index[node]
         found = data.claims.match(NodeView(data.cluster.table, slice(row, row + 1)))
         state[_plan_key(self)] = plan = _BindingPlan()
@@ -148,11 +175,10 @@ class VolumeBinding(VolumePlugin):
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """End the assumptions that have not come true."""
-        plan: _BindingPlan | None = state.pop(_plan_key(self), None)
+        plan: _BindingPlan | None = state.get(_plan_key(self))
         if plan is not None:
             data: _PreFilterState = state[self.name]
-            for assumed in reversed(plan.assumed):
-                data.cluster.objects.restore(assumed)
+            plan.restore(data.cluster.objects)
 
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node: str
@@ -297,8 +323,10 @@ def _write(
     metadata: dict[str, Any] = {"uid": meta.uid, "resourceVersion": meta.resource_version}
     if annotations:
         metadata["annotations"] = annotations
+    before = objects.get(type(after), meta.namespace, meta.name)
+    assert before is not None, "what is chosen is known"
     objects.assume(after)
-    plan.assumed.append(after)
+    plan.assumed.append((after, before))
     plan.writes.append(PatchObject(path, {"metadata": metadata, **change}))
 
 

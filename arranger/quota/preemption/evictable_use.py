@@ -14,6 +14,8 @@ from arranger.framework.preemption import EvictionPolicy
 #: With time in play every pod is asked about: not sooner again than after so many seconds a pod,
 #: a hundred times what that takes.
 _SECONDS_A_POD: Final = 0.0002
+#: Answers that are kept at most.
+_MAX_TIMED: Final = 32
 
 
 @dataclass(slots=True)
@@ -49,7 +51,8 @@ class EvictableUse:
         self._kinds: dict[Hashable, _Kind] = {}
         #: Row → kind → one of its pods there, how many there are, and what they use.
         self._rows: dict[int, dict[Hashable, _Kind]] = {}
-        self._timed: tuple[Hashable, float, UseByQueue] = None, 0.0, {}
+        #: What was asked → until when what was found counts.
+        self._timed: dict[Hashable, tuple[float, UseByQueue]] = {}
 
     def for_taker(self, taker: PodInfo, state: Hashable) -> UseByQueue:
         """What those use whose place a pod might take.
@@ -68,14 +71,18 @@ class EvictableUse:
     def _for_taker_now(self, taker: PodInfo, state: Hashable) -> UseByQueue:
         policy = self._policy
         asked = state, taker.priority, policy.preemptor_class(taker), policy.preemptor_state(taker)
-        known, due, found = self._timed
-        if known == asked and policy.now < due:
+        due, found = self._timed.get(asked, (float("-inf"), {}))
+        if policy.now < due:
             return found
-        found = {}
+        found, due = {}, policy.now + _SECONDS_A_POD * len(self._cluster)
         for pod, _ in self._cluster.placed_pods():
             if policy.can_preempt(taker, pod):
                 found.setdefault(self._queue_of(pod), Counter()).update(pod.requests)
-        self._timed = asked, policy.now + _SECONDS_A_POD * len(self._cluster), found
+            elif (ends := policy.protected_until(taker, pod)) > policy.now:
+                due = min(due, ends)  # its owner is tried again then
+        if len(self._timed) >= _MAX_TIMED:
+            self._timed.clear()
+        self._timed[asked] = due, found
         return found
 
     def _refresh(self, state: Hashable) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 from typing import Protocol
 
-from arranger.api.settings.gang_membership import workload_key
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import UNPROTECTED
 
@@ -123,7 +122,7 @@ class EvictionProtection:
 
 def _workload(pod: PodInfo) -> str:
     """What a pod and those that come in its place have in common."""
-    return workload_key(pod.pod) or pod.key
+    return pod.workload or pod.key
 
 
 def _start_time(pod: PodInfo) -> float | None:

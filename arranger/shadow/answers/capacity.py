@@ -10,10 +10,13 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from arranger.api import annotations as keys
+from arranger.api.parsing.errors import ParseError
+from arranger.api.parsing.json_text import parse_json
 from arranger.shadow.forecasts.branch import Branch
 from arranger.shadow.forecasts.changes import ChangeError, ClusterChange, add_nodes, create, node_of
 from arranger.shadow.forecasts.comparison import PresentState
 from arranger.shadow.forecasts.forecast import Driver
+from arranger.shadow.inputs.objects import CLUSTER_WIDE
 
 #: Pods of copies that are tried at most, and nodes that are added at most.
 MAX_PODS: Final = 4096
@@ -28,6 +31,8 @@ _GANG_KEYS: Final = (
     keys.VOLCANO_GROUP,
     keys.VOLCANO_GROUP_LONG,
 )
+#: Annotations that list the gangs that start together.
+_GROUP_KEYS: Final = (keys.GANG_GROUPS, keys.GANG_GROUPS_ALIAS)
 
 Manifest = Mapping[str, Any]
 
@@ -90,13 +95,14 @@ class Capacity:
         for name in self.like:
             node_of(driver.objects, name)
         limit = max(MAX_PODS // pods, 1)
-        driver.settle()
+        coming = driver.settle().evicted.keys()  # whether or not there are copies
+        before = frozenset(coming)
         blocked: dict[str, str] = {}
 
         def fits(copies: int, nodes: Sequence[ClusterChange] = ()) -> bool:
             if copies == 0:
                 return True
-            told = self._try(driver, copies, nodes)
+            told = self._try(driver, copies, nodes, before)
             if told:
                 blocked.clear()
                 blocked.update(told)
@@ -116,8 +122,18 @@ class Capacity:
         """Whether the copies that are wanted fit with so many more nodes."""
         return lambda count: fits(self.wanted, [add_nodes(count, name)])
 
-    def _try(self, driver: Driver, copies: int, nodes: Sequence[ClusterChange]) -> dict[str, str]:
-        """Pod → why, of those that are not placed; "" for one that is not waiting either."""
+    def _try(
+        self,
+        driver: Driver,
+        copies: int,
+        nodes: Sequence[ClusterChange],
+        before: frozenset[str],
+    ) -> dict[str, str]:
+        """Pod → why, of those that are not placed; "" for one that is not waiting either.
+
+        Args:
+            before: pods that are evicted without copies, too.
+        """
         labels = [kind.label for kind in driver.config.workload_kinds() if kind.label]
         made = [each for n in range(copies) for each in copy_of(self.manifests, n, labels)]
         pods = [_key(each) for each in made if each["kind"] == "Pod"]
@@ -125,7 +141,7 @@ class Capacity:
         def attempt() -> dict[str, str]:
             driver.change([*nodes, create(made, f"{copies} copies")])
             after = PresentState.of(driver.settle())
-            evicted = {key: f"evicts {key}" for key in after.evicted}
+            evicted = {key: f"evicts {key}" for key in after.evicted.keys() - before}
             missing = {key: after.waiting.get(key, "") for key in pods if key not in after.nodes}
             return {**missing, **evicted} if missing or evicted else {}
 
@@ -162,24 +178,29 @@ def copy_of(
 ) -> list[dict[str, Any]]:
     """The objects under other names; what names one of them, or their gang, is changed alike.
 
+    What is of no namespace is there once for all copies.
+
     ``labels``: of pods, that name their owners.
     """
-    names = {each["metadata"]["name"] for each in manifests}
+    own = [each for each in manifests if each["kind"] not in CLUSTER_WIDE]
+    names = {each["metadata"]["name"] for each in own}
 
     def renamed(name: str) -> str:
         """The name of a part, alone or behind its namespace."""
         space, slash, last = name.rpartition("/")
         return f"{space}{slash}{last}-copy-{number}"
 
-    copies = []
-    for each in manifests:
+    copies = [deepcopy(dict(each)) for each in manifests if each["kind"] in CLUSTER_WIDE]
+    for each in own:
         made = deepcopy(dict(each))
         meta = made["metadata"]
         meta["name"] = renamed(meta["name"])
-        meta.pop("uid", None)
+        if meta.get("uid"):
+            meta["uid"] = f"{meta['uid']}-copy-{number}"
         for section in ("labels", "annotations"):
             said = meta.get(section) or {}
             said |= {key: renamed(said[key]) for key in (*_GANG_KEYS, *labels) if key in said}
+            said |= {key: _each_renamed(said[key], renamed) for key in _GROUP_KEYS if key in said}
         for owner in meta.get("ownerReferences") or ():
             owner["uid"] = f"{owner.get('uid', '')}-copy-{number}"
             if owner.get("name") in names:
@@ -188,6 +209,17 @@ def copy_of(
             _rename_references(made["spec"], names, renamed)
         copies.append(made)
     return copies
+
+
+def _each_renamed(text: str, renamed: Callable[[str], str]) -> str:
+    """A list of gangs, renamed; what is none stays as it is, and is told of the copies."""
+    try:
+        named = parse_json(text)
+    except ParseError:
+        return text
+    if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+        return text
+    return msgspec.json.encode([renamed(name) for name in named]).decode()
 
 
 def _rename_references(

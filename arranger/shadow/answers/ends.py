@@ -7,15 +7,14 @@ from collections.abc import Iterable
 from arranger.api.timestamps import from_unix
 from arranger.api.types.core import Pod
 from arranger.engine.engine import Engine
-from arranger.engine.run_time.limits import RunTimeLimits
 
 
 def ends_by(engine: Engine, pods: Iterable[Pod]) -> str:
     """When the last of these pods ends at the latest, for people; "" where one may run for ever."""
-    limits, last = RunTimeLimits(engine.ledger), None
+    last: float | None = None
     for pod in pods:
         placed = engine.cluster.pod(pod.metadata.uid)
-        end = limits.end_of(placed) if placed is not None else None
+        end = engine.limits.end_of(placed) if placed is not None else None
         if end is None:
             return ""
         last = end if last is None else max(last, end)

@@ -16,10 +16,19 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.quantity import QuantityError, milli_value, parse_quantity, value
-from arranger.api.types.core import Node, NodeStatus, ObjectMeta, Pod, PodStatus, SchedulingGate
+from arranger.api.types.core import (
+    Node,
+    NodeSpec,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodStatus,
+    SchedulingGate,
+)
 from arranger.api.types.queue import Queue, QueueSpec
 from arranger.api.types.reservation import Reservation
-from arranger.api.types.resource_claims import ResourceClaim
+from arranger.api.types.resource_claims import ResourceSlice
+from arranger.shadow.inputs.claims import without_users
 from arranger.shadow.inputs.objects import CLUSTER_WIDE, ClusterObjects
 from arranger.shadow.inputs.words import names_kind
 
@@ -31,6 +40,7 @@ _QUEUE_FIELDS: Final = ("capability", "deserved", "guarantee")
 _MAX_AMOUNT: Final = (2**63 - 1) // 1000
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HOST: Final = "kubernetes.io/hostname"
+_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 
 
 class ChangeError(ValueError):
@@ -57,7 +67,7 @@ class ClusterChange:
 def delete(kind: str, key: str) -> ClusterChange:
     """The object ``namespace/name`` of a kind (its word in kubectl, singular or plural) is gone.
 
-    The pods of a node are deleted with it, as pod garbage collection does, and come back where a
+    A pod, and those of a node, which pod garbage collection deletes with it, come back where a
     controller makes them again. With a namespace all is gone that is in it. Of any other kind: the
     pods that the object controls are gone with it, and what stands between, such as the ReplicaSets
     of a Deployment; nobody makes them again.
@@ -73,9 +83,12 @@ def delete(kind: str, key: str) -> ClusterChange:
         gone = [*there, *((Pod, pod.key) for pod in pods), *between, *inside]
         if not gone:
             raise ChangeError(f"there is no {kind} {called}")
-        for of, each in gone:
-            objects.drop(of, each)
-        _release_claims(objects, pods)
+        deleted = objects.get(Pod, at) if (Pod, at) in there else None
+        dropped = [objects.drop(of, each) for of, each in gone]
+        pods_gone = [each for each in dropped if isinstance(each, Pod)]
+        if deleted is not None and not deleted.terminal:
+            _delete_pods(objects, [deleted])
+        _release_claims(objects, pods_gone)
         if (Node, at) in there:
             _delete_pods_of_node(objects, name)
 
@@ -83,22 +96,20 @@ def delete(kind: str, key: str) -> ClusterChange:
 
 
 def _release_claims(objects: ClusterObjects, pods: Sequence[Pod]) -> None:
-    """Claims of pods that are gone give their devices back, as the controller of claims does it."""
-    gone = {pod.metadata.uid for pod in pods}
-    for claim in list(objects.of(ResourceClaim)) if gone else ():
-        left = [each for each in claim.status.reserved_for if each.uid not in gone]
-        if len(left) < len(claim.status.reserved_for):
-            given = claim.status.allocation if left else None
-            status = msgspec.structs.replace(claim.status, reserved_for=left, allocation=given)
-            objects.put(msgspec.structs.replace(claim, status=status))
+    for _, claim in without_users(objects, pods):
+        objects.put(claim)
 
 
 def _delete_pods_of_node(objects: ClusterObjects, name: str) -> None:
     here = [pod for pod in objects.of(Pod) if pod.spec.node_name == name and not pod.terminal]
-    for pod in here:
-        if pod.metadata.deletion_timestamp is None:
-            metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=_LONG_AGO)
-            objects.put(msgspec.structs.replace(pod, metadata=metadata))
+    _delete_pods(objects, [pod for pod in here if pod.metadata.deletion_timestamp is None])
+
+
+def _delete_pods(objects: ClusterObjects, pods: Sequence[Pod]) -> None:
+    """They are about to end: whoever carries out the change has controllers make them again."""
+    for pod in pods:
+        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=_LONG_AGO)
+        objects.put(msgspec.structs.replace(pod, metadata=metadata))
 
 
 def cordon(name: str, *, back: bool = False) -> ClusterChange:
@@ -106,10 +117,16 @@ def cordon(name: str, *, back: bool = False) -> ClusterChange:
 
     def apply(objects: ClusterObjects) -> None:
         node = node_of(objects, name)
-        spec = msgspec.structs.replace(node.spec, unschedulable=not back)
+        spec = _uncordoned(node) if back else msgspec.structs.replace(node.spec, unschedulable=True)
         objects.put(msgspec.structs.replace(node, spec=spec))
 
     return ClusterChange(f"node {name} {'uncordoned' if back else 'cordoned'}", apply)
+
+
+def _uncordoned(node: Node) -> NodeSpec:
+    """Without the taint, too, that the node lifecycle controller gives to a cordoned node."""
+    taints = [taint for taint in node.spec.taints if taint.key != _UNSCHEDULABLE]
+    return msgspec.structs.replace(node.spec, unschedulable=False, taints=taints)
 
 
 def untaint(name: str) -> ClusterChange:
@@ -147,7 +164,8 @@ def add_nodes(count: int, template: str) -> ClusterChange:
 
     def apply(objects: ClusterObjects) -> None:
         like = node_of(objects, template)
-        spec = msgspec.structs.replace(like.spec, unschedulable=False)
+        spec = _uncordoned(like)
+        slices = [each for each in objects.of(ResourceSlice) if each.spec.node_name == template]
         created = max(
             (each.metadata.creation_timestamp or _LONG_AGO for each in objects.of(Node)),
             default=_LONG_AGO,
@@ -167,9 +185,20 @@ def add_nodes(count: int, template: str) -> ClusterChange:
                 creation_timestamp=created + timedelta(seconds=1),
             )
             objects.put(Node(metadata, spec, like.status))
+            for each in slices:
+                objects.put(_slice_of(each, name))
             made += 1
 
     return ClusterChange(f"{count} more node{'s' * (count > 1)} like {template}", apply)
+
+
+def _slice_of(like: ResourceSlice, node: str) -> ResourceSlice:
+    """The devices of another node: a pool of their own."""
+    pool = msgspec.structs.replace(like.spec.pool, name=f"{like.spec.pool.name}-{node}")
+    name = f"{like.metadata.name}-{node}"
+    metadata = ObjectMeta(name=name, uid=f"ResourceSlice//{name}")
+    spec = msgspec.structs.replace(like.spec, node_name=node, pool=pool)
+    return ResourceSlice(metadata, spec)
 
 
 def first_node(labels: Mapping[str, str], amounts: Mapping[str, int], text: str) -> ClusterChange:

@@ -33,6 +33,7 @@ from arranger.api.types.core import ObjectMeta, Pod, PodStatus, StatusCondition
 from arranger.api.types.resource_claims import ResourceClaim
 from arranger.api.types.storage import PersistentVolume, PersistentVolumeClaim
 from arranger.engine.handlers.watched_kinds import TYPES
+from arranger.shadow.inputs.claims import without_users
 from arranger.shadow.inputs.objects import Change, ClusterObjects, Kind, key_of
 from arranger.shadow.inputs.volumes import bound, kept_volumes, volume_for
 
@@ -158,6 +159,8 @@ class ImmediateWrites:
             if (again := self._remake(pod)) is not None:
                 self.remade[again.key] = pod.key
                 changes.append(self._put(Pod, None, again))
+        for before, after in without_users(self.objects, due):
+            changes.append(self._put(ResourceClaim, before, after))
         return changes
 
     def _remake(self, pod: Pod) -> Pod | None:

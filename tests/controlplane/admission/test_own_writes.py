@@ -71,7 +71,6 @@ async def accounts() -> AsyncIterator[Accounts]:
         for name, claim in (("free", {}), ("taken", {"claimRef": TAKEN})):
             volume = {"metadata": {"name": name}, "spec": {**VOLUME, **claim}}
             await plane.post("/api/v1/persistentvolumes", volume)
-        await plane.apply(manifests("manifests/90-own-writes.yaml"))
         async with aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=plane.ssl_context())
         ) as session:
@@ -79,6 +78,7 @@ async def accounts() -> AsyncIterator[Accounts]:
 
             async def at_work() -> bool:
                 wrong = [("POD", SCHEDULER), ("MAP", CONTROLLERS), ("QUEUE", CONTROLLERS)]
+                wrong.append(("BINDING", SCHEDULER))
                 answers = [await made.request(who, *BAD[what]) for what, who in wrong]
                 return all(status == 403 for status, _ in answers)
 
@@ -98,13 +98,26 @@ VOLUME = {
     "hostPath": {"path": "/x"},
     "storageClassName": "none",
 }
+CONDITION = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 #: The options of a deletion, which go before those in the address.
 DRY = {"dryRun": ["All"]}
 TAKEN = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": UID}
+
+
+def binding(**more: Any) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "other", **more},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},
+    }
+
+
 BAD: dict[str, tuple[str, str, Object]] = {
     "POD": ("PATCH", f"{CORE}/pods/other", {"metadata": {"labels": {"a": "b"}}}),
     "MAP": ("PATCH", f"{CORE}/configmaps/other", {"data": {"a": "2"}}),
     "QUEUE": ("PATCH", QUEUE, {"spec": {"weight": 3}}),
+    "BINDING": ("POST", f"{CORE}/pods/other/binding", binding(annotations={"a": "2"})),
 }
 
 
@@ -123,6 +136,11 @@ WRITES: dict[str, tuple[str, tuple[str, str, Object], bool]] = {
         patch("pods/other", **meta(annotations={"gang.scheduling.koordinator.sh/timeout": "true"})),
         True,
     ),
+    "the deadline of an eviction on a pod": (
+        SCHEDULER,
+        patch("pods/other", **meta(annotations={"arranger.io/eviction-deadline": "2026-01-01"})),
+        True,
+    ),
     "another annotation of a pod": (
         SCHEDULER,
         patch("pods/other", **meta(annotations={"a": "2"})),
@@ -134,6 +152,28 @@ WRITES: dict[str, tuple[str, tuple[str, str, Object], bool]] = {
         False,
     ),
     "a pod's labels": (SCHEDULER, BAD["POD"], False),
+    "a condition of a pod": (
+        SCHEDULER,
+        patch("pods/other/status", status={"conditions": [CONDITION]}),
+        True,
+    ),
+    "a pod's labels, by way of its status": (
+        SCHEDULER,
+        patch("pods/other/status", **meta(labels={"a": "b"})),
+        False,
+    ),
+    "another annotation of a pod, by way of its status": (
+        SCHEDULER,
+        patch("pods/other/status", **meta(annotations={"a": "2"})),
+        False,
+    ),
+    "the node for a pod": (SCHEDULER, ("POST", f"{CORE}/pods/other/binding", binding()), True),
+    "the node for a pod, and an annotation": (SCHEDULER, BAD["BINDING"], False),
+    "the node for a pod, and a label": (
+        SCHEDULER,
+        ("POST", f"{CORE}/pods/other/binding", binding(labels={"a": "b"})),
+        False,
+    ),
     "a pod's owner": (SCHEDULER, patch("pods/mine", **meta(ownerReferences=None)), False),
     "a pod's finalizers": (SCHEDULER, patch("pods/mine", **meta(finalizers=["a.b/c"])), False),
     "a pod's image": (

@@ -181,7 +181,9 @@ async def test_who_may_not_be_there_leaves_when_the_window_opens(plane: ControlP
         return {each["type"]: (each["status"], each.get("reason", "")) for each in found}
 
     async def noticed() -> bool:
-        return "arranger.io/EvictionNotice" in await conditions("saves")
+        notes = (await plane.get(f"{PODS}/saves"))["metadata"]["annotations"]
+        told = "arranger.io/EvictionNotice" in await conditions("saves")
+        return told and "arranger.io/eviction-deadline" in notes  # a second write
 
     async def leaves() -> bool:
         pods = [await plane.get(f"{PODS}/{name}") for name in ("mine", "saves")]

@@ -122,7 +122,7 @@ class Surroundings:
 
     def _differently(self, node: NodeBuilder) -> NodeBuilder:
         rng = self._rng
-        match rng.randrange(5):
+        match rng.randrange(6):
             case 0:
                 return node.cordoned()
             case 1:
@@ -132,6 +132,8 @@ class Surroundings:
                 return node.labelled(disk=rng.choice(("ssd", "hdd")))
             case 3:
                 return node.labelled({ZONE: rng.choice(("z0", "z1"))})
+            case 4:  # what nobody has named before
+                return node.offers({f"example.com/{rng.choice('abcd')}": rng.randrange(3)})
         return node.labelled({RACK: rng.choice(("r0", "r1"))})
 
     def _service(self, space: str) -> None:

@@ -107,8 +107,8 @@ def _bound(sim: JobHarness) -> object:
 
 
 def failing(**more: Any) -> Object:
-    """A task of one pod that fails with the exit code 3, some time after the edit."""
-    return task("w", 1, **more)
+    """A task of two pods: one fails with the exit code 3, some time after the edit, one goes on."""
+    return task("w", 2, **more)
 
 
 def _fail(sim: JobHarness) -> None:
@@ -130,10 +130,9 @@ def policy(kept: Object, edited: Object) -> Edits:
     """By the policies of the job as they are when the pod fails."""
 
     def given(room: bool) -> Step:
-        on = {kept["event"]: kept["action"]}
-        return a_job(failing(), room=room, on=on)
+        return a_job(failing(), room=room, policies=[kept])
 
-    return after_failure(given, spec(policies=[edited]), "Failed", "Aborted")
+    return after_failure(given, spec(policies=[edited]), "Running", "Aborted")
 
 
 def task_policy(kept: Object, edited: Object) -> Edits:
@@ -142,7 +141,7 @@ def task_policy(kept: Object, edited: Object) -> Edits:
     def given(room: bool) -> Step:
         return a_job(failing(policies=[kept]), room=room)
 
-    return after_failure(given, spec(tasks=[failing(policies=[edited])]), "Failed", "Aborted")
+    return after_failure(given, spec(tasks=[failing(policies=[edited])]), "Running", "Aborted")
 
 
 _NEVER: Final = {"event": "TaskCompleted", "action": "AbortJob"}
@@ -152,7 +151,7 @@ _POLICIES: Final[dict[str, tuple[Object, Object]]] = {
     "event": (_NEVER, _ABORT),
     "events": (_NEVER, {"events": ["PodFailed"], "action": "AbortJob"}),
     "exitCode": (_NEVER, {"exitCode": 3, "action": "AbortJob"}),
-    "timeout": (_NEVER, {**_ABORT, "timeout": "1s"}),
+    "timeout": ({**_ABORT, "timeout": "1h"}, {**_ABORT, "timeout": "1s"}),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from arranger.cli.simulation.controllers import run_job_controllers
+from arranger.cli.simulation.controllers import JobControllers
 from arranger.cli.simulation.manifests import load_manifests, read_manifests
 from arranger.daemon.config.schema import Config, LeaderElectionConfig, load_config
 from arranger.daemon.scheduler import Scheduler
@@ -126,7 +126,7 @@ class ExampleHarness:
             group.create_task(scheduler.run())
             group.create_task(kubelets.run())
             group.create_task(controllers.run())
-            group.create_task(run_job_controllers(self.cluster, ["arranger"], random.Random(1)))
+            group.create_task(JobControllers(self.cluster, Config(), random.Random(1)).run())
 
 
 @pytest_asyncio.fixture

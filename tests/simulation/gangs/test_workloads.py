@@ -300,3 +300,28 @@ async def test_without_the_right_to_read_a_kind_only_its_pods_wait(sim: Workload
         assert "has not been read" in sim.message("train-master-0")
         sim.faults.clear()
         await sim.until_settled(5)
+
+
+#: What an owner may say of its gang that cannot be read: it counts as absent.
+UNREADABLE = {
+    "a minimum": {"gang.scheduling.koordinator.sh/min-available": "all"},
+    "a mode": {"gang.scheduling.koordinator.sh/mode": "Stricct"},
+    "a wait time": {"gang.scheduling.koordinator.sh/waiting-time": "ten minutes"},
+    "a topology": {"arranger.io/topology": "zone"},
+}
+
+
+@pytest.mark.parametrize("said", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("first", ["owner", "pods"])
+async def test_what_cannot_be_read_of_an_owner_is_told_and_its_pods_stay_a_gang(
+    sim: WorkloadHarness, said: dict[str, str], first: str
+) -> None:
+    sim.create(a_node("n").offers(cpu=3))
+    async with sim.scheduler():
+        sim.submit(TRAIN.annotated(said))
+        if first == "owner":
+            await asyncio.sleep(5)
+        sim.make(PODS)
+        await asyncio.sleep(30)
+        assert sim.bound() == 0
+        assert len(sim.event_notes("train", "InvalidGang")) == 1

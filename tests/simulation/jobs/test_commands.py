@@ -134,15 +134,37 @@ async def test_a_job_that_has_ended_is_told_nothing_any_more(sim: JobHarness) ->
 
 
 async def test_an_invalid_job_obeys_once_it_is_corrected(sim: JobHarness) -> None:
-    sim.job("j", task(), plugins={"ssh": []})
+    sim.job("j", task())
     async with sim.at_work():
+        await sim.until_phase("j", "Running")
+        sim.edit("j", {"spec": {"plugins": {"ssh": []}}})
         await sim.until(lambda: sim.reason("j")[0] == "Invalid")
-        sim.command("AbortJob", "j")
+        sim.command("RestartJob", "j")
         await asyncio.sleep(10)
-        assert sim.commands() == ["AbortJob"]
+        assert sim.commands() == ["RestartJob"]
         sim.edit("j", {"spec": {"plugins": None}})
-        await sim.until_phase("j", "Aborted")
         await _obeyed(sim)
+        await sim.until(lambda: "Restarting" in sim.events_about("j"))
+
+
+@pytest.mark.parametrize("how", ["command", "annotation"])
+@pytest.mark.parametrize("begun", [False, True])
+async def test_an_invalid_job_may_be_stopped(sim: JobHarness, how: str, *, begun: bool) -> None:
+    bad: dict[str, Any] = {"plugins": {"ssh": []}}
+    sim.job("j", task(), **({} if begun else bad))
+    async with sim.at_work():
+        if begun:
+            await sim.until_phase("j", "Running")
+            sim.edit("j", {"spec": bad})
+        await sim.until(lambda: sim.reason("j")[0] == "Invalid")
+        if how == "command":
+            sim.command("AbortJob", "j")
+        else:
+            sim.annotate("j", "AbortJob")
+        await sim.until_phase("j", "Aborted")
+        await sim.until(lambda: not sim.pods_of_job("j"))
+        await _obeyed(sim)
+        assert sim.reason("j")[0] == "Invalid"
 
 
 #: What may happen to the request that deletes a Command.
@@ -167,6 +189,25 @@ async def test_whatever_becomes_of_the_deletion_a_command_is_obeyed_once(
         await asyncio.sleep(10)
         await sim.until_phase("j", "Running")
         assert sim.status("j")["version"] == 1
+
+
+async def test_a_job_is_cared_for_though_its_command_cannot_be_deleted(sim: JobHarness) -> None:
+    sim.may_repeat_pods.add("j")
+    sim.job("j", task())
+    async with sim.at_work():
+        await sim.until_phase("j", "Running")
+        denied = sim.job_faults.inject(THEIR_DELETES, FAULTS["a right is missing"])
+        sim.command("RestartJob", "j")
+        await sim.until(lambda: sim.status("j")["version"] == 1)
+        await sim.until_phase("j", "Running")
+        sim.evict("j-w-0", grace=0)
+        await sim.until(lambda: sim.status("j")["running"] == 2, within=120)
+        sim.annotate("j", "AbortJob")
+        await sim.until_phase("j", "Aborted", within=120)
+        assert (sim.status("j")["version"], sim.pods_of_job("j")) == (2, {})
+        assert sim.commands() == ["RestartJob"]
+        denied.stop()
+        await sim.until(lambda: not sim.commands(), within=300)
 
 
 @pytest.mark.parametrize(
@@ -306,6 +347,28 @@ async def test_whatever_becomes_of_the_deletion_a_queue_is_closed(
         sim.command_queue("CloseQueue", "research")
         await sim.until(lambda: _state(sim, "research") == "Closed")
         await _obeyed(sim)
+
+
+async def test_whose_commands_cannot_be_deleted_the_queue_is_closed_and_opened_all_the_same(
+    sim: JobHarness,
+) -> None:
+    sim.cluster.create(a_queue_manifest("research"))
+    sim.job("j", task(), queue="research")
+    async with sim.at_work():
+        await sim.until_phase("j", "Running")
+        denied = sim.job_faults.inject(THEIR_DELETES, FAULTS["a right is missing"])
+        sim.command_queue("CloseQueue", "research")
+        await sim.until(lambda: _state(sim, "research") == "Closing")
+        sim.annotate("j", "TerminateJob")
+        await sim.until(lambda: _state(sim, "research") == "Closed")
+        await asyncio.sleep(1.1)
+        sim.command_queue("OpenQueue", "research")
+        await sim.until(lambda: _state(sim, "research") == "Open")
+        await asyncio.sleep(600)
+        assert (_state(sim, "research"), len(sim.commands())) == ("Open", 2)
+        denied.stop()
+        await _obeyed(sim)
+        assert _state(sim, "research") == "Open"
 
 
 async def test_commands_for_queues_are_heard_in_some_namespaces_only(sim: JobHarness) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from tests.builders import a_node, a_pod
 from tests.faults.injector import WRITES, for_resource, from_user
-from tests.faults.kinds import DropConnection, Reply
+from tests.faults.kinds import Delay, DropConnection, Reply
+from tests.faults.matchers import RequestMatcher
 from tests.simulation.harnesses.jobs import JobHarness, task
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 
@@ -182,6 +183,52 @@ async def test_a_pod_of_that_name_that_is_not_ours(sim: JobHarness) -> None:
         await sim.until_phase("j", "Running")
 
 
+async def test_pods_join_no_pod_group_that_is_not_of_their_job(sim: JobHarness) -> None:
+    sim.cluster.create(
+        {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": "j-0", "namespace": "default"},
+            "spec": {"minMember": 1},
+        }
+    )
+    sim.job("j", task())
+    async with sim.at_work():
+        await sim.until(lambda: sim.phase("j") == "Pending")
+        await asyncio.sleep(5)
+        text = "PodGroup j-0 exists and is not of this job"
+        assert sim.events_about("j")["FailedCreate"] == text
+        assert sim.reason("j") == ("Refused", text)
+        assert sim.pods_of_job("j") == {}
+        sim.request(
+            "DELETE", "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/j-0"
+        )
+        await sim.until_phase("j", "Running")
+
+
+async def test_pods_of_a_large_job_are_deleted_many_at_a_time(sim: JobHarness) -> None:
+    sim.job("j", task(replicas=200))
+    async with sim.at_work():
+        await sim.until(lambda: len(sim.pods_of_job("j")) == 200, within=300)
+        deletes = WRITES & for_resource("pods") & from_user("jobs")
+        sim.job_faults.inject(deletes, Delay(1.0), times=200)
+        sim.annotate("j", "AbortJob")
+        await sim.until(lambda: not sim.pods_of_job("j"), within=60)
+
+
+async def test_the_hosts_of_a_task_that_is_removed_are_removed(sim: JobHarness) -> None:
+    sim.job("j", task(), task("x"), plugins={"svc": []})
+
+    def tasks_told() -> set[str]:
+        found = sim.cluster.objects("configmaps")
+        return {name for each in found for name in each["data"] if name.endswith(".host")}
+
+    async with sim.at_work():
+        await sim.until(lambda: tasks_told() == {"w.host", "x.host"})
+        sim.edit("j", {"spec": {"tasks": [task()]}})
+        await sim.until(lambda: tasks_told() == {"w.host"})
+
+
 async def test_a_pod_group_that_somebody_deletes_is_made_again(sim: JobHarness) -> None:
     sim.job("j", task())
     async with sim.at_work():
@@ -201,6 +248,25 @@ async def test_two_controllers_at_once_do_no_harm(sim: JobHarness) -> None:
         await sim.until_phase("j", "Restarting")
         await sim.until_phase("j", "Completed", within=300)
         assert sim.status("j")["version"] == 1
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+async def test_a_pod_that_went_while_nobody_looked_is_found_once_the_server_answers(
+    sim: JobHarness, code: int
+) -> None:
+    sim.may_repeat_pods.add("j")
+    sim.job("j", task(replicas=3), minAvailable=1)
+    async with sim.scheduler(), sim.kubelets():
+        async with sim.controllers("one"):
+            await sim.until(lambda: sim.status("j").get("running") == 3)
+        sim.delete("pod", "j-w-2", grace=0)
+        reads = RequestMatcher(lambda call: call.method == "GET" and call.path.endswith("/j-w-2"))
+        unwell = sim.job_faults.inject(reads, Reply(code))
+        async with sim.controllers("two"):
+            await asyncio.sleep(10)
+            assert sorted(sim.pods_of_job("j")) == ["j-w-0", "j-w-1"]
+            unwell.stop()
+            await sim.until(lambda: sim.status("j").get("running") == 3, within=120)
 
 
 async def test_a_large_job_costs_few_writes_beside_its_pods(sim: JobHarness) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 import yaml
 
 from tests.builders import a_node, a_pod
@@ -249,3 +250,24 @@ def _versions(sim: JobHarness) -> dict[str, list[str]]:
             version = meta["annotations"]["volcano.sh/job-version"]
             made.setdefault(meta["name"], []).append(version)
     return made
+
+
+@pytest.mark.parametrize("policy", [None, "RestartPod"])
+async def test_a_pod_that_saves_its_state_when_it_is_evicted_is_not_done(
+    sim: JobHarness, policy: str | None
+) -> None:
+    sim.may_repeat_pods.add("j")
+    sim.job("j", task(replicas=2, runs=100), on={"PodEvicted": policy} if policy else {})
+    async with sim.at_work():
+        await sim.until_phase("j", "Running")
+        before = sim.pod("j-w-0")["metadata"]["uid"]
+        sim.patch("pod", "j-w-0", {"metadata": {"finalizers": ["example.com/slow"]}})
+        sim.evict("j-w-0")
+        sim.patch("pod", "j-w-0", {"status": {"phase": "Succeeded"}}, sub="/status")
+        await asyncio.sleep(2)
+        assert "succeeded" not in {k for k, n in sim.status("j").items() if n}
+        sim.patch("pod", "j-w-0", {"metadata": {"finalizers": None}})
+        await sim.until(lambda: sim.status("j")["running"] == 2)
+        assert sim.pod("j-w-0")["metadata"]["uid"] != before
+        await sim.until_phase("j", "Completed", within=200)
+        assert (sim.status("j")["succeeded"], sim.status("j")["retryCount"]) == (2, 0)

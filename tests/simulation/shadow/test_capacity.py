@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from arranger.api.annotations import CARD_NAME
 from arranger.daemon.config.schema import Config
 from arranger.shadow import Present, Shadow
 from arranger.shadow.answers.capacity import Capacity, CapacityAnswer, NodesNeeded, copy_of
 from arranger.shadow.forecasts.changes import ChangeError
 from tests.builders import Manifest, a_node, a_pod, a_pod_group
 from tests.builders.base import ManifestBuilder
-from tests.queueing import a_queue_manifest
+from tests.queueing import GPU, a_queue_manifest, gpu_node
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 Given = ManifestBuilder | Manifest
@@ -40,6 +41,12 @@ def gang(size: int, cpu: int) -> list[Given]:
     return [group, *(a_pod(f"m{n}").needs(cpu=cpu).in_pod_group("g") for n in range(size))]
 
 
+OWNER = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "web", "namespace": "default", "uid": "uid-ReplicaSet-web"},
+    "spec": {"template": {}},
+}
 ONE = [a_pod("new").needs(cpu=1)]
 #: What it is about: the copy, the cluster, and how many fit.
 CASES: dict[str, tuple[Sequence[Given], Sequence[Given], int]] = {
@@ -55,6 +62,38 @@ CASES: dict[str, tuple[Sequence[Given], Sequence[Given], int]] = {
     "a queue's limit counts": (
         [a_pod("new").needs(cpu=1).in_queue("q")],
         [node(), a_queue_manifest("q", capability={"cpu": "2"})],
+        2,
+    ),
+    "who waits evicts, with copies or without": (
+        ONE,
+        [
+            node().labelled(disk="ssd"),
+            node("n2"),
+            a_pod("low").needs(cpu=4).on("n1"),
+            a_pod("high").needs(cpu=4).with_priority(9).selects(disk="ssd"),
+        ],
+        4,
+    ),
+    "gangs that start together have copies that do": (
+        [a_pod(g).needs(cpu=1).in_gang(g, 1, groups='["default/a", "default/b"]') for g in "ab"],
+        [node()],
+        2,
+    ),
+    "a queue comes once for all copies": (
+        [a_queue_manifest("q", capability={"cpu": "3"}), a_pod("new").needs(cpu=1).in_queue("q")],
+        [node(), a_queue_manifest("default")],
+        3,
+    ),
+    "an owner's card counts for the pods of its copies": (
+        [
+            {**OWNER, "metadata": {**OWNER["metadata"], "annotations": {CARD_NAME: "H100"}}},
+            a_pod("new").needs({GPU: 1}, cpu=1).owned_by("ReplicaSet", "web"),
+        ],
+        [
+            gpu_node("a", 4, "A100").offers({GPU: 4}, cpu=64, pods=20),
+            gpu_node("h", 2, "H100").offers({GPU: 2}, cpu=64, pods=20),
+            a_queue_manifest("default"),
+        ],
         2,
     ),
     "nothing fits": ([a_pod("new").needs(cpu=9)], [node()], 0),

@@ -76,6 +76,7 @@ PARTLY: Final = {
     "tyjobs.arranger.io .stage": "starting or pending again, where some have nodes",
     "tyjobs.arranger.io .startTime": "some time of the past",
     "tyjobs.arranger.io .totalWorkers": "of a job that has ended: what was asked for at the end",
+    "tyjobs.arranger.io .succeededWorkers{}": "of workers that are gone",
     "tyjobs.arranger.io .workerRestarts{}": "of workers that are gone",
 } | {
     f"podgroups.{group} .{name}": why

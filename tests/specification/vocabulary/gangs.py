@@ -77,9 +77,10 @@ def group_of(world: World, pod: Object) -> Object | None:
 
 
 def stands(pod: Object) -> bool:
-    """Whether a member counts as bound: with a node, not failed, not leaving."""
-    failed = (pod.get("status") or {}).get("phase") == "Failed"
-    return bool(node_of(pod)) and not failed and not is_leaving(pod)
+    """Whether a member counts as bound: it has a node or has succeeded, and is not leaving."""
+    phase = (pod.get("status") or {}).get("phase")
+    has_node = phase == "Succeeded" or (bool(node_of(pod)) and phase != "Failed")
+    return has_node and not is_leaving(pod)
 
 
 def lives(pod: Object) -> bool:
@@ -119,7 +120,7 @@ def member(pod: Object, dialect: str) -> Member:
     notes, role = notes_of(pod), role_of(pod, dialect)
     asked = [("", notes.get(key)) for key in _MINIMUMS]
     asked.append((role, notes.get(_BUNDLE + "minRequiredNumber")))
-    minimums = tuple((role, n) for role, text in asked if (n := _count(text)) is not None)
+    minimums = tuple((role, n) for role, text in asked if (n := count_in(text)) is not None)
     return Member(dialect, role, stands(pod), lives(pod), minimums, _groups_of(pod))
 
 
@@ -128,17 +129,18 @@ def _groups_of(obj: Object) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
-def _count(said: object) -> int | None:
-    """A number of pods; none that is beyond 64 bits is one."""
+def count_in(said: object) -> int | None:
+    """A number of pods, in ASCII digits; none that is beyond 64 bits is one."""
+    text = str(said)
     try:
-        number = max(0, int(str(said)))
+        number = max(0, int(text if text.isascii() else ""))
     except ValueError:
         return None
     return number if number < 1 << 63 else None
 
 
 @lru_cache(maxsize=1024)
-def _names(text: str) -> frozenset[str]:
+def names_in(text: str) -> frozenset[str]:
     """The gangs in the value of an annotation; none where it is no list of them, or too long."""
     try:
         names = json.loads(text)
@@ -206,17 +208,17 @@ class Gang:
             return least
         notes, spec = notes_of(group), group["spec"]
         policy = (spec.get("schedulingPolicy") or {}).get("gang") or {}
-        stated = [n for key in _MINIMUMS if (n := _count(notes.get(key))) is not None]
-        of_all = min(stated) if stated else _count(policy.get("minCount", spec.get("minMember")))
+        stated = [n for key in _MINIMUMS if (n := count_in(notes.get(key))) is not None]
+        of_all = min(stated) if stated else count_in(policy.get("minCount", spec.get("minMember")))
         own = {} if of_all is None else {"": of_all}
-        roles = {role: _count(n) or 0 for role, n in (spec.get("minTaskMember") or {}).items()}
+        roles = {role: count_in(n) or 0 for role, n in (spec.get("minTaskMember") or {}).items()}
         return {**own, **roles, **least}
 
     def partners(self, world: World) -> set[str]:
         """The gangs that its pods, or its PodGroup, name as those that start with it."""
         group = self.pod_group(world)
         texts = [*self._all_said("groups"), *(() if group is None else _groups_of(group))]
-        return set().union(*map(_names, texts)) - {self.name}
+        return set().union(*map(names_in, texts)) - {self.name}
 
     def bound(self) -> Counter[str]:
         """Role → how many of it are bound, "" for all."""

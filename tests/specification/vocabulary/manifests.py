@@ -17,14 +17,16 @@ Object = dict[str, Any]
 Amounts = dict[str, int]
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ns|us|µs|ms|s|m|h|$)")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ns|us|µs|ms|s|m|h|$)", re.ASCII)
 _SUFFIXES = {"n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": 1}
 _SUFFIXES |= {letter: 1000**n for n, letter in enumerate("kMGTPE", 1)}
 _SUFFIXES |= {f"{letter}i": 1024**n for n, letter in enumerate("KMGTPE", 1)}
-_QUANTITY = re.compile(r"([+-]?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,2})?)([a-zA-Z]{0,2})")
+_QUANTITY = re.compile(
+    r"([+-]?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,2})?)([a-zA-Z]{0,2})", re.ASCII
+)
 
 #: What is beyond all numbers, and what API servers cap it at.
-_LARGE = re.compile(r"\d{31,}|\d{1,30}[eE]\+?\d{3,}")
+_LARGE = re.compile(r"\d{31,}|\d{1,30}[eE]\+?\d{3,}", re.ASCII)
 _LARGEST = 2**63 - 1
 
 
@@ -108,8 +110,11 @@ def labels_of(obj: Object) -> Mapping[str, str]:
 
 
 def notes_of(obj: Object) -> Mapping[str, str]:
-    """Its annotations."""
-    return obj["metadata"].get("annotations") or {}
+    """Its annotations; of more than 16 KiB those that are short, which count in any case."""
+    notes: Mapping[str, str] = obj["metadata"].get("annotations") or {}
+    if sum(map(len, notes.values())) <= 16_384:
+        return notes
+    return {key: text for key, text in notes.items() if len(text) <= 256}
 
 
 def node_of(pod: Object) -> str:

@@ -204,6 +204,12 @@ class Request:
         return self.it_is_on == self.node == self.memory.unsaid.get(self._who)
 
     @property
+    def may_be_asked_again(self) -> bool:
+        """Whether it is repeated, or asks for what an extender was to do that may fail."""
+        instead = self.premises.extenders_may_fail and self.it_is_on == self.node
+        return self.is_repeated or instead
+
+    @property
     def has_read_that(self) -> bool:
         """Whether the process has read the pod on its node, and not because it was in doubt."""
         return self._who in self.memory.has_read

@@ -188,14 +188,18 @@ class Happenings:
     # --- nodes and queues --------------------------------------------------------------------
 
     def _change_node(self, at: float) -> None:
-        """One is added, goes, comes back, is cordoned, shrinks, is tainted, or gets labels."""
+        """One is added, goes, comes back, is cordoned, shrinks, is tainted, or gets labels.
+
+        Some offer what nobody has named before.
+        """
         rng, node = self._rng, self._one_of("Node")
         if node is None or rng.random() < 0.2:
             self._new_nodes += 1
-            made = a_node(f"x{self._new_nodes}").in_zone(rng.choice("ab")).offers(cpu=4)
+            more = {f"example.com/x{self._new_nodes}": 2} if rng.random() < 0.3 else {}
+            made = a_node(f"x{self._new_nodes}").in_zone(rng.choice("ab")).offers(more, cpu=4)
             self.arrive(at, [made.manifest()])
             return
-        match rng.randrange(6):
+        match rng.randrange(7):
             case 0:
                 self._add(at, "delete", node)
                 self._add(at + rng.choice([0.0, 1.0, 30.0, 90.0]), "create", node)
@@ -216,6 +220,10 @@ class Happenings:
                 effect = rng.choice(["NoSchedule", "NoExecute"])
                 taints = rng.choice([[], [{"key": "odd", "value": "", "effect": effect}]])
                 self._add(at, "patch", node, change={"spec": {"taints": taints}})
+            case 6:
+                room = {f"example.com/y{rng.randrange(4)}": str(rng.choice([0, 2]))}
+                change = {"status": {"allocatable": room}}
+                self._add(at, "patch", node, change=change, part="status")
 
     def _change_queue(self, at: float) -> None:
         rng, queue = self._rng, self._one_of("Queue")

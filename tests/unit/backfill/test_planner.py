@@ -10,6 +10,7 @@ from arranger.backfill.planner import Planner
 from arranger.backfill.run_times import Basis
 from arranger.backfill.spare import SpareRoom, names_of
 from arranger.cluster.columns import CPU, MEMORY, PODS
+from arranger.engine.gang.steps import at_once
 from tests.unit.backfill.worlds import NOW, Both, random_worlds, running
 
 SEEDS = range(100)
@@ -24,7 +25,7 @@ def plan_some(both: Both, gangs: int) -> int:
         lasts = rng.choice((math.inf, float(rng.randint(1, 25))))
         allowed = sorted(rng.sample(rows, rng.randint(1, len(rows))))
         demand = both.demand(cpu, memory, count, allowed)
-        claim = Planner(both.timeline, NOW, both.claims).earliest([demand], lasts)
+        claim = at_once(Planner(both.timeline, NOW, both.claims).earliest([demand], lasts))
         expected = both.world.earliest((cpu * 1000, memory, 1), count, lasts, NOW, allowed)
         assert (None if claim is None else claim.start) == expected
         if claim is None:
@@ -54,7 +55,7 @@ def test_a_gang_of_two_kinds_gets_room_for_both_at_once() -> None:
         rows = list(range(both.table.size))
         demands = [both.demand(2, 2, 2, rows), both.demand(1, 1, 2, rows)]
         alone = both.world.earliest((2000, 2, 1), 2, math.inf, NOW, rows)
-        claim = Planner(both.timeline, NOW).earliest(demands)
+        claim = at_once(Planner(both.timeline, NOW).earliest(demands))
         if claim is not None:
             found += 1
             assert alone is not None
@@ -121,4 +122,4 @@ def test_a_pod_without_a_limit_never_ends(least: Basis) -> None:
     both.table.add_pod(running("for-ever", 9, NOW, None), row)
     both.timeline.refresh(NOW)
     demand = both.demand(8, 1, 1, [row])
-    assert Planner(both.timeline, NOW, least=least).earliest([demand]) is None
+    assert at_once(Planner(both.timeline, NOW, least=least).earliest([demand])) is None

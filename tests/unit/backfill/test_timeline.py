@@ -110,6 +110,22 @@ def test_room_may_have_become_free_only_if_pods_went_or_a_node_changed() -> None
     assert not freed(), "a pod was taken away for the length of a question"
     table.set_node(a_node("n0").offers(cpu=9).build())
     assert freed(), "a node has changed"
+    timeline.refresh(NOW)
+    table.replace_pod(running("p", 1, NOW, 50), 0)
+    assert freed(), "a pod has a limit that had none"
+    timeline.refresh(NOW)
+    table.replace_pod(running("p", 1, NOW + 9, 50), 0)
+    assert not freed(), "its kubelet says when it has started"
+    table.replace_pod(running("p", 1, NOW, 200), 0)
+    assert freed(), "it may run longer"
+    timeline.refresh(NOW)
+    table.replace_pod(running("p", 1, NOW, None), 0)
+    assert freed(), "it may run for ever"
+    timeline.refresh(NOW)
+    table.replace_pod(running("p", 1, NOW - 900, None), 0)
+    assert not freed(), "nothing tells of its end"
+    timeline.refresh(NOW)
+    timeline.check_consistent()
 
 
 def test_a_watched_row_is_told_of_though_others_have_noted_or_followed_it() -> None:

@@ -15,6 +15,7 @@ from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.nodes.row_change import RowChange
 from arranger.cluster.nodes.selector_counts import SelectorCountCache, SelectorCounts
 from arranger.cluster.object_store import ObjectStore
+from arranger.cluster.pod_info import PodInfo
 from tests.builders import a_cluster, a_node, a_pod
 from tests.storage import a_claim
 
@@ -217,8 +218,8 @@ def test_objects_of_all_namespaces_are_found() -> None:
     assert [s.metadata.namespace for s in store.in_all_namespaces(Service)] == ["a", "b"]
 
 
-def _is_web(pod: Pod) -> bool:
-    return pod.metadata.labels.get("app") == "web"
+def _is_web(pod: PodInfo) -> bool:
+    return pod.pod.metadata.labels.get("app") == "web"
 
 
 def test_counts_follow_pods_and_nodes() -> None:
@@ -294,7 +295,7 @@ def test_counts_that_look_labels_up_equal_those_that_look_at_every_pod(
         (key, value): SelectorCounts(
             cluster.table,
             frozenset({"default"}),
-            lambda pod, key=key, value=value: pod.metadata.labels.get(key) == value,
+            lambda pod, key=key, value=value: pod.pod.metadata.labels.get(key) == value,
             labels=[(key, value)],
         )
         for key in map(str, range(10))  # more keys than are kept

@@ -65,6 +65,18 @@ WRONG = {
         "RayCluster needs both of label and through",
     ),
     "another kind": ({"kind": "KubeSchedulerConfiguration"}, "kind"),
+    "a lease for ever": (
+        {"leaderElection": {"leaseDuration": float("inf")}},
+        "leaderElection.leaseDuration: .*finite",
+    ),
+    "a wait of no number of seconds": (
+        {"gangs": {"starvationAfterSeconds": float("nan")}},
+        "gangs.starvationAfterSeconds",
+    ),
+    "a longest wait that is shorter than the first": (
+        {"podInitialBackoffSeconds": 10, "podMaxBackoffSeconds": 1},
+        "podMaxBackoffSeconds is less than podInitialBackoffSeconds",
+    ),
 }
 
 EXTENDER = {
@@ -88,6 +100,18 @@ def test_a_wrong_file_is_refused_with_the_path_of_the_field(
         load_config(_write(tmp_path, HEAD | content))
 
 
+def _arguments(plugin: str, **args: object) -> dict[str, object]:
+    return {"pluginConfig": [{"name": plugin, "args": args}]}
+
+
+def _affinity(operator: str, *values: str) -> dict[str, object]:
+    term = {"matchExpressions": [{"key": "a", "operator": operator, "values": list(values)}]}
+    required = {"nodeSelectorTerms": [term]}
+    added = {"requiredDuringSchedulingIgnoredDuringExecution": required}
+    return _arguments("NodeAffinity", addedAffinity=added)
+
+
+_SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
 UNBUILDABLE = {
     "an unknown plugin": ({"plugins": {"enabled": [{"name": "Nope"}]}}, "no plugin named 'Nope'"),
     "an unknown plugin to disable": ({"plugins": {"disabled": ["Nope"]}}, "disabled.0"),
@@ -111,6 +135,31 @@ UNBUILDABLE = {
         },
         "args.scoringStrategy.typ: unknown field; did you mean 'type'",
     ),
+    "a plugin that is enabled twice": (
+        {"plugins": {"enabled": [{"name": "BinPack", "weight": w} for w in (5, 7)]}},
+        "plugins.enabled.1.name: 'BinPack' is named twice",
+    ),
+    "arguments of one plugin twice": (
+        {"pluginConfig": [{"name": "InterPodAffinity"}, {"name": "InterPodAffinity"}]},
+        "pluginConfig.1.name: 'InterPodAffinity' is named twice",
+    ),
+    "no candidates at all": (
+        _arguments("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0),
+        "cannot both be 0",
+    ),
+    "one constraint twice": (
+        _arguments("PodTopologySpread", defaultingType="List", defaultConstraints=[_SPREAD] * 2),
+        "two of one topologyKey and whenUnsatisfiable",
+    ),
+    "an affinity to none of some values": (_affinity("In"), "operator In needs values"),
+    "an affinity to a label with any value, and values": (
+        _affinity("Exists", "a"),
+        "operator Exists takes no values",
+    ),
+    "an affinity to more than two numbers": (
+        _affinity("Gt", "1", "2"),
+        "operator Gt needs one value",
+    ),
     "nobody to bind": ({"plugins": {"disabled": ["DefaultBinder"]}}, "no plugin binds"),
     "nobody to sort": ({"plugins": {"disabled": ["PrioritySort"]}}, "sort the queue"),
 }
@@ -123,6 +172,19 @@ def test_a_profile_that_cannot_work_is_refused_before_anything_starts(
     config = Config.model_validate(HEAD | {"profiles": [profile]})
     with pytest.raises(ConfigError, match=message):
         build_profiles(config)
+
+
+def test_a_plugin_of_a_file_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from arranger.framework import Plugin\n"
+        "class Mine(Plugin):\n"
+        "    def __init__(self):\n"
+        "        raise RuntimeError('no licence')\n"
+    )
+    profile = {"plugins": {"enabled": [{"name": "Mine"}]}}
+    path = _write(tmp_path, HEAD | {"pluginFiles": ["mine.py"], "profiles": [profile]})
+    with pytest.raises(ConfigError, match=r"profiles.0: plugin Mine: RuntimeError: no licence$"):
+        build_profiles(load_config(path))
 
 
 def test_all_faults_of_plugins_are_told_at_once_with_the_name_of_the_file(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from arranger.api.extenders import Extender
 from arranger.api.quarantine import UnreadableError
 from arranger.api.tracing import NO_TRACER, Tracer
 from arranger.api.types.queue import Queue
+from arranger.backfill import planner
 from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.assembly.settings import EngineSettings
@@ -28,7 +29,7 @@ from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.phases import Phase
 from arranger.engine.context.queue_state import QueueState
 from arranger.engine.engine import Engine
-from arranger.engine.gang.planning import trials
+from arranger.engine.gang.planning import needs, trials
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.framework.cluster_event import ActionType, QueueingHint
@@ -253,3 +254,6 @@ def plan_starts_in_tiny_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on the starts of gangs are planned in as many steps as can be."""
     monkeypatch.setattr(trials, "STEP_UNITS", 1)
     monkeypatch.setattr(trials, "MANY_MEMBERS", 0)
+    for module in (planner, needs):  # as if there were many nodes
+        monkeypatch.setattr(module, "_ROWS_PER_UNIT", 1)
+    monkeypatch.setattr(planner, "_PODS_PER_UNIT", 1)

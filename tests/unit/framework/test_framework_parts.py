@@ -203,6 +203,73 @@ def test_a_plugin_file_is_refused_if(case: tuple[str | None, str], tmp_path: Pat
     assert str(path) in str(caught.value)
 
 
+_STATE = """
+from __future__ import annotations
+from dataclasses import dataclass
+from arranger.framework import Plugin
+
+@dataclass(slots=True)
+class Seen:
+    limit: int
+
+class Own(Plugin):
+    seen = Seen({limit})
+"""
+_ARGS = """
+from __future__ import annotations
+from typing import Annotated
+from pydantic import Field
+from arranger.framework import Plugin
+from arranger.plugins.helpers.args import PluginArgs
+
+class OwnArgs(PluginArgs):
+    limit: Annotated[int, Field(ge=0)] = 3
+
+class Own(Plugin):
+    Args = OwnArgs
+
+    def __init__(self, args):
+        self.limit = args.limit
+"""
+#: What a file may be written like, as ours are.
+STYLES = {
+    "a dataclass, and annotations that are not evaluated": _STATE.format(limit=3),
+    "arguments with bounds": _ARGS,
+}
+
+
+@pytest.mark.parametrize("text", STYLES.values(), ids=STYLES)
+def test_a_plugin_file_may_have(text: str, tmp_path: Path) -> None:
+    path, registry = tmp_path / "mine.py", Registry()
+    path.write_text(text)
+    registry.add_file(path)
+    assert registry.make("Own").name == "Own"
+
+
+def test_two_plugin_files_may_have_one_name(tmp_path: Path) -> None:
+    registry = Registry()
+    for name, limit in (("One", 1), ("Two", 2)):
+        path = tmp_path / name / "mine.py"
+        path.parent.mkdir()
+        path.write_text(_STATE.format(limit=limit).replace("Own", name))
+        registry.add_file(path)
+    seen = [getattr(registry.make(name), "seen").limit for name in ("One", "Two")]  # noqa: B009
+    assert seen == [1, 2]
+    assert len({type(registry.make(name)).__module__ for name in ("One", "Two")}) == 2
+
+
+class Broken(Plugin):
+    """It cannot be made."""
+
+    def __init__(self) -> None:
+        raise RuntimeError("no licence")
+
+
+def test_a_plugin_that_cannot_be_made_is_refused_in_one_line() -> None:
+    with pytest.raises(PluginError, match=r"^plugin Broken: RuntimeError: no licence$"):
+        Registry([Broken]).make("Broken")
+
+
 def test_a_plugin_that_is_not_known_is_refused_with_those_that_are() -> None:
     with pytest.raises(PluginError, match="no plugin named 'Nope'; known: NodeName"):
         Registry([NodeName]).make("Nope")

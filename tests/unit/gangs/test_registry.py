@@ -145,6 +145,19 @@ def test_a_binding_is_believed_before_the_watch_shows_it_and_against_older_news(
     assert known.gang().missing_members({}) == {None: 1}
 
 
+def test_a_gang_whose_last_member_with_a_node_could_not_be_bound_starts_as_a_whole_again(
+    known: RegistryHarness,
+) -> None:
+    one, two, three = gang("g", 3, 2)
+    known.see(one, two, three)
+    known.bound(one, two)
+    known.registry.mark_binding([uid_of(three)])
+    known.see_gone(one, two)
+    assert known.gang().satisfied
+    assert known.registry.mark_binding_failed(uid_of(three)) == {"default/g"}
+    assert not known.gang().satisfied
+
+
 # --- definitions -----------------------------------------------------------------------------
 
 ORDERS: dict[str, Callable[[RegistryHarness], object]] = {

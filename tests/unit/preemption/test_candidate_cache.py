@@ -15,6 +15,7 @@ from arranger.framework.preemption import Losses, PriorityPolicy
 from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
+from arranger.preemption import candidate_cache
 from arranger.preemption.candidate_cache import CandidateCache
 from tests.builders import PodBuilder, a_disruption_budget, a_node, a_pod
 
@@ -158,17 +159,24 @@ def test_who_has_joined_a_gang_since_does_not_leave_alone() -> None:
     assert set(first[1]) == set(pods)
 
 
-def test_where_plugins_must_be_asked_enough_candidates_are_enough() -> None:
+@pytest.mark.parametrize(
+    ("allowed", "candidates"), [(20, 5), (0, 8)], ids=["", "more where all break budgets"]
+)
+def test_where_plugins_must_be_asked_enough_candidates_are_enough(
+    allowed: int, candidates: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidate_cache, "_PLENTY", 8)
     world = RandomCluster(1, WANTED["by what runs there, too"])
     for n in range(20):
         world.cluster.set_node(a_node(f"n{n}").offers(cpu=2).build())
         pod = a_pod(f"v{n}").needs(cpu=2).labelled(app="b").in_namespace("other")
         world.cluster.assume_pod(pod.info(), f"n{n}")
+    world.cluster.budgets.set(budget("b", allowed, "other"))
     world.evaluation.refresh()
     what_if = DryRun(PROFILE, world.cluster, world.pod, world.evaluation)
     survey = CandidateCache()
     survey.update(what_if, np.ones(20, dtype=np.bool_), lambda _: True, 5)
-    assert len(list(survey.candidates())) == 5
+    assert len(list(survey.candidates())) == candidates
 
 
 CHOICES: dict[str, tuple[set[str], list[tuple[str, tuple[str, ...]]]]] = {

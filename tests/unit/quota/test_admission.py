@@ -81,6 +81,30 @@ ADMITTED: dict[str, tuple[float, list[PodBuilder], list[VolcanoPodGroup], list[s
     "cards without a quota": (1.0, [], [a_group("a", {"H200": 1})], []),
     "any of several cards": (1.0, [training("t", 8)], [a_group("a", {f"{CARD}|B": 2})], ["a"]),
     "not more than all of them": (1.0, [training("t", 8)], [a_group("a", {f"{CARD}|B": 3})], []),
+    "either card, behind who asks for one of them": (
+        1.0,
+        [],
+        [a_group("a", {CARD: 8}), a_group("b", {f"{CARD}|B": 10}), a_group("c", {f"B|{CARD}": 2})],
+        ["a", "c"],
+    ),
+    "one card, behind who asks for either": (
+        1.0,
+        [],
+        [a_group("a", {f"{CARD}|B": 10}), a_group("b", {CARD: 8}), a_group("c", {"B": 2})],
+        ["a"],
+    ),
+    "one card, where either leaves it": (
+        1.0,
+        [],
+        [a_group("a", {f"{CARD}|B": 2}), a_group("b", {CARD: 8}), a_group("c", {"B": 1})],
+        ["a", "b"],
+    ),
+    "of one group, one card and either": (
+        1.0,
+        [],
+        [a_group("a", {CARD: 8, f"{CARD}|B": 3}), a_group("b", {CARD: 8, f"{CARD}|B": 2})],
+        ["b"],
+    ),
     "another queue's quota": (1.0, [training("t", 8)], [a_group("a", FOUR, queue="free")], ["a"]),
     "a queue that is not there": (1.0, [], [a_group("a", FOUR, queue="gone")], ["a"]),
 }
@@ -239,6 +263,24 @@ def test_or_when_the_others_pods_have_not_been_there_for_long(harness: EngineHar
     assert refusal.reason == "InsufficientScalarQuota"
 
 
+def test_pods_that_are_counted_by_role_must_be_there_as_well(harness: EngineHarness) -> None:
+    harness.observe(a_queue("training", cards={CARD: 16}))
+    notes = {**IN_A, "volcano.sh/task-spec": "w"}
+    pods = [training(f"a-{n}", 8).annotated(notes) for n in range(2)]
+    pair = a_group("a", {CARD: 16})
+    pair.spec.min_member, pair.spec.min_task_member = 0, {"w": 2}
+    harness.engine.handlers.on_pod_group_updated(pair, harness.now)
+    harness.observe(*pods)
+    arrive(harness, "b")
+    assert bound(harness.run()) == set()
+    assert bound(harness.advance_to(300)) == set(), "those that have their pods keep their claims"
+    harness.observe_deleted(pods[0])
+    harness.observe(training("a-x", 8).annotated({**IN_A, "volcano.sh/task-spec": "x"}))
+    harness.run()
+    assert bound(harness.advance_to(599)) == set()
+    assert bound(harness.advance_to(600)) == {"b-0"}
+
+
 def test_a_group_that_has_run_is_not_asked_again_when_it_replaces_a_pod(
     harness: EngineHarness,
 ) -> None:
@@ -277,3 +319,24 @@ def test_nothing_is_kept_in_a_queue_that_its_namespace_may_not_use_any_more() ->
     admission._ledger.set_queue(a_queue("training", cards={CARD: 8}))
     assert let_in(admission, a_group("b", FOUR)) == ["b"]
     assert let_in(admission, a_group("g", {CARD: 8}, queue="free")) == [], "f's claim stands"
+
+
+def begun(admission: Admission, group: VolcanoPodGroup) -> None:
+    """A PodGroup of which the pod ``g-0`` has got its cards already is let in."""
+    uid = training("g-0").info().uid
+    admission._members_of = lambda key: [uid] if key == group.key else []
+    assert let_in(admission, group) == [group.metadata.name]
+
+
+def test_who_asks_for_cards_that_the_queue_has_not_keeps_nobody_out() -> None:
+    queue = a_queue("training", cards={CARD: 8, "B": 8})
+    admission = an_admission(queue, running=[training("g-0", 1)])
+    begun(admission, a_group("g", {CARD: 1, "H200": 100}))
+    assert let_in(admission, a_group("x", {"B": 1})) == ["x"]
+
+
+def test_what_waits_in_vain_for_one_card_takes_nothing_of_another() -> None:
+    queue = a_queue("training", cards={CARD: 8, "B": 8})
+    admission = an_admission(queue, running=[training("g-0", 1), training("h", 7)])
+    begun(admission, a_group("g", {CARD: 8}))
+    assert let_in(admission, a_group("x", {f"{CARD}|B": 2}), a_group("y", {"B": 7})) == ["x"]

@@ -122,6 +122,8 @@ def test_where_time_protects_it_is_asked_again_only_after_a_while() -> None:
     policy.moment = 0.019
     assert use.for_taker(taker, 0)["q0"]["cpu"] == 100_000
     assert use.for_taker(lower, 0) == {}, "of another taker nothing is known"
+    assert use.for_taker(taker, 0)["q0"]["cpu"] == 100_000, "each has its own"
+    policy.moment = 0.020
     assert use.for_taker(taker, 0)["q0"]["cpu"] == 99_000
     policy.split = False
     policy.moment = 0.040

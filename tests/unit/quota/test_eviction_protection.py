@@ -96,6 +96,19 @@ def test_what_was_evicted_long_ago_is_forgotten() -> None:
     assert len(sparing._last_eviction) == 7
 
 
+@pytest.mark.parametrize(("gang", "protected"), [("default/g", True), ("default/h", False)])
+def test_a_gang_by_owner_is_protected_that_comes_back_by_another_controller(
+    gang: str, protected: bool
+) -> None:
+    """As a JobSet does that makes its Jobs anew."""
+    victim = training("t").owned_by("Job", "first").info()
+    again = since(training("t2").owned_by("Job", "second"), 120).info()
+    victim.gang, again.gang = "default/g", gang
+    sparing = a_sparing(110, cool_down=60)
+    sparing.record_eviction(victim)
+    assert sparing.is_protected(again, same_queue=True) == protected
+
+
 def test_an_eviction_does_not_protect_whoever_names_the_uid_of_anothers_owner() -> None:
     sparing = a_sparing(110, cool_down=60)
     theirs = since(training("t").owned_by("ReplicaSet", "rs"), 200)

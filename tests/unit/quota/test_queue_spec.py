@@ -103,6 +103,16 @@ PROBLEMS: dict[str, tuple[Queue, str, dict[str, Any]]] = {
         "spec.dra: devices by DeviceClass are not limited",
         {},
     ),
+    "a weight of nothing, as Volcano's definition lets pass": (
+        a_queue("q", weight=0),
+        "spec.weight: 0 is less than 1",
+        {"weight": 1},
+    ),
+    "a weight of less than nothing": (
+        a_queue("q", weight=-5),
+        "spec.weight: -5 is less than 1",
+        {"weight": 1},
+    ),
     "services that nobody knows": (
         a_queue("q", serviceTypes=["training", "gaming"]),
         "spec.serviceTypes: gaming is unknown",

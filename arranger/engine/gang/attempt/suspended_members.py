@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -12,16 +12,19 @@ from arranger.cluster.affinity_terms import NO_TERMS
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.device_inventory import LiftedDevices
 from arranger.cluster.nodes.row_change import RowChange
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster.pod_info import PodInfo, PvcKey
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.gang.attempt.within_quotas import exceed_no_quota, one_of_each_charge
 from arranger.engine.gang.placement.topology import OUTSIDE_DOMAIN
 from arranger.engine.pod.attempt_limits import looks_at_pods
 from arranger.engine.pod.reserve_and_permit import (
     has_claims,
+    has_volumes,
     leave_nodes,
+    lift_volumes,
     must_be_placed_again,
     reserve_again,
+    reserve_volumes_again,
 )
 from arranger.engine.pod.schedule_result import PermitWait, RowMask, Scheduled
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
@@ -31,9 +34,11 @@ from arranger.framework.status import CycleState
 
 #: Rows that may have changed between two steps.
 _MAX_CHANGED_ROWS: Final = 1000
-#: Units to put a member back on its node and to take it off again, and more for its claims.
+#: Units to put a member back on its node and to take it off again, more for its claims, and for its
+#: volumes.
 RESUMING: Final = 5
 RESUMING_CLAIMS: Final = 5
+RESUMING_VOLUMES: Final = 30
 
 
 class SuspendedMember(NamedTuple):
@@ -53,12 +58,14 @@ class SuspendedMembers:
         devices: those that they had; None if these are not kept.
         again: whether they cannot just be put back.
         claiming: how many have claims.
+        volumes: how many have volumes.
     """
 
     members: Sequence[SuspendedMember]
     devices: LiftedDevices | None
     again: bool
     claiming: int
+    volumes: int
 
     def must_be_placed_again(self) -> bool:
         """Whether they cannot just be put back."""
@@ -76,7 +83,8 @@ class SuspendedMembers:
 
     def resuming(self) -> int:
         """Units of :mod:`~arranger.cluster.attempt_work` to put these back and to take them off."""
-        return RESUMING * len(self.members) + RESUMING_CLAIMS * self.claiming
+        more = RESUMING_CLAIMS * self.claiming + RESUMING_VOLUMES * self.volumes
+        return RESUMING * len(self.members) + more
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +108,24 @@ class MemberSuspension:
         members = [member for member, _ in placed]
         known = 0 if earlier is None else earlier.count_same(members)
         left = [SuspendedMember(m, m.pod, m.node, m.cycle_state) for m in members[known:]]
-        again, claiming = (
-            must_be_placed_again(members[known:]),
+        again = must_be_placed_again(members[known:])
+        claiming, volumes = (
             sum(map(has_claims, members[known:])),
+            sum(map(has_volumes, members[known:])),
         )
         if earlier is not None and known:
-            left = [*earlier.members, *left]
-            again, claiming = again or earlier.again, claiming + earlier.claiming
+            left, again = [*earlier.members, *left], again or earlier.again
+            claiming, volumes = claiming + earlier.claiming, volumes + earlier.volumes
+        devices = None
         if again:
             self._cycle.unreserve_all(members)
-            return SuspendedMembers(left, None, again, claiming)
-        devices = None
-        if claiming:
-            devices = self._cluster.devices.lift([member.uid for member in members])
-        leave_nodes(self._cluster, members)
-        return SuspendedMembers(left, devices, again, claiming)
+        else:
+            for member in filter(has_volumes, reversed(members)) if volumes else ():
+                lift_volumes(member)
+            if claiming:
+                devices = self._cluster.devices.lift([member.uid for member in members])
+            leave_nodes(self._cluster, members)
+        return SuspendedMembers(left, devices, again, claiming, volumes)
 
     def changed_rows(self, version: int) -> set[int] | None:
         """The rows that have changed since, in more than images; None if there are too many."""
@@ -150,6 +161,7 @@ class MemberSuspension:
             and exceed_no_quota(self._policy, one_of_each_charge(self._policy, members))
             and self._cycle.may_stay(members)
             and self._reserve_claims(suspended)
+            and self._reserve_volumes(suspended, changed)
         ):
             return True
         self._cycle.unreserve_all([each for each in members if each.uid in self._cluster])
@@ -184,8 +196,42 @@ class MemberSuspension:
                 return False
         return True
 
+    def _reserve_volumes(self, suspended: SuspendedMembers, changed: set[int]) -> bool:
+        """Have the members the volumes chosen for them; place those again that need others."""
+        if not suspended.volumes:
+            return True
+        doubtful = self._whose_volumes_may_differ(suspended, changed)
+        for each in suspended.members:
+            if not has_volumes(each.member):
+                continue
+            if each.pod.uid not in doubtful and reserve_volumes_again(each.member):
+                continue
+            self._cycle.unreserve(each.member)
+            if not self._place_again(each):
+                return False
+        return True
+
+    def _whose_volumes_may_differ(
+        self, suspended: SuspendedMembers, changed: set[int]
+    ) -> Collection[str]:
+        """The uids of those on nodes whose pods have changed, or whose claims pods there use.
+
+        Their own claims are the same, or all would begin anew; what was chosen for them is compared
+        when it is reserved again.
+        """
+        table, claims = self._cluster.table, dict[PvcKey, set[str]]()
+        for each in suspended.members if changed else ():
+            for key in each.pod.pvc_keys:
+                claims.setdefault(key, set()).add(each.pod.uid)
+        found = set[str]()
+        for row in changed:
+            for pod in table.pods[row].values():
+                found.add(pod.uid)
+                found.update(*(claims.get(key, ()) for key in pod.pvc_keys))
+        return found
+
     def _place_all_again(self, placed: Sequence[SuspendedMember]) -> bool:
-        """As :meth:`put_back`, for members of which volumes, say, are reserved as well."""
+        """As :meth:`put_back`, for members for which somebody else's plugins reserve as well."""
         for n, each in enumerate(placed):
             if not self._place_again(each):
                 self._cycle.unreserve_all([other.member for other in placed[:n]])

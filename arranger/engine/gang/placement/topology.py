@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
+from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray, occurring
 from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.rejecters import GANG
 from arranger.engine.gang.steps import ROWS_PER_UNIT, Steps
@@ -110,7 +110,7 @@ def _domains(
     replicas, plugins = yield from _replica_capacity(cluster, cycle, entity)
     weights = replicas[labelled]
     capacity = np.bincount(column[labelled], weights=weights, minlength=1)
-    domains = np.unique(column[labelled]).tolist()
+    domains = occurring(column[labelled], len(capacity)).tolist()
     needed = sum(gang.shortfall({}) for gang in gangs)
     fitting = [value for value in domains if capacity[value] >= needed]
     order = sorted(fitting, key=lambda value: (capacity[value], value))

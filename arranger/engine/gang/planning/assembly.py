@@ -9,6 +9,7 @@ from arranger.engine.gang.planning.reservation_budget import ReservationBudget
 from arranger.engine.gang.planning.room_search import RoomSearch
 from arranger.engine.gang.planning.start_planner import StartPlanner
 from arranger.engine.gang.planning.start_search import StartSearch
+from arranger.engine.gang.planning.starving_gangs import StarvingGangs
 from arranger.engine.gang.state.gang_objects import GangObjects
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.pod.planned_room import PlannedRoom
@@ -28,4 +29,5 @@ def start_planner(
     promises = Promises(context, room.timeline, gang_objects, search)
     budget = ReservationBudget(policy)
     starts = StartSearch(context, queue, room, search, policy, budget, promises)
-    return StartPlanner(context, queue, room, entities, starts, policy, budget, promises)
+    starving = StarvingGangs(queue, room, entities, policy, budget)
+    return StartPlanner(context, queue, room, entities, starts, policy, budget, promises, starving)

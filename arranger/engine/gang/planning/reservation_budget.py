@@ -1,8 +1,8 @@
 """How many nodes may be kept for gangs that starve, and for how long: others must go on.
 
 Nodes are kept for so long at a stretch, for whichever gangs, unless one of these starts. Then
-nothing is kept for as long, so that who was kept off can go on; and the namespaces of that gang
-wait longer, twice as long each time.
+nothing is kept for as long as they were, so that who was kept off can go on; and the namespaces of
+that gang wait longer, twice as long each time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from arranger.engine.gang.state.policy import GangPolicy
 
 #: Seconds that a namespace waits at most after nodes were kept for its gangs in vain.
 MAX_PENALTY: Final = 86_400.0
+#: Seconds for which nothing is kept at least after that: who was kept off may have to wait for the
+#: end of a back-off first.
+MIN_PAUSE: Final = 30.0
 
 
 @dataclass(slots=True, eq=False)
@@ -32,11 +35,14 @@ class ReservationBudget:
         """How many of so many nodes may be kept."""
         return max(1, nodes * self._policy.reservation_max_nodes_percent // 100)
 
+    def allowed_at(self, namespaces: Set[str]) -> float:
+        """From when on nodes may be kept for a gang of these namespaces."""
+        penalties = (self._in_vain[name][1] for name in namespaces if name in self._in_vain)
+        return max([self._paused_until, *penalties])
+
     def allows(self, namespaces: Set[str], now: float) -> bool:
-        """Whether nodes may be kept for a gang of these namespaces."""
-        if now < self._paused_until:
-            return False
-        return all(now >= self._in_vain.get(name, (0, now))[1] for name in namespaces)
+        """Whether they may now."""
+        return now >= self.allowed_at(namespaces)
 
     def begin(self, now: float) -> None:
         """Nodes are kept from now on, if none were."""
@@ -57,7 +63,8 @@ class ReservationBudget:
         """The nodes are given back, and the gang that they were kept for has not started."""
         if self._since is None:
             return
-        lasts, self._since = self._policy.reservation_seconds, None
+        kept, self._since = now - self._since, None
+        lasts = max(MIN_PAUSE, min(self._policy.reservation_seconds, kept))
         self._paused_until = now + lasts
         for name in [
             name for name, (_, until) in self._in_vain.items() if until + MAX_PENALTY < now

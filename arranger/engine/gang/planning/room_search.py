@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
-from arranger.backfill.planner import Claim, ClosedRows, Demand, Planner
+from arranger.backfill.planner import Claim, ClosedRows, Parts, Planner
 from arranger.backfill.timeline import Timeline
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import IntArray
@@ -21,22 +20,20 @@ from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.rejecters import GANG
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.placement.topology import placement_order
-from arranger.engine.gang.planning.trials import GroupTrials
+from arranger.engine.gang.planning.needs import Needs, nearest_to_empty, needs_of
+from arranger.engine.gang.planning.trials import GroupTrials, Repetitions
 from arranger.engine.gang.preemption.trial import PlanSteps
 from arranger.engine.gang.state.holds import GangHolds
-from arranger.engine.pod.planned_room import select_nodes
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
-from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.status import Code
+
+T = TypeVar("T")
 
 #: Domains of a gang's topology in which a start is looked for.
 MAX_DOMAINS: Final = 32
-
-#: Evaluation, one pod, and how many pods of a class are needed.
-NeededClass = tuple[Evaluation, QueuedPod, int]
 
 
 class ReservedRows(Protocol):
@@ -77,22 +74,26 @@ class RoomSearch:
     def earliest_start(
         self,
         entity: QueuedEntity,
-        classes: Sequence[NeededClass],
+        needs: Needs,
         planner: Planner,
+        repeated: Repetitions,
         *,
         now_too: bool,
-    ) -> Claim | None:
+    ) -> PlanSteps[Claim | None]:
         """The room that the group's minimum gets first, by what its members request.
 
-        Of a topology the first domains are looked at. ``classes``: see :meth:`needed`.
+        Of a topology the first domains are looked at. ``needs``: see :meth:`needed`.
+
+        Raises:
+            OutdatedError: it has to be asked anew.
         """
-        demands = [self._demand(*each) for each in classes]
-        limits = [self._limit_of(member.pod) for _, member, _ in classes]
-        lasts = max((math.inf if limit is None else limit for limit in limits), default=math.inf)
+        closed = ((need, self._reserved.closed_rows(need.member)) for need in needs.kinds)
+        demands = [replace(need.demand, closed=rows) for need, rows in closed]
         best: Claim | None = None
         for row_mask in islice(self._gang_cycle.row_masks(entity), MAX_DOMAINS):
             rows = None if row_mask is None else row_mask.rows
-            claim = planner.earliest(demands, lasts, rows, now_too=now_too)
+            parts = planner.earliest(demands, needs.lasts, rows, now_too=now_too)
+            claim = yield from self._in_steps(entity, parts, repeated)
             if claim is not None and (best is None or claim.start < best.start):
                 best = claim
         return best
@@ -144,36 +145,40 @@ class RoomSearch:
         return False
 
     def nodes_needed(
-        self, entity: QueuedEntity, now: float, *, tried: bool
+        self, entity: QueuedEntity, needs: Needs, now: float, repeated: Repetitions
     ) -> PlanSteps[frozenset[str]]:
         """The nodes that would hold what the group needs if they were empty.
 
         No nodes if the group would not fit even then, because of its queue's quota or the size of
-        the cluster: keeping nodes would only keep them from others. Where that is not ``tried``,
-        what it requests decides alone.
+        the cluster: keeping nodes would only keep them from others.
 
         Raises:
             OutdatedError: it has to be asked anew.
         """
-        classes, table = self.needed(entity), self._cluster.table
-        closed = [self._reserved.closed_rows(member) for _, member, _ in classes]
+        table = self._cluster.table
+        closed = [self._reserved.closed_rows(need.member) for need in needs.kinds]
         shut = [rows for each in closed if each is not None and (rows := each.at(now)) is not None]
         for row_mask in self._gang_cycle.row_masks(entity):
             rows = None if row_mask is None else row_mask.rows
             for each in shut:
                 rows = ~each if rows is None else rows & ~each
-            nodes = select_nodes(self._cluster, classes, rows)
+            parts = nearest_to_empty(needs, table, rows)
+            nodes = yield from self._in_steps(entity, parts, repeated)
             there = [pod for row in table.rows(nodes) for pod in table.pods[row].values()]
             if not nodes:
                 continue
             fits = self._trials.fits_without(entity, row_mask, there, nullcontext)
-            if not tried or (yield from fits):
+            if not repeated.tried or (yield from fits):
                 return nodes
         return frozenset()
 
-    def needed(self, entity: QueuedEntity) -> list[NeededClass]:
-        """What the group's minimum needs."""
-        group = entity.gang_group
+    def needed(self, entity: QueuedEntity, repeated: Repetitions) -> PlanSteps[Needs]:
+        """What the group's minimum needs.
+
+        Raises:
+            OutdatedError: it has to be asked anew.
+        """
+        group, reserved = entity.gang_group, self._reserved
         gang_of = group.gangs_by_uid()
         placed = group.count_by_bundle(m.uid for m in self._holds.members_of(entity))
         classes: dict[Hashable, list[QueuedPod]] = {}
@@ -182,16 +187,24 @@ class RoomSearch:
             bundle = gang.memberships[member.uid].bundle
             if gang.advances_minimum(bundle, placed[gang.name]):
                 placed[gang.name][bundle] += 1
-                kind = member.equivalence_key, self._reserved.kind_of(member)
+                kind = member.equivalence_key, reserved.kind_of(member)
                 classes.setdefault(kind, []).append(member)
-        return [
-            (self._cycle.evaluate(m[0].profile, m[0].pod, m[0].signature), m[0], len(m))
-            for m in classes.values()
-        ]
+        parts = needs_of(
+            list(classes.values()),
+            self._cycle,
+            self._cluster.table,
+            reserved.kind_of,
+            self._limit_of,
+        )
+        return (yield from self._in_steps(entity, parts, repeated))
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _demand(self, evaluation: Evaluation, member: QueuedPod, count: int) -> Demand:
-        vector = member.pod.request_vector(self._cluster.table.resource_column)
-        closed = self._reserved.closed_rows(member)
-        return Demand(*vector, count, evaluation.fits_when_empty, closed)
+    def _in_steps(
+        self, entity: QueuedEntity, parts: Parts[T], repeated: Repetitions
+    ) -> PlanSteps[T]:
+        """In between, what the group is, nodes and their resources, and Reservations stay so."""
+        table = self._cluster.table
+        return self._trials.in_steps(
+            entity, parts, repeated.units, lambda: (len(table.requested), self._reserved.version)
+        )

@@ -9,7 +9,7 @@ them fits, beside those planned before. What that keeps others from is told in
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -20,9 +20,9 @@ from arranger.engine.context.rejecters import KEPT_NODES
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.planning.promises import Promises
 from arranger.engine.gang.planning.reservation_budget import ReservationBudget
-from arranger.engine.gang.planning.start_search import StartSearch
-from arranger.engine.gang.planning.trials import STEP_UNITS, OutdatedError
-from arranger.engine.gang.preemption.dry_steps import MANY_REPETITIONS
+from arranger.engine.gang.planning.start_search import StartSearch, facts_of
+from arranger.engine.gang.planning.starving_gangs import StarvingGangs
+from arranger.engine.gang.planning.trials import STEP_UNITS, OutdatedError, Repetitions
 from arranger.engine.gang.preemption.trial import PlanSteps
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.pod.planned_room import PlannedGang, PlannedRoom
@@ -31,8 +31,6 @@ from arranger.framework.cluster_event import ActionType, ClusterEvent
 
 #: Pods that are followed in one step: about 20 ms.
 MAX_PODS: Final = 2000
-#: Where groups are that wait for room.
-_WAITS: Final = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 #: Where they are that are not tried next.
 _RESTS: Final = (QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 #: Seconds between two plans for what has become free.
@@ -45,12 +43,14 @@ class _Planning(NamedTuple):
     Attributes:
         waiting: for whom, in the order of the queue; ``keys`` are theirs.
         before: those that were in force at the beginning.
+        facts: what these groups were then.
     """
 
     steps: PlanSteps[dict[str, PlannedGang]]
     waiting: Sequence[QueuedEntity]
     before: Mapping[str, PlannedGang]
     keys: frozenset[str]
+    facts: Hashable
 
 
 @dataclass(slots=True, eq=False)
@@ -68,6 +68,7 @@ class StartPlanner:
     _policy: GangPolicy
     _budget: ReservationBudget
     _promises: Promises
+    _starving: StarvingGangs
     #: What had become free when it was planned last, and when it may be planned again for that.
     _freed: int = field(default=0, init=False)
     #: What Reservations said then.
@@ -92,16 +93,18 @@ class StartPlanner:
     _may_look: bool = field(default=False, init=False)
 
     def follow(self, now: float) -> None:
-        """Plan anew when pods have ended, or Reservations have changed.
+        """Plan anew when pods have ended, Reservations have changed, or the budget allows more.
 
-        Gangs may start earlier, before others take the room.
-
-        A group that lacks room on all nodes together is not tried meanwhile.
+        Gangs may start earlier, before others take the room. A group that lacks room on
+        all nodes together is not tried meanwhile.
         """
         if self._planning is not None:
             return
         if self._put_off is not None:
             self._replan(None, now)
+            return
+        if now >= self._starving.allowed_at:
+            self._plan_next(now)
             return
         self._may_look = bool(self._room.plans) and now < self._next
         if not self._room.plans or now < self._next:
@@ -128,7 +131,7 @@ class StartPlanner:
                 rank >= plan.rank for plan in plans.values()
             ):
                 return
-            if not self._budget.allows(frozenset(entity.group.namespaces), now):
+            if not self._starving.is_allowed(entity.group, now):
                 return
         self._replan(entity, now)
 
@@ -153,7 +156,12 @@ class StartPlanner:
         if plan is None and within and self._planning is not None:
             self._wait_to_hear.setdefault(entity.key, 0)
             return True
+        return self._is_soon(plan)
+
+    def _is_soon(self, plan: PlannedGang | None) -> bool:
+        """Whether a gang starts so soon by its plan that nobody is evicted for it."""
         claim = None if plan is None else plan.claim
+        within = self._policy.wait_instead_of_preempting
         return claim is not None and claim.start - self._context.unix_now < within
 
     def told_to(self, entity: QueuedEntity) -> str:
@@ -170,11 +178,11 @@ class StartPlanner:
         """When what is kept is given back, or planning goes on."""
         if self._put_off is not None:
             return self._put_off
-        if not self._room.plans:
-            return None
-        ends = self._budget.ends_at()
-        times = [self._next] if self._may_look else []
-        return min(times if ends is None else [*times, ends], default=None)
+        plans = self._room.plans
+        ends = self._budget.ends_at() if plans else None
+        times = (self._starving.allowed_at, ends, self._next if plans and self._may_look else None)
+        due = min(time for time in times if time is not None)
+        return None if math.isinf(due) else due
 
     def go_on(self, now: float) -> None:
         """The next step of the plans that are being made."""
@@ -228,29 +236,14 @@ class StartPlanner:
             self._promises.withdraw(plan, entity)
             if entity is not None:
                 self._tell_members(entity, told, now)
+                self._try_if_it_waited(entity, plan, None)
         self._keep(left, self._room.plans, now)
 
     def _plan_next(self, now: float) -> None:
         """Fewer are planned: it is the turn of the next ones, though nothing has them tried."""
-        if self._next_in_turn(now):
+        self._starving.begin_anew()
+        if self._starving.next_in_turn(now):
             self._replan(None, now)
-
-    def _next_in_turn(self, now: float) -> list[QueuedEntity]:
-        """The first that are not planned and may be: no more of them than are planned at a time."""
-        return sorted(self._starving(now), key=self._queue.sort_key)[: self._policy.planned_gangs]
-
-    def _starving(self, now: float) -> Iterator[QueuedEntity]:
-        """The groups that have not fitted for so long that they may be planned, and are not."""
-        planned = self._room.plans
-        for entity in self._entities:
-            if entity.starving_since is None or now < max(
-                entity.starves_at, entity.reserve_retry_at
-            ):
-                continue
-            if entity.state not in _WAITS or entity.key in planned or entity.group is None:
-                continue
-            if self._budget.allows(frozenset(entity.group.namespaces), now):
-                yield entity
 
     def _keep(
         self, plans: Sequence[PlannedGang], before: Mapping[str, PlannedGang], now: float
@@ -278,16 +271,16 @@ class StartPlanner:
             return
         self._withdraw([plan for plan in self._room.plans.values() if self._has_gone(plan)], now)
         known = (self._entities.by_key(key) for key in self._room.plans)
-        others = (*known, *self._next_in_turn(now), failed)
+        others = (*known, *self._starving.next_in_turn(now), failed)
         found = {entity.key: entity for entity in others if entity is not None}
         waiting = sorted(found.values(), key=self._queue.sort_key)
         if not waiting:
             self._asked_again = False
             self._tell_who_waits(())
             return
-        before, tried = self._room.plans, self._repeated < MANY_REPETITIONS
-        steps = self._search.best(waiting, failed, before, now, tried)
-        self._planning = _Planning(steps, waiting, before, frozenset(found))
+        before = self._room.plans
+        steps = self._search.best(waiting, failed, before, now, Repetitions(self._repeated))
+        self._planning = _Planning(steps, waiting, before, frozenset(found), facts_of(waiting))
         self._asked_again = False
         self._step(now, failed)
 
@@ -302,7 +295,9 @@ class StartPlanner:
         except OutdatedError:
             pass
         except StopIteration as end:
-            if self._room.plans is planning.before and (failed or self._search.hold(end.value)):
+            same = self._room.plans is planning.before
+            same &= facts_of(planning.waiting) == planning.facts
+            if same and (failed or self._search.hold(end.value)):
                 plans = end.value
         except Exception:
             self._spent, self._repeated, self._asked_again = 0, 0, False
@@ -340,6 +335,7 @@ class StartPlanner:
             if entity is not failed:  # whose reason is being put together
                 self._tell_members(entity, told, now)
                 self._try_if_due(entity, plan, now)
+                self._try_if_it_waited(entity, before.get(entity.key), plan)
         self._tell_who_waits(planning.keys)
         self._tried = {key: tried for key, tried in self._tried.items() if key in plans}
         # What takes more than a step is not done as often.
@@ -382,4 +378,11 @@ class StartPlanner:
             return
         if now >= self._tried.get(entity.key, -math.inf) + REPLAN_INTERVAL:
             self._tried[entity.key] = now
+            self._queue.activate(entity)
+
+    def _try_if_it_waited(
+        self, entity: QueuedEntity, before: PlannedGang | None, plan: PlannedGang | None
+    ) -> None:
+        """Have a group tried that evicted nobody as its start was near, and is so no more."""
+        if self._is_soon(before) and not self._is_soon(plan) and entity.state in _RESTS:
             self._queue.activate(entity)

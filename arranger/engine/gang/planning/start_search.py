@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -14,6 +14,7 @@ from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.gang.planning.promises import TOLERANCE, Promises
 from arranger.engine.gang.planning.reservation_budget import ReservationBudget
 from arranger.engine.gang.planning.room_search import RoomSearch
+from arranger.engine.gang.planning.trials import Repetitions
 from arranger.engine.gang.preemption.trial import PlanSteps
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.engine.pod.planned_room import PlannedGang, PlannedRoom
@@ -46,20 +47,18 @@ class StartSearch:
         failed: QueuedEntity | None,
         before: Mapping[str, PlannedGang],
         now: float,
-        tried: bool,
+        repeated: Repetitions,
     ) -> PlanSteps[dict[str, PlannedGang]]:
         """The plans of the first groups: as if nothing were planned, or around those of ``before``
         that are promises and would not be kept. ``failed`` does not fit now.
 
-        Where they are not ``tried``, what groups request decides alone.
-
         Raises:
             OutdatedError: they have to be looked for anew.
         """
-        plan_all = partial(self._plan_all, waiting, failed, before, now=now, tried=tried)
+        plan_all = partial(self._plan_all, waiting, failed, before, now=now, repeated=repeated)
         plans = yield from plan_all({})
         if any(broken := self._promises.broken_by(plans)):
-            kept = yield from plan_all((yield from self._kept(before, waiting, tried)))
+            kept = yield from plan_all((yield from self._kept(before, waiting, repeated)))
             plans = kept if self._promises.broken_by(kept) < broken else plans
         return plans
 
@@ -93,7 +92,7 @@ class StartSearch:
         kept: Mapping[str, PlannedGang],
         *,
         now: float,
-        tried: bool,
+        repeated: Repetitions,
     ) -> PlanSteps[dict[str, PlannedGang]]:
         """Plan for the first groups, around what is ``kept``; ``failed`` does not fit now.
 
@@ -108,7 +107,7 @@ class StartSearch:
                 continue
             claims = [plan.claim for plan in plans.values() if plan.claim is not None]
             now_too = entity is not failed
-            plan = yield from self._plan(entity, claims, until, tried, now_too=now_too)
+            plan = yield from self._plan(entity, claims, until, repeated, now_too=now_too)
             others = () if plan is None else (each.nodes for each in plans.values())
             if plan is not None and len(plan.nodes.union(*others)) <= most:
                 plans[entity.key] = plan
@@ -121,29 +120,32 @@ class StartSearch:
         entity: QueuedEntity,
         claims: Sequence[Claim],
         until: float,
-        tried: bool,
+        repeated: Repetitions,
         *,
         now_too: bool,
     ) -> PlanSteps[PlannedGang | None]:
-        search, timeline, at = self._search, self._room.timeline, self._context.unix_now
+        search, timeline = self._search, self._room.timeline
         self._room.follow()
         claim: Claim | None = None
-        classes = search.needed(entity)
+        needs = yield from search.needed(entity, repeated)
         for least in (Basis.LIMIT, Basis.ESTIMATE):
-            planner = Planner(timeline, at, claims, least=least)
-            claim = search.earliest_start(entity, classes, planner, now_too=now_too)
+            planner = Planner(timeline, self._context.unix_now, claims, least=least)
+            claim = yield from search.earliest_start(
+                entity, needs, planner, repeated, now_too=now_too
+            )
             if claim is not None and claim.start <= until:
                 break  # rather a promise than an earlier start that is a guess
-        if claim is not None and tried:
+        at = self._context.unix_now
+        if claim is not None and repeated.tried:
             fits = yield from search.fits_at(entity, claim, timeline, at)
             claim = claim if fits else None
         elif claim is not None:
             claim = replace(claim, known=False)  # it may not fit there, so nothing is promised
         if claim is None:
-            nodes = yield from search.nodes_needed(entity, at, tried=tried)
+            nodes = yield from search.nodes_needed(entity, needs, at, repeated)
         else:
             table = self._context.cluster.table
-            nodes = frozenset(table.name(row) for row in claim.rows.tolist())
+            nodes = frozenset(table.name(row) for row in claim.rows.tolist() if table.alive[row])
         if not nodes:
             return None
         group, rank = entity.gang_group, self._queue.sort_key(entity)
@@ -151,7 +153,10 @@ class StartSearch:
         return PlannedGang(entity.key, rank, group.display_name, namespaces, priority, nodes, claim)
 
     def _kept(
-        self, before: Mapping[str, PlannedGang], waiting: Sequence[QueuedEntity], tried: bool
+        self,
+        before: Mapping[str, PlannedGang],
+        waiting: Sequence[QueuedEntity],
+        repeated: Repetitions,
     ) -> PlanSteps[dict[str, PlannedGang]]:
         """The plans of promises that can still be kept, and that nobody above needs to break.
 
@@ -174,7 +179,16 @@ class StartSearch:
             if claim is None:
                 continue
             start = max(claim.start, at)
-            fits = not tried or self._search.is_open(entity, claim.rows, start)
+            fits = not repeated.tried or self._search.is_open(entity, claim.rows, start)
             if fits or (yield from self._search.fits_at(entity, claim, timeline, at)):
                 kept[key] = replace(plan, claim=claim)
         return kept
+
+
+def facts_of(entities: Iterable[QueuedEntity]) -> Hashable:
+    """Another value whenever any of these groups needs something else."""
+    return tuple(
+        (entity.revision, tuple(gang.settings for gang in entity.group.gangs))
+        for entity in entities
+        if entity.group is not None
+    )

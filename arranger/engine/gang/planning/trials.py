@@ -6,11 +6,12 @@ Between two steps nothing of it is in the books, as with plans whom to evict
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
+from arranger.backfill.planner import Parts
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedEntity
@@ -18,7 +19,7 @@ from arranger.engine.gang.attempt.basis import AttemptBasis
 from arranger.engine.gang.attempt.scheduling_cycle import GangSchedulingCycle, NominatedMembers
 from arranger.engine.gang.attempt.suspended_members import MemberSuspension
 from arranger.engine.gang.placement.boards import SearchEffort
-from arranger.engine.gang.preemption.dry_steps import DrySteps, Ended
+from arranger.engine.gang.preemption.dry_steps import MANY_REPETITIONS, DrySteps, Ended
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.preemption.trial import Between, PlanSteps
 from arranger.engine.pod.planned_room import PlannedRoom
@@ -26,15 +27,37 @@ from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
 
+T = TypeVar("T")
+
 #: Units of one step: some 30 milliseconds.
 STEP_UNITS: Final = 30_000
 #: Members from which on a trial begins with a step of its own.
 MANY_MEMBERS: Final = 1000
-#: Units of all steps of a trial, after which it is begun anew: some half a minute.
+#: Units of all steps of a trial, after which it is begun anew: some 20 seconds.
 MAX_TRIAL_UNITS: Final = 20_000_000
 
 #: As what a moment it is tried.
 Moment = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Repetitions:
+    """How often the same plans were begun before, as what they were made of had changed.
+
+    That they come to an end at all, less is asked and more is done at once.
+    """
+
+    count: int = 0
+
+    @property
+    def tried(self) -> bool:
+        """Whether it is tried in memory who would fit, and not only what groups request."""
+        return self.count < MANY_REPETITIONS
+
+    @property
+    def units(self) -> int:
+        """Units of one step of what is not tried."""
+        return STEP_UNITS << min(self.count // MANY_REPETITIONS, 10)
 
 
 class OutdatedError(Exception):
@@ -89,11 +112,36 @@ class GroupTrials:
                 if isinstance(step, Ended):
                     if not step.value and moved:
                         raise OutdatedError  # it may be for who has come
+                    if len(entity.members) >= MANY_MEMBERS:  # what follows is, too
+                        yield from self._rest(entity, nominated, between)
                     return step.value
                 lost = step
                 yield from self._rest(entity, nominated, between)
                 moved |= _concerns(between.changed, row_mask)
         raise OutdatedError
+
+    def in_steps(
+        self, entity: QueuedEntity, parts: Parts[T], units: int, more: Callable[[], Hashable]
+    ) -> PlanSteps[T]:
+        """Work on a group that touches nothing, in steps of so many units.
+
+        Raises:
+            OutdatedError: what an attempt for the group is made of has changed, or ``more``.
+        """
+        work = self._cluster.work
+        known, before = (self._basis.of(entity), more()), work.spent
+        while True:
+            try:
+                spent = next(parts)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            work.count(spent)
+            if work.spent - before >= units:
+                yield
+                before = work.spent
+                if (self._basis.of(entity), more()) != known:
+                    raise OutdatedError
 
     def _take_off(self, entity: QueuedEntity, nominated: NominatedMembers) -> None:
         """Something has raised: no member is on a node for it."""

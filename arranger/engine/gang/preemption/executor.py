@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -25,6 +26,8 @@ GIVEN_UP_MESSAGE: Final = "It takes too long to find out whom to evict for it: n
 #: Seconds between two evictions for one group: doubled with each, up to the maximum.
 MIN_EVICTION_INTERVAL: Final = 10.0
 MAX_EVICTION_INTERVAL: Final = 300.0
+#: Seconds after the end of their grace for which victims of an earlier run of ours are waited for.
+LATE_VICTIMS: Final = 60.0
 
 
 def interval_after(times: int) -> float:
@@ -104,8 +107,10 @@ class GangPreemptionExecutor:
         been in vain. Victims of a time before our start may be its own.
         """
         entity.victims &= self._nominator.terminating_victims
-        entity.victims |= self._inherited_victims(entity)
-        return not (entity.victims or now < entity.evict_after)
+        ends = self._ends_of_inherited(entity)
+        if math.isfinite(soonest := min(ends, default=math.inf)):
+            entity.plan_again_at = self._context.clock.from_unix_time(soonest, now)
+        return not (entity.victims or ends or now < entity.evict_after)
 
     def plan(
         self, entity: QueuedEntity, *, in_steps: bool, begin_later: bool
@@ -155,11 +160,20 @@ class GangPreemptionExecutor:
         self._context.outbox.append(pod_events.preempting(first, plan.victims))
         return True
 
-    def _inherited_victims(self, entity: QueuedEntity) -> set[str]:
+    def _ends_of_inherited(self, entity: QueuedEntity) -> list[float]:
+        """Until when victims of a time before our start are waited for that may be its own.
+
+        In seconds since 1970; infinity for one that only has notice. One that has not gone in
+        time may never go: its node may be dead.
+        """
         cluster, preemptor = self._context.cluster, entity.representative.pod
-        known = ((uid, cluster.pod(uid)) for uid in self._nominator.inherited_victims)
-        return {
-            uid
-            for uid, victim in known
-            if victim is not None and self._policy.can_preempt(preemptor, victim)
-        }
+        ends = []
+        for uid in self._nominator.inherited_victims:
+            victim = cluster.pod(uid)
+            if victim is None or not self._policy.can_preempt(preemptor, victim):
+                continue
+            deleted = victim.pod.metadata.deletion_timestamp
+            until = math.inf if deleted is None else deleted.timestamp() + LATE_VICTIMS
+            if until > self._context.unix_now:
+                ends.append(until)
+        return ends

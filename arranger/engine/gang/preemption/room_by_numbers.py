@@ -20,7 +20,7 @@ from arranger.engine.gang.placement.boards import (
     count_alike,
     has_room_for_each,
 )
-from arranger.engine.pod.reserve_and_permit import must_be_placed_again
+from arranger.engine.pod.reserve_and_permit import has_volumes, must_be_placed_again
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.gangs.group import GangGroup
@@ -57,7 +57,9 @@ class RoomByNumbers:
     def decides(self) -> bool:
         """Whether anything can be denied; if not, it need not be asked."""
         one_of = list(self._one_of.values())
-        return len(one_of) <= _MAX_CLASSES and not must_be_placed_again(one_of)
+        if len(one_of) > _MAX_CLASSES or any(map(has_volumes, one_of)):
+            return False
+        return not must_be_placed_again(one_of)
 
     def may_fit(self, free: IntArray) -> bool:
         """Whether there is hope if so much is free (resource × row)."""

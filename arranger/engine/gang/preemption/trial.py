@@ -31,7 +31,7 @@ HIDING: Final = 4
 FREEING: Final = 1
 
 
-#: Units after which a plan looks for nothing better than what it has found: some half a minute.
+#: Units after which a plan looks for nothing better than what it has found: some 20 seconds.
 THRIFTY_UNITS: Final = 20_000_000
 
 
@@ -161,7 +161,7 @@ class Trial:
         """
         left = self._suspension.take_off(placed)
         self.end()
-        self._between.on_rest(self._moving)
+        self._between.on_rest(self._moving + left.resuming())
         yield
         self._take_away()
         if not self._suspension.put_back(left, self._between.changed):

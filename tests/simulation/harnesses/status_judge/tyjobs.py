@@ -93,10 +93,24 @@ class _View:
         return [w for w in self.workers if _may_run(w) and w["metadata"]["name"] not in names]
 
     @property
+    def gone(self) -> set[str]:
+        """Workers that the status notes as through, and that have no pod that may run."""
+        failed, limit = self.status.get("workerRestarts", {}), self.spec.get("restartLimit", 3)
+        noted = {
+            f"{self.name}-{part}-{number}"
+            for part, text in self.status.get("succeededWorkers", {}).items()
+            for numbers in text.split(",")
+            for number in _range(numbers)
+        }
+        there = {pod["metadata"]["name"] for pod in self.workers if _may_run(pod)}
+        given_up = {name for name, times in failed.items() if times > limit}
+        return (noted & self.names) - there - given_up if self.led else set()
+
+    @property
     def has_minimum(self) -> bool:
-        """Whether leader and minimum are bound."""
-        bound = [w for w in self.counted if _node(w)]
-        return bool(self.led and _node(self.led)) and len(bound) >= self.spec["minWorkersNum"]
+        """Whether leader and minimum are bound, or through."""
+        bound = len([w for w in self.counted if _node(w)]) + len(self.gone)
+        return bool(self.led and _node(self.led)) and bound >= self.spec["minWorkersNum"]
 
     @property
     def is_up(self) -> bool:
@@ -104,7 +118,8 @@ class _View:
         up = [w for w in self.counted if _ready(w) or w["status"].get("phase") == "Succeeded"]
         leader = self.led
         runs = leader is not None and leader["status"].get("phase") == "Running"
-        return runs and bool(_address(leader)) and len(up) >= self.spec["minWorkersNum"]
+        enough = len(up) + len(self.gone)
+        return runs and bool(_address(leader)) and enough >= self.spec["minWorkersNum"]
 
     def ended(self) -> Object:
         return {
@@ -118,7 +133,7 @@ class _View:
             return self.ended()
         pods = [*([self.led] if self.led else []), *self.workers]
         placed = _allocations(pods)
-        whole = len(placed) == 1 + len(self.names)
+        whole = len(placed) + len(self.gone) == 1 + len(self.names)
         return {
             "totalWorkers": len(self.names),
             "readyWorkers": sum(map(_ready, self.workers)),
@@ -195,7 +210,7 @@ class _View:
         else:
             up = [w for w in self.counted if _ready(w) or w["status"].get("phase") == "Succeeded"]
             least, total = self.spec["minWorkersNum"], len(self.names)
-            not_ready = f"{len(up)} of {total} workers are ready, {least} must be"
+            not_ready = f"{len(up) + len(self.gone)} of {total} workers are ready, {least} must be"
             may: set[tuple[str | None, str | None]] = self.waits_for
             if stage == "Rescheduling":
                 text = have[1] if not self.has_minimum and not self.told else not_ready
@@ -299,6 +314,12 @@ def _allocations(pods: Iterable[Object]) -> dict[str, str]:
         if node and "deletionTimestamp" not in pod["metadata"]:
             placed[pod["metadata"]["name"]] = node
     return placed
+
+
+def _range(text: str) -> range:
+    """The numbers of ``3`` and of ``3-7``."""
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
 
 
 def _role(pod: Object) -> str:

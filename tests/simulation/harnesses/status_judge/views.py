@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.simulation.harnesses.status_judge.fields import Object, Server
+from tests.specification.vocabulary.gangs import count_in, names_in
 
 ENDS = ("Finished", "Failed", "Completed")
 SIGS, COMMUNITY = "scheduling.sigs.k8s.io", "scheduling.x-k8s.io"
@@ -225,12 +225,12 @@ def gang_views(cluster: Server) -> dict[str, tuple[str, GangView]]:
         view.pods.append(pod)
         notes = pod["metadata"].get("annotations") or {}
         said = (notes.get(key + "min-available") for key in (KOORDINATOR, POD_GROUP + "/"))
-        if least := next(filter(None, said), None):
-            view.minimum, view.defined = int(least), True
-            view.words.setdefault(None, set()).add(int(least))
-        if least := notes.get(BUNDLES + "minRequiredNumber"):
-            view.minimums[bundle], view.defined = int(least), True
-            view.words.setdefault(bundle, set()).add(int(least))
+        if (least := count_in(next(filter(None, said), None))) is not None:
+            view.minimum, view.defined = least, True
+            view.words.setdefault(None, set()).add(least)
+        if (least := count_in(notes.get(BUNDLES + "minRequiredNumber"))) is not None:
+            view.minimums[bundle], view.defined = least, True
+            view.words.setdefault(bundle, set()).add(least)
         view.groups |= _named_gangs(pod)
     for name, (group, view) in found.items():
         for pod_group in cluster.objects("podgroups", group) if group else ():
@@ -243,7 +243,7 @@ def gang_views(cluster: Server) -> dict[str, tuple[str, GangView]]:
 def _named_gangs(obj: Object) -> set[str]:
     notes = obj["metadata"].get("annotations") or {}
     words = (notes.get(KOORDINATOR + key) for key in ("groups", "gang-groups"))
-    return set(json.loads(next(filter(None, words), "[]")))
+    return set(names_in(next(filter(None, words), "[]")))
 
 
 def group_of(name: str, views: Mapping[str, GangView]) -> set[str]:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
-from arranger.controllers.gang.cache import GANG_GROUP
+from arranger.controllers.gang.cache import GANG_GROUP, GangObjectKey
 from arranger.controllers.gang.reconciler import RETRY
-from tests.builders import a_pod
+from arranger.controllers.runtime.objects import LISTED
+from tests.builders import PodBuilder, a_pod, an_unstructured
 from tests.faults.injector import WRITES, for_resource
 from tests.faults.kinds import ConcurrentAction, DropConnection, Reply
+from tests.swarm.backup import Backup
 from tests.unit.controllers.gang.harness import SIGS, ReconcilerHarness, a_pod_group, members
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 
 VOLCANO = "scheduling.volcano.sh"
+
+
+async def _see_bound(harness: ReconcilerHarness, pods: Sequence[PodBuilder]) -> None:
+    """The PodGroup is shown, and then its pods, on a node."""
+    harness.deliver(SIGS)
+    harness.observe(*(pod.on("n1") for pod in pods))
+    await asyncio.sleep(1)
 
 
 async def test_a_large_gang_costs_three_writes_however_its_pods_arrive(
@@ -162,9 +172,7 @@ async def test_after_a_restart_a_gang_whose_pods_are_gone_is_removed(
     pods = members(2)
     async with harness.running():
         harness.create(a_pod_group())
-        harness.deliver(SIGS)
-        harness.observe(*(pod.on("n1") for pod in pods))
-        await asyncio.sleep(1)
+        await _see_bound(harness, pods)
     harness.restart()
     async with harness.running():
         harness.deliver(SIGS)
@@ -410,9 +418,7 @@ async def test_a_gang_without_pods_stays_at_the_start_until_all_pod_groups_are_k
     pods = members(2)
     harness.create(a_pod_group())
     async with harness.running():
-        harness.deliver(SIGS)
-        harness.observe(*(pod.on("n1") for pod in pods))
-        await asyncio.sleep(1)
+        await _see_bound(harness, pods)
         assert harness.status()["phase"] != "Pending"
         assert harness.gangs
     harness.restart()
@@ -426,3 +432,27 @@ async def test_a_gang_without_pods_stays_at_the_start_until_all_pod_groups_are_k
         await asyncio.sleep(RETRY + 1)
         assert harness.status()["phase"] == "Pending"
         assert not harness.gangs
+
+
+async def test_what_a_backup_undoes_of_a_pod_group_without_pods_is_written_again(
+    harness: ReconcilerHarness,
+) -> None:
+    pods = members(2)
+    harness.create(a_pod_group())
+    async with harness.running():
+        await _see_bound(harness, pods)
+        backup = Backup.of(harness.cluster.store)
+        harness.deliver(SIGS)
+        harness.observe_deleted(*pods)
+        await asyncio.sleep(1)
+        harness.deliver(SIGS)
+        assert harness.status()["phase"] == "Pending"
+        backup.restore(harness.cluster.store, bump=False)
+        assert harness.status()["phase"] != "Pending"
+        (group,) = harness.cluster.objects("podgroups", SIGS)
+        shown = harness.cache.on_object_updated(SIGS, an_unstructured(group), asked_at=LISTED)
+        harness.work_queue.enqueue(shown)
+        await asyncio.sleep(1)
+        assert harness.status()["phase"] == "Pending"
+        harness.cache.on_object_deleted(GangObjectKey(SIGS, "default/g"))
+        assert not harness.cache._left

@@ -6,6 +6,8 @@ import random
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from arranger.api.types.command import Command
 from arranger.api.types.core import ObjectMeta, OwnerReference
@@ -100,3 +102,44 @@ async def test_one_that_was_deleted_stays_so_though_the_watch_shows_it_once_more
     assert pending.on_updated(command) == set()
     assert _next(pending) == ""
     assert pending.on_deleted(command) == set()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["show", "delete", "withdraw", "obey", "move"]),
+            st.sampled_from("abcd"),
+        ),
+        max_size=40,
+    )
+)
+def test_the_next_is_the_first_that_was_not_obeyed_whatever_comes(
+    steps: list[tuple[str, str]],
+) -> None:
+    pending, there = PendingCommands(_key), dict[str, str]()
+    obeyed = set[str]()
+    for what, name in steps:
+        born = "abcd".index(name) % 2
+        match what:
+            case "show":
+                pending.on_updated(a_command(name, there.get(name, "j"), born=born))
+                there.setdefault(name, "j")
+            case "move":
+                obeyed -= {name} if there.get(name) != "k" else set()
+                pending.on_updated(a_command(name, "k", born=born))
+                there[name] = "k"
+            case "obey" if name in there:
+                pending.on_obeyed(a_command(name, there[name], born=born))
+                obeyed.add(name)
+            case "withdraw":
+                pending.on_updated(a_command(name, there.get(name, "j"), deleted=True))
+                there.pop(name, None)
+                obeyed.discard(name)
+            case "delete":
+                pending.on_deleted(a_command(name))
+                there.pop(name, None)
+                obeyed.discard(name)
+        for key in "jk":
+            waiting = [each for each, at in there.items() if at == key]
+            order = sorted(waiting, key=lambda n: (n in obeyed, "abcd".index(n) % 2, n))
+            assert _next(pending, key) == (order[0] if order else "")

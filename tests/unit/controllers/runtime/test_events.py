@@ -14,7 +14,7 @@ from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from tests.faults.injector import EVENTS, FaultInjector
-from tests.faults.kinds import Reply
+from tests.faults.kinds import Delay, Reply
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 
@@ -38,5 +38,24 @@ async def test_a_failed_event_is_sent_again_though_nothing_else_happens() -> Non
     assert sent.request.json["note"] == "there is no queue team"
     assert sent.request.json["type"] == "Warning"
     assert sent.request.json["reportingInstance"] == "arranger-controllers-queues"
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_events_that_a_webhook_holds_up_hold_up_no_others() -> None:
+    faults = FaultInjector()
+    transport = InProcessTransport(EmbeddedCluster(rng=random.Random(1)), hook=faults)
+    events = EventBroadcaster(
+        transport, ControllerOptions(rng=random.Random(1), now=virtual_now), "jobs"
+    )
+    theirs = EVENTS & (lambda request: "/namespaces/kube-public/" in request.path)
+    faults.inject(theirs, Delay(10.0))
+    task = asyncio.create_task(events.run())
+    for n in range(200):
+        for namespace in ("kube-public", "default"):
+            job = ObjectReference("batch.volcano.sh/v1alpha1", "Job", namespace, f"j{n}", f"u{n}")
+            events.record(job, "Invalid", "spec.tasks: there are none", warning=True)
+    await asyncio.sleep(5)
+    assert len(faults.applied(EVENTS & ~theirs)) == 200
     task.cancel()
     await asyncio.wait({task})

@@ -10,15 +10,13 @@ import msgspec
 from arranger.api.annotations import SPEC_HASH
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.tyjob import (
-    LeaderService,
-    LeaderServiceSpec,
     Replica,
-    ServicePort,
     TYJob,
     TYJobPod,
     parse_tyjob,
 )
 from arranger.controllers.tyjob import manifests
+from arranger.controllers.tyjob.leader_objects import LeaderService, LeaderServiceSpec, ServicePort
 from arranger.controllers.tyjob.observed_state import ObservedState, Refusal
 from tests.tyjobs import a_tyjob
 
@@ -62,9 +60,9 @@ def observed_pod(
     """A pod of the job as the server shows it.
 
     Args:
-        more: ``node``, ``phase``, ``ready``, ``ip``, ``leaving`` (RFC 3339), ``conditions``,
-            ``containers`` (statuses), ``reason``, ``notes`` (annotations), ``labels``,
-            ``nominated``, ``hash``, ``finalizers``.
+        more: ``node``, ``phase``, ``ready``, ``ip``, ``leaving`` (RFC 3339), ``grace``
+            (seconds), ``conditions``, ``containers`` (statuses), ``reason``,
+            ``notes`` (annotations), ``labels``, ``nominated``, ``hash``, ``finalizers``.
     """
     place = next(place for place in job.replicas if place.pod == name)
     made = a_replica_pod(job, place, leader=leader, restarts=restarts)
@@ -74,6 +72,7 @@ def observed_pod(
         made["metadata"]["annotations"][SPEC_HASH] = more["hash"]
     if "leaving" in more:
         made["metadata"]["deletionTimestamp"] = more["leaving"]
+        made["metadata"]["deletionGracePeriodSeconds"] = more.get("grace", 0)
     made["metadata"]["finalizers"] = more.get("finalizers", [])
     conditions = list(more.get("conditions", ()))
     if more.get("ready"):

@@ -111,6 +111,27 @@ def test_the_end_of_an_earlier_pod_does_not_take_its_successor(store: TYJobCache
     assert not names(store)
 
 
+def test_a_leader_that_was_seen_to_end_has_ended_whoever_deletes_it_then(
+    store: TYJobCache,
+) -> None:
+    for version, how in (("1", {}), ("2", {"leaving": "2026-01-01T12:00:30Z", "grace": 30})):
+        ended = observed_pod(JOB, LEADER, phase="Succeeded", **how)
+        ended.metadata.resource_version = version
+        store.on_owned_updated("pods", ended)
+    store.on_owned_deleted("pods", ended)
+    assert store.observed_state(JOB).succeeded_leader == LEADER
+
+
+def test_a_leader_that_ends_as_it_is_evicted_has_not_ended_well(store: TYJobCache) -> None:
+    leaving = {"leaving": "2026-01-01T12:00:30Z", "grace": 30}
+    for version, phase in (("1", "Running"), ("2", "Succeeded")):
+        evicted = observed_pod(JOB, LEADER, phase=phase, **leaving)
+        evicted.metadata.resource_version = version
+        store.on_owned_updated("pods", evicted)
+    store.on_owned_deleted("pods", evicted)
+    assert not store.observed_state(JOB).succeeded_leader
+
+
 def test_a_full_list_drops_what_is_not_in_it(store: TYJobCache) -> None:
     concerned: list[set[str]] = []
 

@@ -88,6 +88,10 @@ STATUSES: dict[str, dict[str, Any]] = {
     "a moment that is none": {"stage": "Running", "conditions": [_UNTIMED]},
     "fewer restarts than none": {"restarts": -5},
     "restarts beyond 64 bits": {"restarts": 10**30, "workerRestarts": {"a": 10**40, "b": True}},
+    "workers that have succeeded beyond all counts": {
+        "succeededWorkers": {"actor": "0-99999,5,x", "other": 5, "": None}
+    },
+    "workers that have succeeded as a list": {"succeededWorkers": ["actor"]},
     "a stage that is none": {"stage": {"a": 1}, "reason": [], "message": 1, "startTime": 5},
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from arranger.api.annotations import RESTARTS
+from arranger.api.annotations import BUNDLE_MIN, GANG_MIN, RESTARTS
 from arranger.api.types.tyjob import Replica, TYJob, TYJobPod
 from arranger.controllers.tyjob import manifests
 from arranger.controllers.tyjob.observed_state import Attempt, ObservedState
@@ -134,6 +134,27 @@ WRITES: dict[str, tuple[Object, Pods, Object, list[str]]] = {
         {"addresses": TOLD},
         [],
     ),
+    "a worker that is through is gone: its gang does not wait for it": (
+        {"stage": "Running", "succeededWorkers": {"actor": "0"}},
+        {LEADER: {"ready": True}, SECOND: {"ready": True}},
+        {"addresses": TOLD},
+        [
+            f"patch pods {LEADER} ['{GANG_MIN}']",
+            f"patch pods {SECOND} ['{BUNDLE_MIN}', '{GANG_MIN}']",
+        ],
+    ),
+    "a worker that is through is leaving": (
+        {"stage": "Running", "succeededWorkers": {"actor": "0"}},
+        {**ALL_READY, FIRST: {"phase": "Succeeded", "leaving": JUST_NOW}},
+        {"addresses": TOLD},
+        [],
+    ),
+    "a worker was through for an earlier leader": (
+        {"stage": "Rescheduling", "succeededWorkers": {"actor": "0"}},
+        {},
+        {},
+        [f"create pods {LEADER}"],
+    ),
     "a worker of an earlier leader": (
         {"stage": "Running"},
         {**ALL_READY, FIRST: {"ready": True, "leader": "another"}},
@@ -201,9 +222,9 @@ def test_what_pods_have_to_say_is_worked_out_once_for_each_set(
     """A template may have thousands of annotations, and a job thousands of pods."""
     asked: list[str] = []
 
-    def counted(job: TYJob, replica: Replica) -> dict[str, str | None]:
+    def counted(job: TYJob, replica: Replica, *, gone: int) -> dict[str, str | None]:
         asked.append(replica.set_name)
-        return following(job, replica)
+        return following(job, replica, gone=gone)
 
     following = manifests.following_annotations
     monkeypatch.setattr(manifests, "following_annotations", counted)

@@ -104,8 +104,15 @@ def pod_body(place: str, fate: str = "Running", *, version: int = 0, **status: A
     return {"metadata": meta, "status": {"phase": phase, **status}}
 
 
-def a_pod_of(place: str, fate: str = "Running", **more: Any) -> JobPod:
-    return msgspec.convert(pod_body(place, fate, **more), JobPod)
+def a_pod_of(
+    place: str, fate: str = "Running", *, deleted: float | None = None, **more: Any
+) -> JobPod:
+    """A pod; ``deleted`` so many seconds ago, with half a minute to end."""
+    body = pod_body(place, fate, **more)
+    if deleted is not None:
+        period = {"deletionTimestamp": ago(deleted - 30), "deletionGracePeriodSeconds": 30}
+        body["metadata"] |= period
+    return msgspec.convert(body, JobPod)
 
 
 def task_index(text: str) -> TaskIndex:

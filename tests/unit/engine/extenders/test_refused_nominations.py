@@ -163,3 +163,15 @@ def test_members_alike_of_which_one_may_go_nowhere_do_not_keep_each_other_back(
                     todo += harness.settle(effect)
     assert placed == ["b" if asks_first else "a"]
     harness.engine.check_consistent()
+
+
+@pytest.mark.parametrize("in_gang", [False, True])
+def test_when_the_time_is_over_it_is_tried_again_though_nothing_happens(in_gang: bool) -> None:
+    pod = taker().in_gang("g", 1) if in_gang else taker()
+    world = PingPong(pod)
+    world.until(2)
+    world.agrees = True
+    world.until(int(FIRST_WAIT) + 5)
+    first, second, *_ = world.evicted_at
+    assert FIRST_WAIT <= second - first <= FIRST_WAIT + 2
+    assert "high" in world.placed

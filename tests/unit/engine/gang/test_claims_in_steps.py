@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from arranger.plugins import default_profile
 from arranger.plugins.dynamicresources.dynamic_resources import DynamicResources
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.devices import ClaimBuilder, a_claim, a_device, a_device_class, a_slice, claiming
+from tests.unit.engine.gang.placed_again import played_twice
 
 NODES, DEVICES = 6, 4
 HOST = "kubernetes.io/hostname"
@@ -255,12 +257,7 @@ def _play(seed: int, *, changes: int) -> World:
 def test_the_same_is_decided_as_if_all_were_placed_again_in_each_step(
     changes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [_play(seed, changes=changes) for seed in range(40)]
-    monkeypatch.setattr(suspended_members, "must_be_placed_again", lambda members: True)
-    monkeypatch.setattr(
-        suspended_members.SuspendedMembers, "must_be_placed_again", lambda self: False
-    )
-    anew = [_play(seed, changes=changes) for seed in range(40)]
+    now, anew = played_twice(partial(_play, changes=changes), 40, monkeypatch)
     assert [world.bound for world in now] == [world.bound for world in anew]
     assert [world.given for world in now] == [world.given for world in anew]
     assert sum(bool(world.bound) for world in now) > 5

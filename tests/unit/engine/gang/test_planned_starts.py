@@ -12,6 +12,7 @@ from arranger.api.annotations import MAX_RUN_TIME
 from arranger.api.effects import DeletePod, Effect
 from arranger.api.types.pod_groups import NativePodGroup
 from arranger.api.types.reservation import Reservation
+from arranger.engine.context.queue_state import QueueState
 from arranger.engine.gang.planning import start_planner
 from arranger.engine.gang.state.observed_gang import ShownStart, shown_start
 from arranger.engine.gang.state.policy import GangPolicy
@@ -394,3 +395,59 @@ def test_who_need_not_heed_a_plan_of_less_priority_is_tried(
     harness.now += 5
     harness.engine.handlers.on_pod_group_updated(_group(priority), harness.now)
     assert placements(harness.run()) == placed
+
+
+def test_nodes_come_with_a_resource_that_nobody_has_named_before() -> None:
+    harness = busy()
+    harness.observe(*gang("big", 2))
+    waiting(harness)
+    for number in range(3):
+        name = f"example.com/r{number}"
+        harness.observe(a_node(f"new-{number}").offers({name: 4}, cpu=1))
+        harness.observe(a_pod(f"small-{number}").needs({name: 1}, cpu=1))
+        harness.advance_to(harness.now + 2)
+    assert starts(harness) == {"big": (600.0, "KnownEnds")}
+    assert {harness.entity(f"big-{n}").state for n in range(2)} == {QueueState.UNSCHEDULABLE}
+
+
+@pytest.mark.parametrize("limit", ["3h", None])
+def test_who_waits_rather_than_evicts_evicts_when_its_start_moves_away(limit: str | None) -> None:
+    patient = policy(starvation_after=0.0, wait_instead_of_preempting=120.0)
+    harness = EngineHarness(default_profile(), gangs=patient)
+    old, other = running("old", "n0", 4, None), running("other", "n1", 1, None)
+    harness.observe(a_node("n0").offers(cpu=4), old.annotated({MAX_RUN_TIME: "110s"}))
+    harness.observe(a_node("n1").offers(cpu=1), other)
+    harness.observe(*(pod.with_priority(10) for pod in gang("big", 2, 2)))
+    effects = harness.run() + harness.advance_to(1) + harness.advance_to(5)
+    assert of_kind(DeletePod, effects) == []
+    harness.observe(old if limit is None else old.annotated({MAX_RUN_TIME: limit}))
+    harness.observe_deleted(other)  # it is planned anew
+    effects = harness.run()
+    while harness.now < 15:
+        effects += harness.advance_to(harness.now + 1)
+    assert [effect.pod.name for effect in of_kind(DeletePod, effects)] == ["old"]
+
+
+def test_when_one_has_started_the_next_is_planned_that_found_no_nodes_to_keep() -> None:
+    half = GangPolicy(
+        starvation_after=10.0,
+        reservation_seconds=1e6,
+        planned_gangs=4,
+        reservation_max_nodes_percent=50,
+    )
+    harness = EngineHarness(default_profile(), gangs=half)
+    harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(4)))
+    first = running("a", "n0", 4, 40), running("b", "n1", 4, 40)
+    harness.observe(*first, running("c", "n2", 4, 5000), running("d", "n3", 4, 5000))
+    for name in ("first", "second"):
+        harness.observe(*gang(name, 2, 4))
+        harness.run()
+    for moment in (11, 12, 40):
+        harness.advance_to(moment)
+    assert set(starts(harness)) == {"first"}
+    harness.observe_deleted(*first)
+    effects = harness.run()
+    assert bound(effects) == {"first-0", "first-1"}
+    harness.settle_all(effects)
+    harness.advance_to(42)
+    assert set(starts(harness)) == {"second"}

@@ -8,7 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from arranger.api.effects import Effect
-from arranger.engine.gang.planning.reservation_budget import MAX_PENALTY, ReservationBudget
+from arranger.engine.gang.planning.reservation_budget import (
+    MAX_PENALTY,
+    MIN_PAUSE,
+    ReservationBudget,
+)
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
@@ -71,6 +75,41 @@ def test_then_nothing_is_kept_for_as_long() -> None:
         assert bound(harness.run()) == {f"small-{n}"}, n
 
 
+def test_when_that_is_over_the_next_one_is_planned_though_nothing_happens() -> None:
+    harness = crowded(2)
+    harness.observe(*gang("never", 2))
+    starve(harness)
+    harness.observe(*gang("next", 2, namespace="blue"))
+    over = harness.now + LASTS
+    harness.advance_to(over)
+    for n in range(1, 4):
+        harness.advance_to(over + n * AFTER)
+    harness.observe(a_pod("small").needs(cpu=1))
+    assert bound(harness.run()) == set()
+    assert harness.now < over + LASTS + AFTER
+
+
+def test_nothing_is_kept_for_as_long_as_nodes_were() -> None:
+    harness = crowded(2)
+    never = gang("never", 2)
+    harness.observe(*never)
+    starve(harness)
+    harness.observe(*gang("next", 2, namespace="blue"))
+    harness.advance_to(harness.now + 1)
+    kept_since = harness.now - 1 - AFTER
+    harness.observe_deleted(*never)
+    harness.run()
+    gone = harness.now
+    for _ in range(4):
+        timer = harness.engine.next_timer()
+        harness.advance_to(min(timer or gone + AFTER, gone + AFTER + MIN_PAUSE))
+    harness.now = gone + AFTER + MIN_PAUSE
+    harness.run()
+    harness.observe(a_pod("small").needs(cpu=1))
+    assert bound(harness.run()) == set(), "it is kept for the next one"
+    assert kept_since < gone < kept_since + LASTS
+
+
 @pytest.mark.parametrize(("percent", "kept"), [(50, True), (49, False), (0, False)])
 def test_no_more_than_a_part_of_the_nodes_is_kept(percent: int, kept: bool) -> None:
     harness = crowded(4, percent)
@@ -131,6 +170,27 @@ def test_a_namespace_whose_gangs_have_nodes_in_vain_waits_longer_each_time() -> 
         waits.append(next(n for n in range(1000) if budget.allows(RED, now + n * LASTS / 10)))
     assert waits == [20, 40, 80]
     assert budget.allows(frozenset({"blue"}), now + LASTS), "others need not"
+
+
+@pytest.mark.parametrize(
+    ("kept", "paused"), [(0.0, MIN_PAUSE), (MIN_PAUSE + 7, MIN_PAUSE + 7), (2 * LASTS, LASTS)]
+)
+def test_the_pause_is_as_long_as_nodes_were_kept(kept: float, paused: float) -> None:
+    budget, blue = ReservationBudget(GangPolicy(reservation_seconds=LASTS)), frozenset({"blue"})
+    budget.begin(0)
+    budget.on_ended_in_vain(RED, kept)
+    assert not budget.allows(blue, kept + paused - 1)
+    assert budget.allows(blue, kept + paused)
+    assert budget.allowed_at(RED) == kept + 2 * paused
+
+
+@pytest.mark.parametrize("lasts", [1.0, MIN_PAUSE / 2])
+def test_the_pause_is_half_a_minute_though_nodes_are_kept_for_less(lasts: float) -> None:
+    budget, blue = ReservationBudget(GangPolicy(reservation_seconds=lasts)), frozenset({"blue"})
+    budget.begin(0)
+    budget.on_ended_in_vain(RED, lasts)
+    assert budget.allowed_at(blue) == lasts + MIN_PAUSE
+    assert budget.allowed_at(RED) == lasts + 2 * MIN_PAUSE
 
 
 def test_a_gang_that_starts_ends_the_penalty() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arranger.api.effects import Applied, Bind, DeletePod
+from arranger.cluster.columns import CPU
 from arranger.cluster.nodes.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.gang.placement.search import PlacementSearcher
@@ -16,6 +17,7 @@ from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.gang.test_planned_starts import at, gang, policy, running, starts
 from tests.unit.engine.harness import EngineHarness, of_kind, plan_starts_in_tiny_steps
+from tests.unit.engine.reservations.test_reservations import reserved
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -160,3 +162,82 @@ def test_where_it_is_not_tried_whether_a_gang_fits_nothing_is_promised() -> None
 
 def test_intervals_are_not_doubled_without_end() -> None:
     assert executor.interval_after(5000) == executor.MAX_EVICTION_INTERVAL
+
+
+# --- what changes while room is looked for ------------------------------------------------------
+
+
+def _in_one_step(harness: EngineHarness) -> None:
+    harness.engine.run(harness.now, seconds=1e9, limit=1)
+    harness.engine.check_consistent()
+
+
+def _two_full_nodes(*gangs: PodBuilder) -> EngineHarness:
+    """Pods on the first end at 600, on the second at 700; the gangs have waited long enough."""
+    harness = EngineHarness(default_profile(), gangs=policy(planned_gangs=2))
+    harness.observe(*(a_node(f"n{n}").offers(cpu=8) for n in range(2)))
+    harness.observe(running("a1", "n0", 5, 600), running("a2", "n0", 3, 600))
+    harness.observe(running("b", "n1", 8, 700), *gangs)
+    harness.run()
+    harness.now = 11.0
+    return harness
+
+
+@pytest.mark.parametrize("steps", range(1, 9))
+def test_nodes_that_come_while_room_is_looked_for_put_nobody_aside(steps: int) -> None:
+    pods = [a_pod(f"g-{n}").needs(cpu=1 + n).in_gang("g", 3) for n in range(3)]
+    harness = _two_full_nodes(*pods)
+    for number in range(steps):
+        _in_one_step(harness)
+        harness.observe(a_node(f"late-{number}").offers({f"example.com/{number}": 1}, cpu=1))
+    harness.run()
+    assert not harness.engine.barrier.quarantine.count()
+    assert starts(harness)["g"][0] == 600.0
+
+
+def test_a_node_that_comes_before_a_domain_is_tried_is_no_fault() -> None:
+    harness = EngineHarness(default_profile(), gangs=policy())
+    harness.observe(*(a_node(f"n{n}").offers(cpu=4).in_zone(f"z{n % 2}") for n in range(4)))
+    harness.observe(*(running(f"a{n}", f"n{n}", 4, None) for n in range(4)))
+    where = {"arranger.io/topology": f"preferred={ZONE}"}
+    members = [a_pod(f"g-{n}").needs(cpu=2).in_gang("g", 3) for n in range(3)]
+    harness.observe(*(pod.annotated(where) for pod in members))
+    harness.run()
+    harness.now = 11.0
+    for number in range(2):
+        _in_one_step(harness)
+        harness.observe(a_node(f"late-{number}").offers(cpu=1).in_zone(f"z{number}"))
+    harness.run()
+    (plan,) = harness.engine.planned_room.plans.values()
+    assert plan.nodes in ({"n0", "n2"}, {"n1", "n3"}), "both in the zone that it prefers"
+
+
+@pytest.mark.parametrize("steps", range(1, 30))
+@pytest.mark.parametrize("others", [False, True], ids=["alone", "before others"])
+def test_what_is_promised_is_what_its_members_need_now(steps: int, others: bool) -> None:
+    pods = [a_pod(f"g-{n}").needs(cpu=1 + 3 * n).in_gang("g", 2) for n in range(2)]
+    more = [a_pod(f"h-{n}").needs(cpu=7).in_gang("h", 2) for n in range(2)] if others else []
+    harness = _two_full_nodes(*pods, *more)
+    for _ in range(steps):
+        _in_one_step(harness)
+    for number, pod in enumerate(pods):
+        harness.observe_deleted(pod)
+        new = a_pod(f"g-{number}").with_uid(f"new-{number}")
+        harness.observe(new.needs(cpu=4).in_gang("g", 2))
+    harness.run()
+    plan = harness.engine.planned_room.plans.get("gang:default/g")
+    if plan is not None and plan.claim is not None:
+        assert plan.claim.amounts[CPU].sum() == 8000
+
+
+def test_reservations_that_change_all_the_time_keep_nobody_from_being_planned() -> None:
+    pods = [a_pod(f"g-{n}").needs(cpu=1 + n).in_gang("g", 3) for n in range(3)]
+    harness = _two_full_nodes(*pods)
+    harness.observe(a_node("other").offers(cpu=1))
+    for number in range(1000):
+        _in_one_step(harness)
+        kept = reserved("r", 5000 + number, 6000 + number, "other")
+        harness.engine.handlers.on_object_updated(kept, harness.now)
+        if starts(harness):
+            break
+    assert starts(harness)

@@ -281,4 +281,10 @@ def test_whatever_has_happened_the_gangs_are_those_of_what_there_is(first: int) 
     for seed in range(first, first + 20):
         history = History(seed)
         history.play(40)
+        engine = history.engine.engine
+        known = [member.pod for member in engine.pods()]
+        known += [pod for pod, _ in engine.cluster.placed_pods()]
+        for pod in known:
+            gang = engine.registry.gang_of(pod.uid)
+            assert pod.gang == ("" if gang is None else gang.name), f"{pod.key}, seed {seed}"
         assert gangs_of(history.engine) == gangs_of(fresh(history)), f"seed {seed}"

@@ -309,3 +309,38 @@ def test_what_is_ignored_of_its_annotations_is_told_once_and_again_when_it_is_an
     assert told() == [unknown.format("bin-pack")]
     harness.observe(pod.annotated({"arranger.io/placement": "BinPack"}))
     assert told() == []
+
+
+HOURS = "Ignored: arranger.io/max-run-time: "
+
+
+@pytest.mark.parametrize("on_node", ["by us", "before we came", "is being bound"])
+def test_an_edit_that_cannot_be_read_is_told_of_a_pod_that_has_its_node(on_node: str) -> None:
+    harness = EngineHarness(default_profile())
+    limit = "arranger.io/max-run-time"
+    pod = POD.annotated({limit: "1h"})
+    harness.observe(NODE, pod.on("n1") if on_node == "before we came" else pod)
+    effects = harness.run()
+    if on_node == "by us":
+        harness.settle_all(effects)
+    if on_node != "is being bound":
+        pod = pod.on("n1")
+    told: list[list[str]] = []
+    for text in ("1h", "2 hours", "2 hours", "never", "2h"):
+        harness.observe(pod.annotated({limit: text}).labelled(seen=str(len(told))))
+        said = of_kind(PublishEvent, harness.run())
+        told.append([e.note[: len(HOURS)] for e in said if e.reason == "InvalidAnnotation"])
+        harness.engine.check_consistent()
+    assert told == [[], [HOURS], [], [HOURS], []]
+
+
+def test_pods_of_others_and_those_that_leave_are_told_nothing_of_their_annotations() -> None:
+    harness = EngineHarness(default_profile())
+    unread = {"arranger.io/max-run-time": "2 hours"}
+    theirs, leaving = a_pod("theirs").on("n1").for_scheduler("other"), a_pod("leaving").on("n1")
+    harness.observe(NODE, theirs, leaving)
+    harness.run()
+    harness.observe(theirs.annotated(unread), leaving.annotated(unread).deleting())
+    said = of_kind(PublishEvent, harness.run())
+    assert not [event for event in said if event.reason == "InvalidAnnotation"]
+    harness.engine.check_consistent()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from arranger.api.annotations import SELECTED_NODE
-from arranger.api.effects import DeletePod
+from arranger.api.effects import Bind, DeletePod
+from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, StoredBuilder, a_node, a_pod
 from tests.storage import a_claim, a_class, a_volume
@@ -60,3 +63,20 @@ def test_claims_of_others_wake_nobody() -> None:
     before = harness.entity("new").attempts
     harness.advance_to(60)
     assert harness.entity("new").attempts == before
+
+
+@pytest.mark.parametrize("taker", [taker(), taker().in_gang("g", 1)], ids=["a pod", "a gang"])
+def test_room_is_not_kept_for_a_pod_whose_claim_has_gone(taker: PodBuilder) -> None:
+    """kube-scheduler keeps it as long as the pod waits."""
+    harness = a_full_cluster()
+    store(harness, a_class(), a_claim("data"))
+    harness.observe(taker.with_claim("data"))
+    harness.observe(a_pod("small").needs(cpu=2).with_priority(1))
+    harness.run()
+    assert evicted(harness) == {"old"}
+    harness.engine.handlers.kinds[PersistentVolumeClaim].deleted(
+        a_claim("data").build(), harness.now
+    )
+    harness.observe_deleted(a_pod("old").needs(cpu=4).on("n"))
+    harness.advance_to(30)
+    assert {bind.pod.name for bind in of_kind(Bind, harness.effects)} == {"small"}

@@ -8,20 +8,20 @@ from collections.abc import Callable
 import pytest
 
 from arranger.api.effects import Bind, DeletePod
-from arranger.api.types.core import Pod
 from arranger.cluster.attempt_work import AttemptWork, UnfinishedError
 from arranger.cluster.nodes.selector_counts import SelectorCounts
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.engine.pod import attempt_limits
 from arranger.plugins import default_profile
-from tests.builders import PodBuilder, a_cluster, a_node, a_pod
+from tests.builders import PodBuilder, a_cluster, a_disruption_budget, a_node, a_pod
 
 NODES = 80
 
 
-def _is_web(pod: Pod) -> bool:
-    return pod.metadata.labels.get("app") == "web"
+def _is_web(pod: PodInfo) -> bool:
+    return pod.pod.metadata.labels.get("app") == "web"
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -159,3 +159,27 @@ def test_who_is_edited_or_deleted_between_two_steps_is_looked_at_anew(
     world.engine.handlers.on_pod_deleted("default/q", 1.0)
     world.place()
     assert "default/q" not in {member.pod.key for member in world.engine.pods()}
+
+
+@pytest.mark.parametrize("step", [200, 20_000])
+@pytest.mark.parametrize("why", ["protected by a budget", "more important"])
+def test_who_looks_at_pods_evicts_the_cheapest_however_much_work_that_is(
+    why: str, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt_limits, "MAX_WORK", step)
+    world, cheap = World(), f"n{NODES - 1}"
+    for n in range(8 * NODES):
+        kept = n % NODES != NODES - 1
+        pod = a_pod(f"low-{n}").in_namespace(f"team-{n % 5}").needs(cpu="450m").on(f"n{n % NODES}")
+        pod = pod.labelled(kept=str(kept)).with_priority(int(kept and why == "more important"))
+        world.engine.handlers.on_pod_updated(pod.build(), 0.5)
+    if why == "protected by a budget":
+        for n in range(5):
+            budget = a_disruption_budget({"matchLabels": {"kept": "True"}}, namespace=f"team-{n}")
+            world.engine.handlers.on_disruption_budget_updated(budget, 0.5)
+    alone = a_pod("p").needs(cpu=2).with_priority(9).labelled(app="p").near(ZONE, {"app": "p"})
+    world.place(alone)
+    victims = {text for text in world.decided if text.startswith("not ")}
+    assert victims, "it evicts nobody"
+    on_cheap = {f"not low-{n}" for n in range(8 * NODES) if f"n{n % NODES}" == cheap}
+    assert victims <= on_cheap

@@ -13,6 +13,7 @@ import pytest
 from arranger.api.effects import Bind, DeletePod, Effect, PublishEvent
 from arranger.api.types.pod_groups import AnyPodGroup, CommunityPodGroup, VolcanoPodGroup
 from arranger.plugins import default_profile
+from arranger.quota.preemption import evictable_use
 from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.unit.engine.harness import EngineHarness, of_kind, placements
@@ -410,3 +411,60 @@ def test_minima_are_kept_and_nobody_waits_in_vain() -> None:
             world.rest()
             waited += world.check()
     assert waited > 80
+
+
+def test_who_waits_for_protected_pods_is_let_in_when_that_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(evictable_use, "_SECONDS_A_POD", 0.1)
+    config = QuotaConfig(preempt_min_runtime=100.0)
+    harness = EngineHarness(default_profile(), queues=config)
+    harness.start()
+    harness.observe(a_node("n1").offers(cpu=10), a_queue("default"))
+    status = {"phase": "Running", "startTime": "1970-01-01T00:00:00Z"}
+    lows = [a_pod(f"low{n}").needs(cpu=1).on("n1").with_status(**status) for n in range(10)]
+    harness.observe(*lows)
+    tell(harness, a_group("g", 10))
+    harness.observe(member("g", priority=10))
+    harness.run()
+    harness.advance_to(99.5)
+    harness.observe(a_node("n1").offers(cpu=10).labelled(edited="yes"))
+    harness.observe(a_node("n2").offers(cpu="100m"))  # it is asked about once more
+    assert evicted(harness.run()) == set()
+    assert len(evicted(harness.advance_to(100) + harness.advance_to(101))) == 1
+
+
+@pytest.mark.parametrize("launcher", ["launcher", "zlauncher"])
+def test_what_any_kind_of_member_may_evict_counts_as_room(launcher: str) -> None:
+    harness, gpu = EngineHarness(default_profile(), queues=QuotaConfig()), "nvidia.com/gpu"
+    harness.observe(a_node("n1").offers({gpu: 4}, cpu=64))
+    harness.observe(a_queue("a", deserved={gpu: 4}), a_queue("b"))
+    others = (a_pod(f"b{n}").needs({gpu: 2}, cpu=1).in_queue("b").on("n1") for n in range(2))
+    harness.observe(*others)
+    tell(harness, a_group("g", 1, least=2, queue="a", **{gpu: 4}))
+    pods = a_pod("worker").needs({gpu: 4}, cpu=1), a_pod(launcher).needs(cpu=1)
+    harness.observe(*(pod.annotated({GROUP: "g"}) for pod in pods))
+    assert evicted(harness.run()) == {"b0", "b1"}
+
+
+def test_what_is_promised_stays_so_when_a_pod_is_made_anew_while_another_asks(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(a_node("n").offers(cpu=10, pods=50))
+    tell(harness, a_group("a", 10, least=2))
+    harness.observe(member("a", 0), member("a", 1))
+    harness.settle_all(of_kind(Bind, harness.run()))
+    harness.observe(member("a", 0).on("n"), member("a", 1).on("n"))
+    harness.run()
+    harness.engine.handlers.on_pod_deleted("default/a-1", harness.now)
+    tell(harness, a_group("b", 2))
+    harness.observe(member("b"))
+    harness.run()
+    harness.observe(member("a", 2))
+    effects = harness.run()
+    assert bound(effects) == {"a-2"}
+    harness.settle_all(of_kind(Bind, effects))
+    harness.observe(member("a", 2).on("n"))
+    tell(harness, a_group("c", 5))
+    harness.observe(member("c"))
+    assert bound(harness.run()) == set()

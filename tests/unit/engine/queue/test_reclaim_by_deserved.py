@@ -337,3 +337,23 @@ def test_nobody_is_evicted_soon_after_a_start() -> None:
     harness.observe(of("b", "p"))
     assert evicted(harness.run()) == set()
     assert len(evicted(harness.advance_to(61))) == 1
+
+
+@pytest.mark.parametrize("launcher", ["launcher", "zlauncher"])
+def test_a_gang_of_several_kinds_hears_of_a_queue_that_has_more_than_it_deserves(
+    launcher: str,
+) -> None:
+    harness = EngineHarness(default_profile(), queues=QuotaConfig())
+    harness.observe(*(a_node(f"n{n}").offers({"gpu.com/a": 4}, cpu=64) for n in (1, 2)))
+    deserved = ({"name": each, "deserved": {"gpu.com/a": 2}} for each in "ab")
+    harness.observe(*(a_queue(**each) for each in deserved), a_queue("c", reclaimable=False))
+    card = a_pod("worker").needs({"gpu.com/a": 2}, cpu=1)
+    b1, b2 = (a_pod(f"b{n}").needs({"gpu.com/a": 2}).in_queue("b").on(f"n{n}") for n in (1, 2))
+    harness.observe(b1, a_pod("c1").needs({"gpu.com/a": 2}).in_queue("c").on("n1"))
+    members = card.selects({"kubernetes.io/hostname": "n1"}), a_pod(launcher).needs(cpu=1)
+    harness.observe(*(pod.in_queue("a").in_gang("g", 2) for pod in members))
+    harness.run()
+    harness.advance_to(20)
+    harness.observe(b2)
+    evicted = of_kind(DeletePod, harness.run() + harness.advance_to(21))
+    assert [effect.pod.name for effect in evicted] == ["b1"]

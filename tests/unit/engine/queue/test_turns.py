@@ -83,3 +83,13 @@ def test_who_others_do_not_let_go_on_goes_on_all_the_same(world: World) -> None:
     world.engine.run(1.0, limit=1, seconds=1e9)
     world.show(*[a_pod(f"huge-{n}").in_namespace("other").needs(cpu=5) for n in range(300)])
     assert world.steps_until("g-0", 3000) < 3000
+
+
+def test_who_is_bound_in_part_goes_on_before_who_is_more_important(world: World) -> None:
+    first, *members = [pod.in_gang("g", 40) for pod in unfittable("g", "team")[:40]]
+    world.show(first.on("n0"), *members)
+    world.engine.run(1.0, limit=1, seconds=1e9)
+    world.show(*[a_pod(f"high-{n}").needs(cpu=4).with_priority(10) for n in range(3)])
+    world.show(a_pod("small").needs(cpu=1).with_priority(10))
+    assert world.steps_until("small") > 10
+    assert {f"g-{n}" for n in range(1, 40)} <= {*world.bound}

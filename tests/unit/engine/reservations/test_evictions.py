@@ -354,3 +354,38 @@ def test_a_partner_of_a_gang_that_is_a_user_is_none_before_and_after_it_is_place
     bound = [each.on(placed[f"{gang}-0"]) for gang, each in zip("gh", pods, strict=True)]
     harness.observe(*(each.with_status(**running_now) for each in bound))
     assert not left(harness.advance_to(1))
+
+
+def test_a_notice_that_a_preemption_has_overwritten_and_withdrawn_is_given_again() -> None:
+    harness = EngineHarness(default_profile(), max_checkpoint_time=300)
+    harness.observe(a_node("n").offers(cpu=4))
+    pod = running(saves="200s").needs(cpu=4)
+    show(harness, evicting("r", 300, 900), pod)
+
+    def until(end: int) -> list[str]:
+        """What it has been told, of which it shows the last."""
+        while harness.now < end:
+            for effect in of_kind(PatchPodStatus, harness.advance_to(harness.now + 1)):
+                if (said := effect.condition) is not None and said.type == NOTICE:
+                    shown = {"type": NOTICE, "status": said.status, "reason": said.reason}
+                    show(harness, pod.with_status(conditions=[shown]))
+                    harness.settle(effect)
+        told = (effect.condition for effect in of_kind(PatchPodStatus, harness.effects))
+        return [f"{each.status} {each.reason}" for each in told if each and each.type == NOTICE]
+
+    assert until(101) == ["True NodeReserved"]
+    harness.observe(a_pod("high").needs(cpu=4).with_priority(10))
+    assert until(104)[1:] == ["True PreemptionByScheduler"]
+    harness.observe_deleted(a_pod("high"))
+    assert until(130)[2:] == ["False PlaceNotNeeded", "True NodeReserved"]
+
+
+def test_who_comes_to_be_in_the_way_in_the_window_leaves() -> None:
+    harness = EngineHarness(default_profile())
+    harness.observe(a_node("n").offers(cpu=8), a_queue("q"), a_queue("default"))
+    part = {"names": ["n"], "perNode": {"cpu": "4"}}
+    kept = evicting("r", 100, 5000, users={"queues": ["q"]}, nodes=part)
+    show(harness, kept, running().needs(cpu=4))
+    assert left(harness.advance_to(200)) == [], "it leaves the part that is reserved"
+    harness.observe(running("other").needs(cpu=2).for_scheduler("another"))
+    assert left(harness.run() + harness.advance_to(211)) == ["p"]

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from arranger.api.effects import Ambiguous, Applied, DeletePod, Effect, PublishEvent, Refused
+from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import Queue
 from arranger.plugins import default_profile
-from tests.builders import PodBuilder, a_node, a_pod, a_queue
+from tests.builders import PodBuilder, a_node, a_pod, a_pod_group, a_queue
 from tests.unit.engine.harness import EngineHarness, event_notes, of_kind, small_profile
 
 KEY = "arranger.io/max-run-time"
@@ -232,3 +233,50 @@ def test_random_stories_end_as_a_plain_function_says(seed: int) -> None:
             harness.observe_deleted(shown(name))
             del pods[name]
     assert len(gone) > 5
+
+
+#: The queue that its PodGroup names and from when on; the first once it runs (None: it comes
+#: later), → when the pod is ended.
+MOVES: dict[str, tuple[list[tuple[float, str]], float | None]] = {
+    "its PodGroup is of the queue from the start": ([(0, "short")], 100),
+    "its PodGroup comes later": ([(10, "short")], 100),
+    "its PodGroup moves there": ([(0, "free"), (10, "short")], 100),
+    "it moves there when the time is over": ([(0, "free"), (130, "short")], 130),
+    "it moves away in time": ([(0, "short"), (99, "free")], None),
+    "it is elsewhere just when the time is over": (
+        [(0, "short"), (99, "free"), (101, "short")],
+        101,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_the_limit_of_a_queue_follows_the_pod_group(name: str) -> None:
+    moves, expected = MOVES[name]
+    harness = an_engine(queue("short", "100s"), queue("free"))
+    pod = started("p").annotated({"scheduling.k8s.io/group-name": "g"})
+    at: float | None = None
+    harness.observe(pod)
+    for since, of_queue in [*moves, (400.0, "")]:
+        while harness.now < since and at is None:
+            due = harness.engine.next_timer()
+            effects = harness.advance_to(min(since, due or since))
+            at = harness.now if ended(effects) else None
+        if of_queue and at is None:
+            group = a_pod_group("g", least=1, queue=of_queue).build(VolcanoPodGroup)
+            harness.engine.handlers.on_pod_group_updated(group, harness.now)
+            at = harness.now if ended(harness.run()) else None
+    assert at == expected
+
+
+def test_pods_whose_group_is_edited_often_are_looked_at_once_a_step() -> None:
+    harness = an_engine(queue("short", "100s"), queue("free"))
+    pods = [started(f"p{n}").annotated({"scheduling.k8s.io/group-name": "g"}) for n in range(9)]
+    harness.observe(*pods)
+    enforcer = harness.engine._run_times
+    for n in range(20):
+        group = a_pod_group("g", least=1, queue="short" if n % 2 else "free").build(VolcanoPodGroup)
+        harness.engine.handlers.on_pod_group_updated(group, harness.now)
+        harness.engine.ledger.refresh(harness.engine.cluster)
+        enforcer._follow_queues()
+    assert len(enforcer._unseen) == len(pods)

@@ -303,3 +303,40 @@ async def test_a_message_that_no_object_can_have_ends_the_watch() -> None:
     ):
         with pytest.raises(TransportError, match="a frame of 4294967295 bytes"):
             [frame async for frame in stream.frames()]
+
+
+#: What a tenant may write where a name should be → what it must not become a request for.
+STRANGE_NAMES = {
+    "the way to all pods": "x/../../../../../../../api/v1/pods",
+    "the way to a neighbour's object": "../../../../../../api/v1/namespaces/neighbour/configmaps/c",
+    "a watch": "../jobs?watch=true",
+    "a query": "j?pretty=true",
+    "a fragment": "j#x",
+    "letters that are written with percent signs": "..%2f..%2fpods",
+    "nothing": "",
+    "the collection": ".",
+    "what is above": "..",
+    "a line more": "j\r\nX-Evil: 1",
+    "a space": "j HTTP/1.1",
+    "a letter of another alphabet": "j\u0661",
+    "more than a name has letters": "j" * 254,
+}
+
+
+@each_client
+@pytest.mark.parametrize("name", STRANGE_NAMES.values(), ids=STRANGE_NAMES)
+async def test_nothing_is_asked_for_by_what_is_no_name(make: Make, name: str) -> None:
+    asked = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append(request.path_qs)
+        return web.Response(text="{}")
+
+    path = f"/apis/batch.volcano.sh/v1alpha1/namespaces/culprit/jobs/{name}"
+    async with serving(handler, make) as client:
+        answer = await client.send(Request("GET", path))
+        assert (answer.status, json.loads(answer.body)["reason"]) == (404, "NotFound")
+        assert asked == []
+        assert (
+            await client.send(Request("GET", path[: -len(name) or None] + "j.0_a:b"))
+        ).status == 200

@@ -248,11 +248,12 @@ async def test_a_node_without_victims_is_an_error_unless_the_extender_is_ignorab
 GONE = {
     "gone": (Cluster(), "NotFound"),
     "recreated": (Cluster(a_pod().with_uid("other").manifest()), "Replaced"),
+    "bound, which no watch has told yet": (Cluster(a_pod().on("n1").manifest()), "AlreadyBound"),
 }
 
 
 @pytest.mark.parametrize(("cluster", "reason"), GONE.values(), ids=GONE.keys())
-async def test_nobody_is_asked_about_a_pod_that_is_gone(cluster: Cluster, reason: str) -> None:
+async def test_nobody_is_asked_about_a_pod_without_need(cluster: Cluster, reason: str) -> None:
     outcome = await ask(
         QueryExtenders(POD, (Extender("http://127.0.0.1:1", "filter"),), NODES), cluster
     )

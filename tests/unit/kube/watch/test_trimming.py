@@ -36,9 +36,11 @@ def test_of_many_notes_of_others_some_stay() -> None:
     assert len(seen(annotations={**notes, GANG_NAME: "g"}).metadata.annotations) == MAX_OTHERS + 1
 
 
-def test_what_we_know_is_cut_where_there_is_too_much_of_it() -> None:
-    kept = seen(annotations={GANG_GROUPS: "[" * 200_000, GANG_NAME: "g"}).metadata.annotations
-    assert kept == {GANG_GROUPS: "[" * MAX_KNOWN}
+def test_what_is_longest_of_what_we_know_is_cut_where_there_is_too_much_of_it() -> None:
+    """A gang's member stays one, whatever else it says."""
+    notes = {GANG_GROUPS: "[" * 200_000, GANG_NAME: "g", PLACEMENT: "x" * 16_384}
+    kept = seen(annotations=notes).metadata.annotations
+    assert kept == {GANG_NAME: "g", PLACEMENT: "x" * (MAX_KNOWN - 1)}
 
 
 def test_of_very_many_owners_the_first_and_the_controller_stay() -> None:
