@@ -5,16 +5,28 @@ from __future__ import annotations
 import pytest_asyncio
 
 from tests.api_conformance.objects import crd_path
+from tests.controlplane.admin import until
 from tests.controlplane.harness import ControlPlane
 from tests.project.crds.samples import definitions
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def serving_plane(control_plane: ControlPlane) -> ControlPlane:
-    """Nobody acts on its objects; what tests make there they take away again."""
+    """Nobody acts on its objects."""
     for name, definition in definitions().items():
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         status, answer = await control_plane.request("POST", path, definition)
         assert status in (201, 409), answer
         await control_plane.until_served(crd_path(name, "default"))
     return control_plane
+
+
+async def make_empty(plane: ControlPlane, collection: str) -> None:
+    """Nothing is left at a path: objects without a namespace are those of every test before."""
+
+    async def gone() -> bool:
+        status, answer = await plane.request("DELETE", collection)
+        assert status == 200, answer
+        return not (await plane.get(collection))["items"]
+
+    await until(gone, what=f"the end of all in {collection}")

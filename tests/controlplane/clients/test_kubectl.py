@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.api_conformance.objects import crd_path
+from tests.controlplane.clients.conftest import make_empty
 from tests.controlplane.clients.edits import EDITS, a_sample
 from tests.controlplane.clients.kubectl import WITHIN, Kubectl
 from tests.controlplane.clients.terminal import kubectl_path
@@ -87,8 +88,9 @@ async def kind(serving_plane: ControlPlane, request: pytest.FixtureRequest) -> A
     """A kind without objects."""
     kubectl_path()
     kind = Kind(Kubectl(serving_plane), a_sample(request.param))
+    await make_empty(serving_plane, kind.collection)
     yield kind
-    await serving_plane.request("DELETE", kind.collection)
+    await make_empty(serving_plane, kind.collection)
 
 
 async def test_get_prints_the_columns_of_the_definition(kind: Kind) -> None:

@@ -16,6 +16,7 @@ from kubernetes.dynamic.exceptions import ConflictError, DynamicApiError, NotFou
 
 from tests.api_conformance.objects import crd_path
 from tests.controlplane.admin import PATIENCE
+from tests.controlplane.clients.conftest import make_empty
 from tests.controlplane.clients.edits import EDITS, a_sample
 from tests.controlplane.clients.python import connect
 from tests.controlplane.harness import ControlPlane
@@ -79,9 +80,10 @@ async def objects(
         found = resources.get(api_version=version, name=plural)
         return Objects(found, a_sample(request.param))
 
+    await make_empty(serving_plane, crd_path(request.param, "default"))
     api = connect(serving_plane)
     yield await asyncio.to_thread(begin)
-    await serving_plane.request("DELETE", crd_path(request.param, "default"))
+    await make_empty(serving_plane, crd_path(request.param, "default"))
     api.close()
 
 
