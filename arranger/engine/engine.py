@@ -79,7 +79,7 @@ class Engine:
         self.barrier, self.handlers = inputs.barrier, inputs.handlers
         self.owner_handlers = inputs.owner_handlers
         self.workload_handlers = inputs.workload_handlers
-        self._workload_index = inputs.workload_index
+        self._workload_index = state.workloads
 
     # --- deciding --------------------------------------------------------------------------
 

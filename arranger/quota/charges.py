@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from arranger.api.resource_requests import Amounts
-from arranger.api.types.pod_groups import AnyPodGroup
+from arranger.api.types.pod_groups import AnyPodGroup, WorkloadGroup
 from arranger.framework.preemption import Limit
 
 
@@ -86,4 +86,12 @@ class PodGroups(Protocol):
 
     def pod_group_of(self, uid: str) -> AnyPodGroup | None:
         """The PodGroup of a pod, if it has one."""
+        ...
+
+
+class LonePods(Protocol):
+    """Knows what the owners of gangs say of their pods that are in none."""
+
+    def settings_of(self, uid: str) -> WorkloadGroup | None:
+        """Queue and annotations for a pod, by the same object for all like it."""
         ...

@@ -26,7 +26,7 @@ from arranger.cluster import Cluster, NodeTable, PodInfo
 from arranger.framework.preemption import Limit
 from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, is_card_resource
-from arranger.quota.charges import Charge, ChargedLimit, PodGroups, QuotaShortage
+from arranger.quota.charges import Charge, ChargedLimit, LonePods, PodGroups, QuotaShortage
 from arranger.quota.guarantees import Guarantees
 from arranger.quota.placed_charges import LiftedCharges, PlacedCharges, count_use
 from arranger.quota.pod_annotations import PodAnnotations, queue_named_by
@@ -51,11 +51,11 @@ class QuotaLedger:
         table: the nodes; the cluster is made of it and of the ledger, and reports its pods here.
         pod_groups: knows the PodGroups of pods; without it pods have none.
         owners: knows what the owners of pods say.
+        lone_pods: knows the same of the owners of gangs, for pods in none.
         service_by_owner: kind of a pod's owner → service type, where nobody says it.
         exempt_card_pods: whether pods with cards are free of limits on cpu and memory.
 
     Attributes:
-        table: the nodes.
         queues: by name.
         annotations: which count for pods.
         card_column: row → the node's card set.
@@ -74,12 +74,13 @@ class QuotaLedger:
         *,
         pod_groups: PodGroups | None = None,
         owners: PodOwners | None = None,
+        lone_pods: LonePods | None = None,
         service_by_owner: Mapping[str, str] | None = None,
         exempt_card_pods: bool = False,
         placed: PlacedCharges | None = None,
     ) -> None:
         self.table = table
-        self.annotations = PodAnnotations(pod_groups, owners or PodOwners())
+        self.annotations = PodAnnotations(pod_groups, owners or PodOwners(), lone_pods)
         self._service_by_owner = service_by_owner or {}
         self.exempt_card_pods = exempt_card_pods
         self.queues: dict[str, QueueQuota] = {}
@@ -159,7 +160,7 @@ class QuotaLedger:
         return path_self_to_root(self.queues, name)
 
     def stated_queue(self, pod: PodInfo) -> str:
-        """The queue that a pod names, or its PodGroup, whether or not it may use it."""
+        """The queue that a pod names, else its PodGroup or owner, whether or not it may use it."""
         return queue_of(pod.pod, queue_named_by(self.annotations.pod_group_of(pod)))
 
     def queue_name(self, pod: PodInfo) -> str:
@@ -323,8 +324,7 @@ class QuotaLedger:
 
     def released_by(self, pod: PodInfo) -> Iterator[tuple[Limit, int]]:
         """(queue, resource or card), amount: what a placed pod is charged in all its queues."""
-        charge = self.charge_of(pod.uid)
-        return iter(()) if charge is None else self.released(charge)
+        return self.released(charge) if (charge := self.charge_of(pod.uid)) else iter(())
 
     def released(self, charge: Charge) -> Iterator[tuple[Limit, int]]:
         """The same of what some pod is charged."""

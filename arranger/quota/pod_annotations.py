@@ -1,4 +1,4 @@
-"""Which annotations count for a pod: its own, else its PodGroup's, else its owners'."""
+"""What counts for a pod: its own annotations, else those of its PodGroup, else its owners'."""
 
 from __future__ import annotations
 
@@ -8,20 +8,29 @@ from arranger.api.annotations import CARD_NAME, PREEMPTABLE
 from arranger.api.settings.queue_annotations import is_preemptable, requested_cards
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.cluster import PodInfo
-from arranger.quota.charges import PodGroups
+from arranger.quota.charges import LonePods, PodGroups
 from arranger.quota.pod_owners import PodOwners
 
 
 @dataclass(frozen=True, slots=True)
 class PodAnnotations:
-    """Looks up what is said of pods; without ``_pod_groups`` they have none."""
+    """Looks up what is said of pods; without ``_pod_groups`` they have none.
+
+    A PyTorchJob or another owner of gangs stands for the PodGroup of those of its pods that are in
+    no gang, like the driver of a SparkApplication.
+    """
 
     _pod_groups: PodGroups | None
     _owners: PodOwners
+    _lone_pods: LonePods | None = None
 
     def pod_group_of(self, pod: PodInfo) -> AnyPodGroup | None:
-        """The PodGroup of a pod, if it has one."""
-        return None if self._pod_groups is None else self._pod_groups.pod_group_of(pod.uid)
+        """The PodGroup of a pod, or what stands for it; None if there is neither."""
+        uid = pod.uid
+        group = None if self._pod_groups is None else self._pod_groups.pod_group_of(uid)
+        if group is None and self._lone_pods is not None:
+            return self._lone_pods.settings_of(uid)
+        return group
 
     def get(self, pod: PodInfo, key: str) -> str:
         """What counts for a pod; "" where nobody says anything."""
@@ -34,8 +43,12 @@ class PodAnnotations:
         return self._owners.annotations_of(meta).get(key, "")
 
     def said_by_owners(self, pod: PodInfo) -> tuple[tuple[str, str], ...]:
-        """The annotations of a pod's owners that count for it."""
-        return tuple(sorted(self._owners.annotations_of(pod.pod.metadata).items()))
+        """The annotations of a pod's owners that count for it; "queue" for what one names."""
+        said = dict(self._owners.annotations_of(pod.pod.metadata))
+        group = None if self._lone_pods is None else self._lone_pods.settings_of(pod.uid)
+        if group is not None:
+            said |= {**group.metadata.annotations, "queue": group.spec.queue}
+        return tuple(sorted(said.items()))
 
     def cards_wanted_by(self, pod: PodInfo) -> tuple[str, ...]:
         """The cards that a pod can use, in its order of preference; empty when it names none."""

@@ -95,7 +95,7 @@ HARMLESS: Final[dict[tuple[str, str], str]] = HARMLESS_READERS | {
         "if known is not None and known.shows(pod, None):",
     ): "the same comes of it the longer way",
     (
-        "arranger.gangs.workloads.index.group",
+        "arranger.gangs.workloads.known_owner.group_by",
         'namespace, _, name = gang.rpartition("/")',
     ): "neither a namespace nor the name of a gang has another slash",
     (

@@ -26,6 +26,7 @@ from arranger.engine.handlers.closed_nodes import ClosedNodes
 from arranger.engine.handlers.event_handlers import EventHandlers
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects
+from arranger.engine.handlers.owned_pods import OwnedPods
 from arranger.engine.handlers.owner_handlers import OwnerHandlers
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.tenant_handlers import TenantHandlers
@@ -33,7 +34,6 @@ from arranger.engine.handlers.watched_kinds import WatchedKinds
 from arranger.engine.handlers.workload_gangs import WorkloadGangs
 from arranger.engine.handlers.workload_handlers import WorkloadHandlers
 from arranger.framework.runtime.profile import Profile
-from arranger.gangs.workloads.index import WorkloadIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,6 @@ class Inputs:
     handlers: EventHandlers
     owner_handlers: OwnerHandlers
     workload_handlers: WorkloadHandlers
-    workload_index: WorkloadIndex
     barrier: Barrier
 
 
@@ -62,8 +61,7 @@ def make_inputs(
     gang_handlers = GangHandlers(
         initial, context, queue, registry, ledger, priorities, state.quota, gangs, gang_objects
     )
-    workload_index = WorkloadIndex(settings.workload_kinds)
-    workloads = WorkloadGangs(initial, context, registry, workload_index)
+    workloads = WorkloadGangs(initial, context, registry, state.workloads)
     pod_handlers = PodHandlers(
         initial,
         context,
@@ -86,6 +84,7 @@ def make_inputs(
         (drivers.run_times, drivers.evictions),
         _ignored_everywhere(state.profiles),
     )
+    owned = OwnedPods(context, ledger, queue, priorities, tenants)
     rollback = Rollback(
         context,
         queue,
@@ -102,7 +101,7 @@ def make_inputs(
     closed = ClosedNodes()
     objects = KnownObjects(kinds, state.cluster, registry, ledger, gang_objects, closed)
     held_room = HeldRoom(
-        PodFactFinder(notes, context, ledger, registry, initial, workload_index),
+        PodFactFinder(notes, context, ledger, registry, initial, state.workloads),
         notes,
         objects,
         context,
@@ -147,9 +146,8 @@ def make_inputs(
             pod_handlers,
             kinds,
         ),
-        owner_handlers=OwnerHandlers(context, state.owners, ledger, queue),
-        workload_handlers=WorkloadHandlers(workloads, gang_handlers, pod_handlers),
-        workload_index=workload_index,
+        owner_handlers=OwnerHandlers(context, state.owners, ledger, owned),
+        workload_handlers=WorkloadHandlers(workloads, gang_handlers, pod_handlers, context, owned),
         barrier=barrier,
     )
 

@@ -26,6 +26,7 @@ from arranger.engine.reservations.book import ReservationBook, make_book
 from arranger.engine.run_time.limits import RunTimeLimits
 from arranger.framework.runtime.profile import Profile
 from arranger.gangs.registry import GangRegistry
+from arranger.gangs.workloads.index import WorkloadIndex
 from arranger.quota.admission import Admission
 from arranger.quota.decayed_usage import decayed_usage
 from arranger.quota.ledger import QuotaLedger
@@ -44,6 +45,7 @@ class EngineState:
     profiles: Sequence[Profile]
     registry: GangRegistry
     owners: PodOwners
+    workloads: WorkloadIndex
     table: NodeTable
     ledger: QuotaLedger
     cluster: Cluster
@@ -70,11 +72,13 @@ def make_state(settings: EngineSettings) -> EngineState:
     quotas = settings.quota_config
     owners, table, placed = PodOwners(), NodeTable(), PlacedCharges()
     registry = GangRegistry(regrouped=placed.doubt_group)
+    workloads = WorkloadIndex(settings.workload_kinds, reworded=placed.doubt_group)
     ledger = QuotaLedger(
         table,
         placed=placed,
         pod_groups=registry,
         owners=owners,
+        lone_pods=workloads,
         service_by_owner=quotas.service_type_by_owner,
         exempt_card_pods=quotas.exempt_card_pods,
     )
@@ -117,6 +121,7 @@ def make_state(settings: EngineSettings) -> EngineState:
         profiles=[with_quota(profile, ledger) for profile in settings.profiles],
         registry=registry,
         owners=owners,
+        workloads=workloads,
         table=table,
         ledger=ledger,
         cluster=cluster,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from arranger.api.types.pod_groups import AnyPodGroup, NativePodGroup
@@ -46,11 +47,15 @@ class EffectivePriorities:
             for uid in list(gang.memberships):
                 self._update(uid)
 
+    def update_pods(self, uids: Iterable[str]) -> None:
+        """Pods are in other queues."""
+        for uid in uids:
+            self._update(uid)
+
     def update_all(self) -> None:
         """Queues believe other priorities, or pods are in other queues."""
         placed = [pod.uid for pod, _ in self._context.cluster.placed_pods()]
-        for uid in dict.fromkeys((*placed, *self._context.pods)):
-            self._update(uid)
+        self.update_pods(dict.fromkeys((*placed, *self._context.pods)))
 
     def _update(self, uid: str) -> None:
         if uid not in self._nominator:

@@ -8,11 +8,7 @@ from dataclasses import dataclass, field
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.workloads import AnyOwner
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.phases import Phase
-from arranger.engine.context.queue_state import QueueState
-from arranger.engine.queue.cluster_events import quota_change
-from arranger.engine.queue.scheduling_queue import SchedulingQueue
-from arranger.framework.cluster_event import ActionType, ClusterEvent
+from arranger.engine.handlers.owned_pods import OwnedPods
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.pod_owners import PodOwners
 
@@ -24,7 +20,7 @@ class OwnerHandlers:
     _context: EngineContext
     _owners: PodOwners
     _ledger: QuotaLedger
-    _queue: SchedulingQueue
+    _pods: OwnedPods
     #: uids of owners at whose pods not all of a look was taken, as it raised.
     _unfinished: set[str] = field(default_factory=set, init=False)
 
@@ -46,23 +42,14 @@ class OwnerHandlers:
 
     def _reconsider(self, owner: ObjectMeta, now: float) -> None:
         """Look again at the pods below an owner, which are of its namespace."""
-        ledger, cluster, is_owned_by = self._ledger, self._context.cluster, self._owners.is_owned_by
+        cluster, pods = self._context.cluster, self._context.pods
         namespace, uid = owner.namespace, owner.uid
-        placed = map(cluster.pod, ledger.placed.in_namespace(namespace))
-        below = [p.uid for p in placed if p and is_owned_by(p.pod.metadata, uid)]
-        ledger.placed.doubt(below)
-        ledger.refresh(cluster)
-        # Who may evict those on nodes, and which queue they count towards, may be another now.
-        if below or not ledger.active:  # without queues it is not kept who is placed
-            self._queue.wake(quota_change("Owner"), now)
-        for member in list(self._context.pods.values()):
-            entity = member.entity
-            if member.phase is not Phase.QUEUED or entity is None:
-                continue
-            meta = member.pod.pod.metadata
-            if meta.namespace != namespace or not is_owned_by(meta, uid):
-                continue
-            event = ClusterEvent(ActionType.OWN_UPDATE, pod=member.pod.pod)
-            self._queue.update(entity, member, member.pod, event, now)
-            if entity.state is QueueState.UNSCHEDULABLE:
-                self._queue.activate(entity)
+        placed = map(cluster.pod, self._ledger.placed.in_namespace(namespace))
+        below = [p.uid for p in placed if p and self._owners.is_owned_by(p.pod.metadata, uid)]
+        metas = ((member, member.pod.pod.metadata) for member in pods.values())
+        waiting = [
+            member
+            for member, meta in metas
+            if meta.namespace == namespace and self._owners.is_owned_by(meta, uid)
+        ]
+        self._pods.look_again(below, waiting, now)

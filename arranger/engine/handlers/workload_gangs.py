@@ -37,7 +37,7 @@ class WorkloadGangs:
         if not self.index.concerns(meta):
             return own
         if own is not None:
-            self.index.forget_pod(meta.uid)
+            self.index.forget_pod(meta.uid, moved=True)
             return own
         membership = self.index.membership_of(pod, listed=self._initial.being_handed_on)
         if meta.uid in self.index:

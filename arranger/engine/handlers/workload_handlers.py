@@ -1,26 +1,30 @@
-"""What the watches of workloads deliver: the owners whose pods are gangs because of them."""
+"""What the watches of workloads deliver: owners whose pods are gangs because of them, or some."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from arranger.api.types.core import Pod
 from arranger.api.types.workloads import Workload
+from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.handlers.gang_handlers import GangHandlers
+from arranger.engine.handlers.owned_pods import OwnedPods
 from arranger.engine.handlers.pod_handlers import PodHandlers
 from arranger.engine.handlers.workload_gangs import WorkloadGangs
-from arranger.gangs.workloads.index import OwnerKey
 from arranger.gangs.workloads.kinds import WorkloadKind
+from arranger.gangs.workloads.known_owner import OwnerKey
 
 
 @dataclass(slots=True, eq=False)
 class WorkloadHandlers:
-    """Notes what owners say of the gangs of their pods, and looks again at these."""
+    """Notes what owners say of their pods and of the gangs of these, and looks again at them."""
 
     _workloads: WorkloadGangs
     _gangs: GangHandlers
     _pods: PodHandlers
+    _context: EngineContext
+    _lone_pods: OwnedPods
     #: Owners at whose pods not all of a look was taken, as it raised.
     _unfinished: set[OwnerKey] = field(default_factory=set, init=False)
 
@@ -44,7 +48,7 @@ class WorkloadHandlers:
 
     def _follow(
         self,
-        note: Callable[[WorkloadKind, Workload], Iterable[Pod]],
+        note: Callable[[WorkloadKind, Workload], Sequence[Pod]],
         kind: WorkloadKind,
         owner: Workload,
         now: float,
@@ -54,13 +58,22 @@ class WorkloadHandlers:
         again = key in self._unfinished
         self._unfinished.add(key)
         concerned = note(kind, owner)
-        self._look_again(self._workloads.index.pods_of(key) if again else concerned, now)
+        if again:
+            concerned = self._workloads.index.pods_of(key)
+        self._look_again(concerned, now, again=again)
         self._unfinished.discard(key)
 
-    def _look_again(self, pods: Iterable[Pod], now: float) -> None:
+    def _look_again(self, pods: Sequence[Pod], now: float, *, again: bool = False) -> None:
+        index = self._workloads.index
+        before = {uid: index.settings_of(uid) for uid in (pod.metadata.uid for pod in pods)}
         claims = [(pod, self._workloads.membership_of(pod)) for pod in pods]
         for gang in dict.fromkeys(claim.gang for _, claim in claims if claim is not None):
-            group = self._workloads.index.group_of(gang)
+            group = index.group_of(gang)
             if group is not None:
                 self._gangs.on_workload_group_updated(group, now)
         self._pods.regroup(claims, now)
+        told = [uid for uid, said in before.items() if again or index.settings_of(uid) != said]
+        if told:
+            cluster, known = self._context.cluster, self._context.pods
+            placed = [uid for uid in told if uid in cluster]
+            self._lone_pods.look_again(placed, [known[uid] for uid in told if uid in known], now)

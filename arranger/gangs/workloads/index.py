@@ -7,95 +7,24 @@ server has said so after they came.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from arranger.api.annotations import (
-    CARD_NAME,
-    CARD_REQUEST,
-    GANG_BY_OWNER,
-    GANG_MIN,
-    POD_GROUP_MIN,
-    PREEMPTABLE,
-    SERVICE_TYPE,
-)
+from arranger.api.annotations import GANG_BY_OWNER
 from arranger.api.settings.gang_membership import GangMembership, owned_membership
-from arranger.api.settings.gang_settings import SETTINGS_ANNOTATIONS
-from arranger.api.settings.queue_annotations import declared_queue
 from arranger.api.types.core import ObjectMeta, OwnerReference, Pod, PodSpec, PodStatus
-from arranger.api.types.pod_groups import PodGroupSpec, WorkloadGroup
+from arranger.api.types.pod_groups import WorkloadGroup
 from arranger.api.types.workloads import Workload
-from arranger.gangs.workloads.definitions import (
-    GangDefinition,
-    owner_scope,
-    pod_scope,
-    read_definition,
-)
-from arranger.gangs.workloads.expressions import Scope
+from arranger.gangs.workloads.definitions import pod_scope
 from arranger.gangs.workloads.kinds import WorkloadKind
-
-#: Annotations of an owner that count for its gang.
-_KEPT: Final = frozenset(
-    {*SETTINGS_ANNOTATIONS, SERVICE_TYPE, PREEMPTABLE, CARD_NAME, CARD_REQUEST}
+from arranger.gangs.workloads.known_owner import (
+    KnownOwner,
+    OwnerKey,
+    gang_name,
+    group_by,
+    owner_uid,
+    read_owner,
 )
-_MINIMUMS: Final = frozenset({GANG_MIN, POD_GROUP_MIN})
-#: Letters of an owner's name in the name of its gang, which is that of an object.
-_MAX_NAME: Final = 150
-
-
-class OwnerKey(NamedTuple):
-    """An owner by its name: of one name there is one at a time."""
-
-    kind: WorkloadKind
-    namespace: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class _KnownOwner:
-    """What is kept of an owner.
-
-    Attributes:
-        metadata: its uid, its age, and those of its annotations that count.
-        queue: the one that its annotations or labels name.
-        definition: what it says of its gangs; None where that differs among its pods.
-        scope: what it is then read from.
-        problems: what cannot be read of it, whatever the pod.
-    """
-
-    reference: OwnerReference
-    metadata: ObjectMeta
-    queue: str
-    switched_off: bool
-    definition: GangDefinition | None
-    scope: Scope
-    problems: tuple[str, ...]
-
-    def may_own(self, pod: ObjectMeta, uid: str) -> bool:
-        """Whether it owns a pod that names it, by its ``uid`` if that is known.
-
-        A pod that is older was of an earlier owner of that name.
-        """
-        if uid:
-            return uid == self.reference.uid
-        born, made = self.metadata.creation_timestamp, pod.creation_timestamp
-        return born is None or made is None or made >= born
-
-    @property
-    def shape(self) -> tuple[object, ...] | None:
-        """What decides which gang a pod is in; None where its pods decide that, too."""
-        said = self.definition
-        if said is None:
-            return None
-        roles = tuple(role for role, _ in said.roles) if said.per_role else ()
-        return self.reference.uid, self.switched_off, said.is_gang, said.per_role, roles
-
-    def definition_for(self, kind: WorkloadKind, pod: Pod) -> GangDefinition:
-        """What it says of the gang of a pod."""
-        if self.definition is not None:
-            return self.definition
-        return read_definition(kind, {**self.scope, **pod_scope(pod.metadata)})
 
 
 class WorkloadIndex:
@@ -103,10 +32,18 @@ class WorkloadIndex:
 
     Args:
         kinds: those that are listed.
+        reworded: is told of pods that are in no gang (their namespace, and uids), when their owner
+            says otherwise of them, so that they may be of another queue.
     """
 
-    def __init__(self, kinds: Iterable[WorkloadKind] = ()) -> None:
+    def __init__(
+        self,
+        kinds: Iterable[WorkloadKind] = (),
+        *,
+        reworded: Callable[[str, Iterable[str]], object] = lambda _namespace, _uids: None,
+    ) -> None:
         self.kinds: tuple[WorkloadKind, ...] = tuple(kinds)
+        self._reworded = reworded
         #: (API group, kind) of a pod's controller → the kind, where it is listed itself.
         self._direct = {(kind.group, kind.kind): kind for kind in self.kinds}
         self._direct_kinds = {kind.kind for kind in self.kinds}
@@ -115,7 +52,7 @@ class WorkloadIndex:
         for kind in self.kinds:
             for controller in kind.through:
                 self._through.setdefault(controller, []).append(kind)
-        self._owners: dict[OwnerKey, _KnownOwner] = {}
+        self._owners: dict[OwnerKey, KnownOwner] = {}
         #: Kinds that the server did not serve when it was last asked.
         self._absent: set[WorkloadKind] = set()
         #: Pods of absent kinds that came before it was asked.
@@ -128,6 +65,8 @@ class WorkloadIndex:
         self._groups: dict[str, WorkloadGroup] = {}
         self._members: dict[str, dict[str, None]] = {}
         self._gang_of_pod: dict[str, str] = {}
+        #: uid → what its owner says of a pod that is in no gang.
+        self._alone: dict[str, WorkloadGroup] = {}
         #: Gangs that have lost their last pod or their owner, for :meth:`take_undefined`.
         self._undefined: dict[str, None] = {}
 
@@ -156,6 +95,14 @@ class WorkloadIndex:
         ``listed``: it was there before we asked what is served.
         """
         uid = pod.metadata.uid
+        is_new, alone = uid not in self._pods, self._alone.get(uid)
+        membership = self._take_up(pod, listed=listed)
+        if not is_new and self._alone.get(uid) != alone:
+            self._reworded(pod.metadata.namespace, (uid,))
+        return membership
+
+    def _take_up(self, pod: Pod, *, listed: bool) -> GangMembership | None:
+        uid = pod.metadata.uid
         found = self._find_owner(pod, confirmed=listed or uid in self._confirmed)
         known = self._owner_of_pod.get(uid)
         if known is not None and known != found:
@@ -170,12 +117,18 @@ class WorkloadIndex:
         self._pods_of_owner.setdefault(found, {})[uid] = None
         membership, group = self._read(pod, found)
         self._set_gang(uid, membership.gang if membership is not None else "", group)
+        if membership is None and group is not None:
+            self._alone[uid] = group
+        else:
+            self._alone.pop(uid, None)
         return membership
 
-    def forget_pod(self, uid: str) -> None:
-        """A pod is gone, or is in a gang of its own word."""
-        if self._pods.pop(uid, None) is None:
+    def forget_pod(self, uid: str, *, moved: bool = False) -> None:
+        """A pod is gone; or it is in a gang of its own word (``moved``)."""
+        if (pod := self._pods.pop(uid, None)) is None:
             return
+        if self._alone.pop(uid, None) is not None and moved:
+            self._reworded(pod.metadata.namespace, (uid,))
         owner = self._owner_of_pod.pop(uid)
         self._confirmed.discard(uid)
         del self._pods_of_owner[owner][uid]
@@ -186,6 +139,10 @@ class WorkloadIndex:
     def group_of(self, gang: str) -> WorkloadGroup | None:
         """What the owner says of a gang; None while it is not known."""
         return self._groups.get(gang)
+
+    def settings_of(self, uid: str) -> WorkloadGroup | None:
+        """What the owner says of a pod that is in no gang; None for nothing, or a pod of a gang."""
+        return self._alone.get(uid)
 
     def pods_of(self, key: OwnerKey) -> list[Pod]:
         """The pods of an owner, known or not."""
@@ -212,15 +169,18 @@ class WorkloadIndex:
         """An owner appeared or was edited."""
         meta = owner.metadata
         key = OwnerKey(kind, meta.namespace, meta.name)
-        before, known = self._owners.get(key), _read_owner(kind, owner)
+        before, known = self._owners.get(key), read_owner(kind, owner)
         if before == known:
             return []
         self._owners[key] = known
         if before is None or known.shape is None or before.shape != known.shape:
             return self.pods_of(key)
-        # Only numbers have changed, as with each pod of a Job that ends: one of each gang will do.
+        # Most often only numbers have changed, as with each pod of a Job that ends: one of each
+        # gang will do, and of the pods that are in none those of which it says otherwise.
+        says_same = known.keep_alone(before)
         uids = self._pods_of_owner.get(key, ())
-        one_each = {self._gang_of_pod[uid]: uid for uid in uids if uid in self._gang_of_pod}
+        one_each = {self._gang_of_pod.get(uid) or ("" if says_same else uid): uid for uid in uids}
+        one_each.pop("", None)
         return [self._pods[uid] for uid in one_each.values()]
 
     def remove_owner(self, kind: WorkloadKind, owner: Workload) -> list[Pod]:
@@ -269,6 +229,7 @@ class WorkloadIndex:
         assert all(self._members.values()), "a gang without pods"
         assert self._groups.keys() <= self._members.keys(), "a definition without a gang"
         assert self._gang_of_pod.keys() | self._confirmed <= self._pods.keys(), "a pod that is gone"
+        assert self._alone.keys() <= self._pods.keys() - self._gang_of_pod.keys(), "alone in a gang"
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -276,7 +237,7 @@ class WorkloadIndex:
         """The owner of a listed kind; one of a kind that is not served, if there is no other."""
         meta = pod.metadata
         controller = meta.controller
-        if controller is None or meta.annotations.get(GANG_BY_OWNER) == "false":
+        if controller is None:
             return None
         found = [
             OwnerKey(kind, meta.namespace, name)
@@ -291,31 +252,31 @@ class WorkloadIndex:
         return next(read, found[0] if found else None)
 
     def _read(self, pod: Pod, key: OwnerKey) -> tuple[GangMembership | None, WorkloadGroup | None]:
-        """A pod's membership, and what the owner says of its gang."""
+        """A pod's membership, and what the owner says of its gang, or of the pod if it has none."""
         kind, meta = key.kind, pod.metadata
         if kind in self._absent and meta.uid in self._confirmed:
             return None, None
-        scope = pod_scope(meta)
-        if kind.alone is not None and kind.alone.holds(scope):
-            return None, None
+        scope, uid = pod_scope(meta), owner_uid(kind, meta)
+        switched_off = meta.annotations.get(GANG_BY_OWNER) == "false"
+        alone = switched_off or (kind.alone is not None and kind.alone.holds(scope))
         role = kind.role.name(scope).lower() if kind.role is not None else ""
         title, parts = f"{kind.kind} {key.name}", [expr.name(scope) for expr in kind.gang]
-        uid = _owner_uid(kind, meta)
         owner = self._owners.get(key)
         if owner is None or not owner.may_own(meta, uid):
-            return owned_membership(pod, _gang_name(key, parts, uid), role, title), None
+            name = "" if alone else gang_name(key, parts, uid)
+            return (owned_membership(pod, name, role, title) if name else None), None
         definition = owner.definition_for(kind, pod)
-        if owner.switched_off or not definition.is_gang:
-            return None, None
+        if alone or owner.switched_off or not definition.is_gang:
+            return None, owner.settings_alone(meta.namespace, definition)
         if definition.per_role:
             minimum = dict(definition.roles).get(role, 0)
             if not minimum:
-                return None, None
+                return None, owner.settings_alone(meta.namespace, definition)
             parts.append(role)
             definition = replace(definition, minimum=minimum, roles=())
-        name = _gang_name(key, parts, owner.reference.uid)
+        name = gang_name(key, parts, owner.reference.uid)
         membership = owned_membership(pod, name, role, title)
-        return membership, _group(membership.gang, owner, definition)
+        return membership, group_by(membership.gang, owner, definition)
 
     def _set_gang(self, uid: str, gang: str, group: WorkloadGroup | None) -> None:
         before = self._gang_of_pod.get(uid, "")
@@ -336,63 +297,6 @@ class WorkloadIndex:
     def _drop_group(self, gang: str) -> None:
         if self._groups.pop(gang, None) is not None:
             self._undefined[gang] = None
-
-
-def _read_owner(kind: WorkloadKind, owner: Workload) -> _KnownOwner:
-    meta, (scope, problems) = owner.metadata, owner_scope(kind, owner)
-    said, differs = meta.annotations, kind.reads_pods
-    kept = ObjectMeta(
-        uid=meta.uid,
-        creation_timestamp=meta.creation_timestamp,
-        annotations={key: said[key] for key in _KEPT if key in said},
-    )
-    reference = OwnerReference(
-        f"{kind.group}/{kind.versions[0]}".lstrip("/"), kind.kind, meta.name, meta.uid, True
-    )
-    return _KnownOwner(
-        reference,
-        kept,
-        queue=declared_queue(meta),
-        switched_off=said.get(GANG_BY_OWNER) == "false",
-        definition=None if differs else read_definition(kind, scope),
-        scope=scope if differs else {},
-        problems=problems,
-    )
-
-
-def _owner_uid(kind: WorkloadKind, pod: ObjectMeta) -> str:
-    """The uid of the owner, as far as the pod says it."""
-    controller = pod.controller
-    if controller is not None and controller.kind == kind.kind:
-        return controller.uid
-    return pod.labels.get(kind.uid_label, "")
-
-
-def _gang_name(key: OwnerKey, parts: list[str], uid: str) -> str:
-    """The gang's name: one of its own for each owner that has ever had this name."""
-    words = (key.kind.kind.lower(), key.name[:_MAX_NAME], *parts, uid[:8])
-    return "-".join(word for word in words if word)
-
-
-def _group(gang: str, owner: _KnownOwner, definition: GangDefinition) -> WorkloadGroup:
-    namespace, _, name = gang.partition("/")
-    meta, ignored = owner.metadata, _MINIMUMS if definition.per_role else frozenset()
-    return WorkloadGroup(
-        ObjectMeta(
-            name=name,
-            namespace=namespace,
-            uid=meta.uid,
-            creation_timestamp=meta.creation_timestamp,
-            annotations={k: text for k, text in meta.annotations.items() if k not in ignored},
-        ),
-        PodGroupSpec(
-            min_member=definition.minimum,
-            min_task_member=dict(definition.roles),
-            schedule_timeout_seconds=definition.wait_time,
-            queue=definition.queue or owner.queue,
-        ),
-        owner=owner.reference,
-    )
 
 
 def _without_spec(pod: Pod) -> Pod:

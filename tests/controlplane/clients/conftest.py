@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest_asyncio
 
 from tests.api_conformance.objects import crd_path
-from tests.controlplane.admin import until
 from tests.controlplane.harness import ControlPlane
 from tests.project.crds.samples import definitions
 
@@ -19,14 +18,3 @@ async def serving_plane(control_plane: ControlPlane) -> ControlPlane:
         assert status in (201, 409), answer
         await control_plane.until_served(crd_path(name, "default"))
     return control_plane
-
-
-async def make_empty(plane: ControlPlane, collection: str) -> None:
-    """Nothing is left at a path: objects without a namespace are those of every test before."""
-
-    async def gone() -> bool:
-        status, answer = await plane.request("DELETE", collection)
-        assert status == 200, answer
-        return not (await plane.get(collection))["items"]
-
-    await until(gone, what=f"the end of all in {collection}")

@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 
 from tests.api_conformance.objects import crd_path
-from tests.controlplane.clients.conftest import make_empty
 from tests.controlplane.clients.edits import EDITS, a_sample
+from tests.controlplane.clients.emptying import make_empty
 from tests.controlplane.clients.kubectl import WITHIN, Kubectl
 from tests.controlplane.clients.terminal import kubectl_path
 from tests.controlplane.harness import ControlPlane

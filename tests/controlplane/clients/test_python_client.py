@@ -16,8 +16,8 @@ from kubernetes.dynamic.exceptions import ConflictError, DynamicApiError, NotFou
 
 from tests.api_conformance.objects import crd_path
 from tests.controlplane.admin import PATIENCE
-from tests.controlplane.clients.conftest import make_empty
 from tests.controlplane.clients.edits import EDITS, a_sample
+from tests.controlplane.clients.emptying import make_empty
 from tests.controlplane.clients.python import connect
 from tests.controlplane.harness import ControlPlane
 from tests.project.crds.samples import Sample, definitions, expected_spec

@@ -7,12 +7,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from arranger.api.effects import PublishEvent
 from arranger.api.event_reasons import INVALID_ANNOTATION, INVALID_GANG
 from arranger.api.types.pod_groups import WorkloadGroup
-from arranger.daemon.config.schema import Config
-from arranger.gangs.workloads.kinds import WorkloadKind
-from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.builders.workloads import (
     WorkloadBuilder,
@@ -21,39 +17,12 @@ from tests.builders.workloads import (
     kubeflow_pods,
     replicas,
 )
-from tests.unit.engine.harness import EngineHarness, of_kind, placements
+from tests.unit.engine.gang.workload_engine import KINDS, WorkloadEngine, kind_of
+from tests.unit.engine.harness import placements
 
-KINDS = Config().workload_kinds()
 TRAIN = replicas("PyTorchJob", Worker=3)
 PODS = [pod.needs(cpu=1) for pod in kubeflow_pods(TRAIN, Worker=3)]
 NAME = "default/pytorchjob-train-a0000000"
-
-
-def kind_of(owner: WorkloadBuilder) -> WorkloadKind:
-    return next(kind for kind in KINDS if kind.kind == owner.kind)
-
-
-class WorkloadEngine(EngineHarness):
-    """An engine that reads the shipped kinds."""
-
-    def __init__(self) -> None:
-        super().__init__(default_profile(), workloads=KINDS)
-
-    def see(self, owner: WorkloadBuilder) -> None:
-        self.engine.workload_handlers.on_updated(kind_of(owner), owner.build(), self.now)
-        self.engine.check_consistent()
-
-    def see_gone(self, owner: WorkloadBuilder) -> None:
-        self.engine.workload_handlers.on_deleted(kind_of(owner), owner.build(), self.now)
-        self.engine.check_consistent()
-
-    def serves(self, kind: WorkloadKind, *, served: bool) -> None:
-        self.engine.workload_handlers.on_served(kind, self.now, served=served)
-        self.engine.check_consistent()
-
-    def told(self, reason: str) -> list[str]:
-        events = of_kind(PublishEvent, self.effects)
-        return [event.note for event in events if event.reason == reason]
 
 
 @pytest.fixture
