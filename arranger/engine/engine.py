@@ -80,6 +80,8 @@ class Engine:
         self.owner_handlers = inputs.owner_handlers
         self.workload_handlers = inputs.workload_handlers
         self._workload_index = state.workloads
+        #: What is to be done about many pods after one event, in the order in which it is done.
+        self._sliced_parts = self.workload_handlers, inputs.owned_pods, drivers.recharging
 
     # --- deciding --------------------------------------------------------------------------
 
@@ -92,11 +94,12 @@ class Engine:
         barrier, pop, timed = self.barrier, self.queue.pop, seconds < math.inf
         ends = self._perf_counter() + seconds if timed else math.inf
         self._context.clock.advance(now)
-        if barrier.books.is_due(now):
-            barrier.books.check(self.check_consistent, now)
         self.handlers.start(now)
         barrier.advance(now)
-        barrier.run(now, partial(self.ledger.refresh, self.cluster))
+        for later in self._sliced_parts:
+            barrier.run(now, partial(later.advance, now))
+        if barrier.books.is_due(now):
+            barrier.books.check(self.check_consistent, now)
         barrier.run(now, partial(self._on_extender_results, now))
         for part in self._timed_parts:
             barrier.run(now, partial(part.advance, now))
@@ -137,7 +140,7 @@ class Engine:
         parts = (self._waiting_pods, self._binding_cycle, self._extender_calls, self.queue)
         if not self.handlers.started:
             return True
-        more = any(part.ready for part in parts) or self._preemption.ready
+        more = any(part.ready for part in (*parts, *self._sliced_parts)) or self._preemption.ready
         return more or self._gang_scheduler.ready or bool(self._context.outbox)
 
     def next_timer(self) -> float | None:
@@ -205,7 +208,8 @@ class Engine:
             AssertionError: one is broken.
         """
         self.cluster.check_consistent()
-        self.ledger.check_consistent(self.cluster)
+        if self.ledger.is_current and not any(part.ready for part in self._sliced_parts):
+            self.ledger.check_consistent(self.cluster)
         parts = self.queue, self._binding_cycle, self._extender_calls, self._gangs, self._nominator
         kept = self.planned_room, self.reservations.room
         for part in (*parts, self._preemption, self._workload_index, *kept):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 
 from arranger.api.annotations import SERVICE_TYPE
@@ -26,10 +26,12 @@ from arranger.cluster import Cluster, NodeTable, PodInfo
 from arranger.framework.preemption import Limit
 from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, is_card_resource
-from arranger.quota.charges import Charge, ChargedLimit, LonePods, PodGroups, QuotaShortage
+from arranger.quota.charging.charges import Charge, ChargedLimit, QuotaShortage, room_for_any
+from arranger.quota.charging.placed_charges import LiftedCharges, PlacedCharges, count_use
+from arranger.quota.charging.queue_limits import QueueLimits
+from arranger.quota.charging.uncharged import UnchargedPods
 from arranger.quota.guarantees import Guarantees
-from arranger.quota.placed_charges import LiftedCharges, PlacedCharges, count_use
-from arranger.quota.pod_annotations import PodAnnotations, queue_named_by
+from arranger.quota.pod_annotations import LonePods, PodAnnotations, PodGroups, queue_named_by
 from arranger.quota.pod_owners import PodOwners
 from arranger.quota.queue_rights import TenantRights, not_for_namespace
 from arranger.quota.queue_spec import (
@@ -39,7 +41,6 @@ from arranger.quota.queue_spec import (
     read_queue,
     why_no_pods,
 )
-from arranger.quota.uncharged import UnchargedPods
 
 _Limits = Iterator[ChargedLimit]
 
@@ -61,7 +62,7 @@ class QuotaLedger:
         card_column: row → the node's card set.
         rights: which queues namespaces may use, and what is believed of their pods there.
         uncharged: the queues of which it is not known what they use.
-        version, charges_version: number of changes of queues, and times all was charged anew.
+        version, charges_version: changes of queues, and times all was charged anew.
         facts_version: the same, and times that single pods were.
         placed: what each pod on a node is charged; who notes that something else is said of some,
             or of their PodGroup or owner, doubts it there.
@@ -96,6 +97,9 @@ class QuotaLedger:
             lambda: (queue.rights for queue in self.queues.values()),
             lambda name: (queue.rights for queue in self.path_self_to_root(name)),
         )
+        self._limits = QueueLimits(
+            self.path_self_to_root, self.queue_quota, self._guarantees, self.card_column
+        ).of
         #: Whether charges may have changed; what queues use is to be summed up anew; they changed.
         self._stale = self._uncounted = self._edited = self.has_dues = False
         self.version = self.charges_version = self.facts_version = 0
@@ -105,6 +109,11 @@ class QuotaLedger:
     def active(self) -> bool:
         """Whether there are queues; without any, nothing is charged."""
         return bool(self.queues)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nobody is to be charged anew."""
+        return not (self._stale or self.placed.has_doubted)
 
     def set_queue(self, queue: Queue) -> bool:
         """A queue was added or edited; returns whether anything but its status has changed."""
@@ -125,8 +134,7 @@ class QuotaLedger:
 
     def remove_queue(self, name: str) -> None:
         """A queue was deleted."""
-        known = self.queues.pop(name, None)
-        if known is not None:
+        if (known := self.queues.pop(name, None)) is not None:
             self._child_counts[known.parent] -= known.parent != name
             self.rights.on_queues_changed()
         self._stale = True
@@ -135,15 +143,16 @@ class QuotaLedger:
         """Queues, rights or nodes have changed, and with them perhaps what all are charged."""
         self._stale |= self.active
 
-    def refresh(self, cluster: Cluster) -> None:
-        """Charge anew whose charges depend on anything that has changed: every pod, or a few."""
+    def refresh(self, cluster: Cluster, *, most: int = sys.maxsize) -> bool:
+        """Charge all pods anew, or ``most`` of those doubted; whether there was one of these."""
         self._lifted.clear()
         stale, counts = self._stale, self._stale or self._uncounted
         edited = self.uncharged.take_edited() or counts or self._edited
-        doubted, regrouped = self.placed.take_doubted(), self.placed.take_regrouped()
+        doubted = self.placed.take_doubted(sys.maxsize if stale else most)
+        regrouped, any_placed = self.placed.take_regrouped(), False
         self.facts_version += edited or doubted is not None
         if doubted is not None and self.active and not stale:
-            self._charge_anew(cluster, doubted)
+            any_placed = self._charge_anew(cluster, doubted)
             cluster.objects.invalidate_in(*regrouped)
         if edited:
             self._stale = self._uncounted = self._edited = False
@@ -152,6 +161,7 @@ class QuotaLedger:
             cluster.objects.invalidate()
             if counts:
                 self._recount(cluster, charge=stale)
+        return any_placed
 
     def path_self_to_root(self, name: str) -> Iterator[QueueQuota]:
         """A queue and its ancestors, itself first; nothing if there is no such queue."""
@@ -213,15 +223,8 @@ class QuotaLedger:
         """The first limit of the pod's queues that it would exceed, if any."""
         for each in self._charged_limits(pod, demand, cards):
             if each.left < 0 and each.binds:
-                n, limit, name = each.n, each.limit, each.resource
-                scale = 1 if name in ("cpu", "memory") else 1000
-                amounts = (n * scale, (each.used + n) * scale, limit * scale)
-                return QuotaShortage(each.queue, name, *amounts, each.beside_guarantees)
+                return each.shortage
         return None
-
-    def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
-        """What each limit of the pod's queues would leave with the pod on that node."""
-        return self.remaining_with(pod, self.cards_on(node))
 
     def room_for(self, pod: PodInfo, node: str) -> int:
         """How many pods like this one all limits of its queues have room for, on such a node."""
@@ -230,20 +233,12 @@ class QuotaLedger:
         return min((each.room // each.n for each in limits if each.n), default=sys.maxsize)
 
     def most_for(self, pods: Sequence[PodInfo]) -> int:
-        """How many such pods, of whatever kinds, all limits have room for, wherever; no less.
-
-        Each takes at least the least that any of them takes on any node.
-        """
-        least: dict[Limit, tuple[int, int]] = {}
-        for place, (pod, cards) in enumerate((p, c) for p in pods for c in self._accepted_by(p)):
-            limits = self._charged_limits(pod, self.charges_for(pod, cards), cards)
-            charged = {each.key: (each.n, each.room) for each in limits if each.n}
-            if place == 0:
-                least = charged
-            else:
-                both = least.keys() & charged.keys()
-                least = {key: min(least[key], charged[key]) for key in both}
-        return min((room // n for n, room in least.values()), default=sys.maxsize)
+        """How many such pods, of whatever kinds, all limits have room for, wherever; no less."""
+        return room_for_any(
+            self._charged_limits(pod, self.charges_for(pod, cards), cards)
+            for pod in pods
+            for cards in self._accepted_by(pod)
+        )
 
     def limits_of(self, pod: PodInfo) -> Set[Limit]:
         """The limits that might keep the pod from any node.
@@ -257,9 +252,8 @@ class QuotaLedger:
             limits.update(self._guarantees.limits_of(self.queue_name(pod), demand))
         if not self.charges_for(pod, NO_CARDS):
             for state in self.path_self_to_root(self.queue_name(pod)):
-                limits.update(
-                    (state.name, n) for n in (*state.capability, *(state.card_quota or ()))
-                )
+                named = (*state.capability, *(state.card_quota or ()))
+                limits.update((state.name, n) for n in named)
         return limits
 
     def queues_of(self, pod: PodInfo) -> Set[str]:
@@ -278,6 +272,10 @@ class QuotaLedger:
         """What each limit of the pod's queues would leave with the pod on a node of these cards."""
         limits = self._charged_limits(pod, self.charges_for(pod, cards), cards)
         return {each.key: each.left for each in limits if each.binds}
+
+    def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
+        """What each limit of the pod's queues would leave with the pod on that node."""
+        return self.remaining_with(pod, self.cards_on(node))
 
     def relieved_by(self, pod: PodInfo, node: str) -> Set[Limit]:
         """The limits of which more is left since a pod has left a node."""
@@ -300,27 +298,6 @@ class QuotaLedger:
         of_cards = set(cards.values())
         exempt = ("cpu", "memory") if self.exempt_card_pods and of_cards & demand.keys() else ()
         return self._limits(self.queue_name(pod), demand, of_cards, exempt)
-
-    def _limits(
-        self, queue: str, demand: Amounts, of_cards: Collection[str], exempt: Collection[str]
-    ) -> _Limits:
-        for state in self.path_self_to_root(queue):
-            for name, n in demand.items():
-                if name not in of_cards:
-                    limit = None if name in exempt else state.capability.get(name)
-                else:
-                    limit = None if state.card_quota is None else state.card_quota.get(name, 0)
-                if limit is not None:
-                    key, used = (state.name, name), state.used[name]
-                    yield ChargedLimit(key, state.name, name, n, used, limit)
-        for name in self._guarantees.resources & demand.keys() - set(exempt):
-            total = self.card_column.resource_totals()
-            if name not in total:
-                total = self.card_column.totals()
-            for key, part, room, slack in self._guarantees.limits(queue, name, total):
-                quota = self.queue_quota(part)
-                used = 0 if quota is None else quota.used[name]
-                yield ChargedLimit(key, part, name, demand[name], used, used + room, slack, True)
 
     def released_by(self, pod: PodInfo) -> Iterator[tuple[Limit, int]]:
         """(queue, resource or card), amount: what a placed pod is charged in all its queues."""
@@ -365,14 +342,18 @@ class QuotaLedger:
         charged, may_go = self.charges_for(pod, cards), self.annotations.is_preemptable(pod)
         return Charge(self.queue_name(pod), charged, service, may_go, said)
 
-    def _charge_anew(self, cluster: Cluster, uids: Iterable[str]) -> None:
+    def _charge_anew(self, cluster: Cluster, uids: Iterable[str]) -> bool:
         """Charge these anew: a tenant may edit what is his as often as he likes."""
+        any_placed = False
         for uid in uids:
             pod, node, known = cluster.pod(uid), cluster.node_of(uid), self.placed.get(uid)
-            if pod and node and known and known != self.charge(pod, self.cards_on(node)):
-                self.placed.pop(pod)
-                self._count((known,), -1)
-                cluster.place_anew(uid)
+            if pod and node and known:
+                any_placed = True
+                if known != self.charge(pod, self.cards_on(node)):
+                    self.placed.pop(pod)
+                    self._count((known,), -1)
+                    cluster.place_anew(uid)
+        return any_placed
 
     def _recount(self, cluster: Cluster, *, charge: bool = True) -> None:
         """Sum up what queues use; ``charge``: of pods that are all charged anew."""
@@ -393,8 +374,9 @@ class QuotaLedger:
             AssertionError: they disagree.
         """
         self.refresh(cluster)
-        used = {name: +state.used for name, state in self.queues.items()}
+        used, charges = {name: +q.used for name, q in self.queues.items()}, self.placed.copy()
         stakes = self._guarantees.inside()
         self._recount(cluster)
         assert used == {name: +state.used for name, state in self.queues.items()}, "use of queues"
         assert stakes == self._guarantees.inside(), "stakes of queues"
+        assert not self.active or charges == self.placed.copy(), "what pods are charged"

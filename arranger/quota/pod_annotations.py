@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from arranger.api.annotations import CARD_NAME, PREEMPTABLE
 from arranger.api.settings.queue_annotations import is_preemptable, requested_cards
-from arranger.api.types.pod_groups import AnyPodGroup
+from arranger.api.types.pod_groups import AnyPodGroup, WorkloadGroup
 from arranger.cluster import PodInfo
-from arranger.quota.charges import LonePods, PodGroups
 from arranger.quota.pod_owners import PodOwners
+
+
+class PodGroups(Protocol):
+    """Knows the PodGroups of pods."""
+
+    def pod_group_of(self, uid: str) -> AnyPodGroup | None:
+        """The PodGroup of a pod, if it has one."""
+        ...
+
+
+class LonePods(Protocol):
+    """Knows what the owners of gangs say of their pods that are in none."""
+
+    def settings_of(self, uid: str) -> WorkloadGroup | None:
+        """Queue and annotations for a pod, by the same object for all like it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

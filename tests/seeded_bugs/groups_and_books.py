@@ -73,7 +73,7 @@ BUGS = (
     SeededBug(
         "charge-is-not-given-back",
         "a pod that leaves is given back in its own queue only, and not in those above it",
-        "arranger/quota/placed_charges.py",
+        "arranger/quota/charging/placed_charges.py",
         """        for state in path_of(queue):
             for name, n in amounts.items():
                 state.used[name] += sign * n

@@ -9,6 +9,7 @@ from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.assembly.state import EngineState
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.pod.waiting_pods import WaitingPods
+from arranger.engine.quota.recharging import Recharging
 from arranger.engine.quota.timers import QuotaTimers
 from arranger.engine.reservations.evictions import ReservationEvictions
 from arranger.engine.run_time.enforcer import RunTimeEnforcer
@@ -23,6 +24,7 @@ class Drivers:
     scheduler: EntityScheduler
     waiting_pods: WaitingPods
     quota_timers: QuotaTimers
+    recharging: Recharging
     run_times: RunTimeEnforcer
     evictions: ReservationEvictions
 
@@ -58,6 +60,7 @@ def make_drivers(
             pods.release,
             DeservedReclaim(state.ledger),
         ),
+        recharging=Recharging(context, state.ledger, queue),
         run_times=RunTimeEnforcer(
             context, state.limits, state.effects, leaving, pods.gangs, state.spared
         ),

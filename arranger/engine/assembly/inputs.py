@@ -43,6 +43,7 @@ class Inputs:
     handlers: EventHandlers
     owner_handlers: OwnerHandlers
     workload_handlers: WorkloadHandlers
+    owned_pods: OwnedPods
     barrier: Barrier
 
 
@@ -84,7 +85,7 @@ def make_inputs(
         (drivers.run_times, drivers.evictions),
         _ignored_everywhere(state.profiles),
     )
-    owned = OwnedPods(context, ledger, queue, priorities, tenants)
+    owned = OwnedPods(context, state.owners, ledger, queue, priorities, tenants)
     rollback = Rollback(
         context,
         queue,
@@ -146,8 +147,9 @@ def make_inputs(
             pod_handlers,
             kinds,
         ),
-        owner_handlers=OwnerHandlers(context, state.owners, ledger, owned),
-        workload_handlers=WorkloadHandlers(workloads, gang_handlers, pod_handlers, context, owned),
+        owner_handlers=OwnerHandlers(state.owners, owned),
+        owned_pods=owned,
+        workload_handlers=WorkloadHandlers(workloads, gang_handlers, pod_handlers, owned),
         barrier=barrier,
     )
 

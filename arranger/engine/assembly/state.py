@@ -28,10 +28,10 @@ from arranger.framework.runtime.profile import Profile
 from arranger.gangs.registry import GangRegistry
 from arranger.gangs.workloads.index import WorkloadIndex
 from arranger.quota.admission import Admission
+from arranger.quota.charging.placed_charges import PlacedCharges
 from arranger.quota.decayed_usage import decayed_usage
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.min_resources_admission import MinResourcesAdmission
-from arranger.quota.placed_charges import PlacedCharges
 from arranger.quota.pod_owners import PodOwners
 from arranger.quota.preemption.eviction_protection import EvictionProtection
 from arranger.quota.preemption.policy import QueuePreemptionPolicy

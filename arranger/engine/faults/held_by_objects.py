@@ -30,8 +30,8 @@ from arranger.api.types.workloads import Workload
 from arranger.cluster.cluster import Cluster
 from arranger.engine.context.spared_pods import SparedPods
 from arranger.engine.handlers.watched_kinds import WatchedKind
+from arranger.quota.charging.uncharged import ANOTHER
 from arranger.quota.ledger import QuotaLedger
-from arranger.quota.uncharged import ANOTHER
 
 #: A gang that there cannot be.
 _NOBODY: Final = ReservationUsers(gangs=["/"])

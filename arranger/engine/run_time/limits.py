@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from arranger.api.settings.run_time import annotated_run_time
 from arranger.cluster.pod_info import PodInfo
-from arranger.quota.placed_charges import PlacedCharges
+from arranger.quota.charging.placed_charges import PlacedCharges
 from arranger.quota.queue_rights import QueueRights
 from arranger.quota.queue_spec import QueueQuota
 

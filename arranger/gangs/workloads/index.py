@@ -144,6 +144,10 @@ class WorkloadIndex:
         """What the owner says of a pod that is in no gang; None for nothing, or a pod of a gang."""
         return self._alone.get(uid)
 
+    def pod(self, uid: str) -> Pod | None:
+        """A pod that a listed kind owns."""
+        return self._pods.get(uid)
+
     def pods_of(self, key: OwnerKey) -> list[Pod]:
         """The pods of an owner, known or not."""
         return [self._pods[uid] for uid in self._pods_of_owner.get(key, ())]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from arranger.gangs.workloads.expressions import Expression
+from arranger.gangs.workloads.paths import ANY, Path, paths_of
 
 #: The first words of paths: in an owner, with ``role`` in an element of ``roles[].each``, of which
 #: ``key`` is the name in its map. Pods are read for what differs among the pods of one owner.
@@ -74,6 +75,18 @@ class WorkloadKind:
         """Where its objects are, by version."""
         root = f"/apis/{self.group}" if self.group else "/api"
         return tuple(f"{root}/{version}/{self.resource}" for version in self.versions)
+
+    def read_paths(self) -> list[Path]:
+        """What is read of its objects."""
+        given = [self.gang_per_role, self.minimum, self.queue, self.wait_time]
+        found = [path for each in given if each is not None for path in paths_of(each)]
+        for rule in self.roles:
+            listed = [] if rule.each is None else paths_of(rule.each)
+            found += listed
+            where: list[Path | None] = [(*path, ANY) for path in listed]
+            for role in where or [None]:
+                found += [*paths_of(rule.name, role), *paths_of(rule.minimum, role)]
+        return found
 
     @property
     def reads_pods(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from arranger.api.annotations import (
@@ -27,6 +28,7 @@ from arranger.gangs.workloads.definitions import (
 )
 from arranger.gangs.workloads.expressions import Scope
 from arranger.gangs.workloads.kinds import WorkloadKind
+from arranger.gangs.workloads.paths import PathTree
 
 #: Annotations of an owner that count for its gang.
 _KEPT: Final = frozenset(
@@ -55,7 +57,7 @@ class KnownOwner:
         metadata: its uid, its age, and those of its annotations that count.
         queue: the one that its annotations or labels name.
         definition: what it says of its gangs; None where that differs among its pods.
-        scope: what it is then read from.
+        scope: what it is then read from, as far as anything is read of it.
         problems: what cannot be read of it, whatever the pod.
         alone: queue → what it says of those of its pods that are in no gang.
     """
@@ -141,9 +143,16 @@ def read_owner(kind: WorkloadKind, owner: Workload) -> KnownOwner:
         queue=declared_queue(meta),
         switched_off=said.get(GANG_BY_OWNER) == "false",
         definition=None if differs else read_definition(kind, scope),
-        scope=scope if differs else {},
+        scope=_tree_of(kind).part_of(scope) if differs else {},
         problems=problems,
     )
+
+
+@lru_cache(maxsize=256)
+def _tree_of(kind: WorkloadKind) -> PathTree:
+    """What is read of an owner whose pods are read, too."""
+    minimums = [("metadata", "annotations", key) for key in sorted(_MINIMUMS)]
+    return PathTree([*kind.read_paths(), *minimums])
 
 
 def owner_uid(kind: WorkloadKind, pod: ObjectMeta) -> str:

@@ -30,7 +30,7 @@ from arranger.framework import (
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.quota.card_column import kinds_in
 from arranger.quota.cards import NO_CARDS, Cards, cards_of, is_card_resource
-from arranger.quota.charges import QuotaShortage
+from arranger.quota.charging.charges import QuotaShortage
 from arranger.quota.ledger import QuotaLedger
 
 NO_CARD = Rejection(("node(s) didn't have the card that the pod wants",), Code.UNRESOLVABLE)

@@ -12,7 +12,7 @@ from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import Limit
 from arranger.quota.card_column import kinds_in
-from arranger.quota.charges import Charge
+from arranger.quota.charging.charges import Charge
 from arranger.quota.ledger import QuotaLedger
 
 

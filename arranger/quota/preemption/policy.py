@@ -28,7 +28,7 @@ from arranger.framework.preemption import (
     PriorityPolicy,
     QuotaLimits,
 )
-from arranger.quota.charges import Charge
+from arranger.quota.charging.charges import Charge
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption.eviction_protection import EvictionProtection
 from arranger.quota.preemption.leaving_charges import LeavingCharges, LeavingLimits

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.quota.charges import Charge
+from arranger.quota.charging.charges import Charge
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption.reclaim import Demand, DeservedReclaim, Keeps
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from arranger.api.resource_requests import Amounts
 from arranger.cluster.pod_info import PodInfo
-from arranger.quota.charges import Charge
+from arranger.quota.charging.charges import Charge
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.queue_spec import QueueQuota
 

@@ -12,7 +12,7 @@ from arranger.api.resource_requests import format_resource_list, parse_resource_
 from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.nodes.node_table import NodeTable
-from arranger.quota.charges import QuotaShortage
+from arranger.quota.charging.charges import QuotaShortage
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.queue_spec import QueueQuota
 from tests.builders import PodBuilder, a_node, a_pod, a_queue

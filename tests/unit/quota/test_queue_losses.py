@@ -12,7 +12,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from arranger.preemption.allowed_together import AllowedTogether, allowed_together
-from arranger.quota.charges import Charge
+from arranger.quota.charging.charges import Charge
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption.policy import QueuePreemptionPolicy, QuotaConfig
 from tests.builders import a_pod, a_queue

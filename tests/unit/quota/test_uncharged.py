@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.quota.uncharged import ANOTHER, UnchargedPods
+from arranger.quota.charging.uncharged import ANOTHER, UnchargedPods
 
 QUEUES = ["default", "mine", "named", "forbidden"]
 SPACES = ["team", "other"]

@@ -14,7 +14,7 @@ from arranger.api.types.workloads import Owner
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.plugins import default_profile
-from arranger.quota.charges import Charge
+from arranger.quota.charging.charges import Charge
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption.policy import QuotaConfig
 from tests.builders import PodBuilder, a_node, a_pod, a_pod_group, a_queue

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from arranger.api.resource_requests import Amounts
-from arranger.api.types.pod_groups import AnyPodGroup, WorkloadGroup
 from arranger.framework.preemption import Limit
 
 
@@ -47,6 +48,16 @@ class ChargedLimit(NamedTuple):
         """What may be charged in all."""
         return max(0, self.limit - self.used, self.slack)
 
+    @property
+    def shortage(self) -> QuotaShortage:
+        """What is told of a limit that the pod would exceed."""
+        scale = 1 if self.resource in ("cpu", "memory") else 1000
+        wanted, limit = self.n * scale, self.limit * scale
+        total = self.used * scale + wanted
+        return QuotaShortage(
+            self.queue, self.resource, wanted, total, limit, self.beside_guarantees
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class QuotaShortage:
@@ -81,17 +92,18 @@ class Charge(NamedTuple):
     says_service: bool
 
 
-class PodGroups(Protocol):
-    """Knows the PodGroups of pods."""
+def room_for_any(kinds: Iterable[Iterable[ChargedLimit]]) -> int:
+    """How many pods all limits have room for, whatever the kinds of the pods; no less.
 
-    def pod_group_of(self, uid: str) -> AnyPodGroup | None:
-        """The PodGroup of a pod, if it has one."""
-        ...
-
-
-class LonePods(Protocol):
-    """Knows what the owners of gangs say of their pods that are in none."""
-
-    def settings_of(self, uid: str) -> WorkloadGroup | None:
-        """Queue and annotations for a pod, by the same object for all like it."""
-        ...
+    ``kinds``: the limits that count for each kind, on each kind of node. A pod takes at least the
+    least that any of them takes.
+    """
+    least: dict[Limit, tuple[int, int]] = {}
+    for place, limits in enumerate(kinds):
+        charged = {each.key: (each.n, each.room) for each in limits if each.n}
+        if place == 0:
+            least = charged
+        else:
+            both = least.keys() & charged.keys()
+            least = {key: min(least[key], charged[key]) for key in both}
+    return min((room // n for n, room in least.values()), default=sys.maxsize)

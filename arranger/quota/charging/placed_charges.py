@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.quota.charges import Charge
+from arranger.quota.charging.charges import Charge
 from arranger.quota.guarantees import Guarantees
 from arranger.quota.queue_spec import QueueQuota
 
@@ -26,6 +28,10 @@ class PlacedCharges:
     def get(self, uid: str) -> Charge | None:
         """What a pod is charged."""
         return self._charges.get(uid)
+
+    def copy(self) -> dict[str, Charge]:
+        """uid → what the pod is charged."""
+        return self._charges.copy()
 
     def values(self) -> Iterable[Charge]:
         """What all pods are charged."""
@@ -72,9 +78,26 @@ class PlacedCharges:
         regrouped, self._regrouped = self._regrouped, {}
         return regrouped
 
-    def take_doubted(self) -> Iterable[str] | None:
-        """Those that were doubted since the last time; None if nobody has asked."""
+    @property
+    def has_doubted(self) -> bool:
+        """Whether some are doubted and not taken."""
+        return bool(self._doubted)
+
+    def take_doubted(self, most: int = sys.maxsize) -> Iterable[str] | None:
+        """Those that were doubted since the last time; None for nobody.
+
+        Only the first, until ``most`` of them are charged anything; then the next time others.
+        """
         doubted, self._doubted = self._doubted, None
+        if doubted and len(doubted) > most:
+            first: list[str] = []
+            for uid in doubted:
+                most -= uid in self._charges
+                if most < 0:
+                    break
+                first.append(uid)
+            self._doubted = dict(islice(doubted.items(), len(first), None))
+            doubted = dict.fromkeys(first)
         self._to_follow.update(doubted or {})
         return doubted
 

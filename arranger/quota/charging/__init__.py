@@ -1,0 +1,1 @@
+"""What pods are charged, and which limits of queues that concerns."""
