@@ -45,6 +45,9 @@ INVALID_ANNOTATION: Final = "InvalidAnnotation"
 #: The pod claims a higher priority, or another service type, than its queue believes; the text says
 #: as what it counts.
 LIMITED_BY_QUEUE: Final = "LimitedByQueue"
+#: The pod is on a node, and names another queue than the one it is charged to, or somebody for it;
+#: the text says why it stays in that.
+STAYS_IN_QUEUE: Final = "StaysInQueue"
 #: The pod's queue would exceed its limit of CPU; the text has the numbers, in thousandths.
 INSUFFICIENT_CPU_QUOTA: Final = "InsufficientCPUQuota"
 #: The pod's queue would exceed its limit of memory; the text has the numbers, in Mi.

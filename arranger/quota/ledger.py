@@ -17,7 +17,6 @@ from arranger.api.resource_requests import Amounts
 from arranger.api.settings.queue_annotations import (
     DEFAULT_QUEUE,
     ROOT_QUEUE,
-    queue_of,
     service_type,
 )
 from arranger.api.types.pod_groups import AnyPodGroup
@@ -27,12 +26,14 @@ from arranger.framework.preemption import Limit
 from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, is_card_resource
 from arranger.quota.charging.charges import Charge, ChargedLimit, QuotaShortage, room_for_any
+from arranger.quota.charging.kept_queues import KeptQueues
 from arranger.quota.charging.placed_charges import LiftedCharges, PlacedCharges, count_use
 from arranger.quota.charging.queue_limits import QueueLimits
 from arranger.quota.charging.uncharged import UnchargedPods
 from arranger.quota.guarantees import Guarantees
-from arranger.quota.pod_annotations import LonePods, PodAnnotations, PodGroups, queue_named_by
+from arranger.quota.pod_annotations import LonePods, PodAnnotations, PodGroups
 from arranger.quota.pod_owners import PodOwners
+from arranger.quota.pod_queues import PodQueues
 from arranger.quota.queue_rights import TenantRights, not_for_namespace
 from arranger.quota.queue_spec import (
     QueueQuota,
@@ -64,6 +65,7 @@ class QuotaLedger:
         uncharged: the queues of which it is not known what they use.
         version, charges_version: changes of queues, and times all was charged anew.
         facts_version: the same, and times that single pods were.
+        kept: which pods on nodes stay in a queue that they do not name any more.
         placed: what each pod on a node is charged; who notes that something else is said of some,
             or of their PodGroup or owner, doubts it there.
         has_dues: whether any queue deserves anything, or is guaranteed it.
@@ -91,7 +93,7 @@ class QuotaLedger:
         #: Used where no queue of that name was created.
         self._default_queue = QueueQuota(DEFAULT_QUEUE)
         self.placed = PlacedCharges() if placed is None else placed
-        self._lifted = LiftedCharges()
+        self._lifted, self.kept = LiftedCharges(), KeptQueues()
         self.card_column = CardColumn(table)
         self.rights = TenantRights(
             lambda: (queue.rights for queue in self.queues.values()),
@@ -104,6 +106,7 @@ class QuotaLedger:
         self._stale = self._uncounted = self._edited = self.has_dues = False
         self.version = self.charges_version = self.facts_version = 0
         self.uncharged = UnchargedPods(self.rights)
+        self._pod_queues = PodQueues(self.queues, self.rights, self.annotations, self.kept)
 
     @property
     def active(self) -> bool:
@@ -146,12 +149,13 @@ class QuotaLedger:
     def refresh(self, cluster: Cluster, *, most: int = sys.maxsize) -> bool:
         """Charge all pods anew, or ``most`` of those doubted; whether there was one of these."""
         self._lifted.clear()
+        self.kept.forget_gone(cluster.__contains__)
         stale, counts = self._stale, self._stale or self._uncounted
         edited = self.uncharged.take_edited() or counts or self._edited
         doubted = self.placed.take_doubted(sys.maxsize if stale else most)
         regrouped, any_placed = self.placed.take_regrouped(), False
         self.facts_version += edited or doubted is not None
-        if doubted is not None and self.active and not stale:
+        if doubted is not None and self.active:
             any_placed = self._charge_anew(cluster, doubted)
             cluster.objects.invalidate_in(*regrouped)
         if edited:
@@ -161,6 +165,7 @@ class QuotaLedger:
             cluster.objects.invalidate()
             if counts:
                 self._recount(cluster, charge=stale)
+            self.placed.doubt(self.kept if stale else ())
         return any_placed
 
     def path_self_to_root(self, name: str) -> Iterator[QueueQuota]:
@@ -170,19 +175,16 @@ class QuotaLedger:
         return path_self_to_root(self.queues, name)
 
     def stated_queue(self, pod: PodInfo) -> str:
-        """The queue that a pod names, else its PodGroup or owner, whether or not it may use it."""
-        return queue_of(pod.pod, queue_named_by(self.annotations.pod_group_of(pod)))
+        """The queue that a pod names, or somebody for it, whether or not it may use it."""
+        return self._pod_queues.stated_by(pod)
 
     def queue_name(self, pod: PodInfo) -> str:
-        """The queue of a pod: the default queue for one that names what it may not use."""
-        stated = self.stated_queue(pod)
-        return stated if self.rights.may_use(stated, pod.namespace) else DEFAULT_QUEUE
+        """The queue of a pod (:meth:`PodQueues.of`)."""
+        return self._pod_queues.of(pod)
 
     def queue_of_group(self, group: AnyPodGroup) -> tuple[str, bool]:
         """(the queue of a PodGroup as of its pods, whether it is the one that it names)."""
-        stated = queue_named_by(group) or DEFAULT_QUEUE
-        allowed = self.rights.may_use(stated, group.metadata.namespace)
-        return (stated if allowed else DEFAULT_QUEUE), allowed
+        return self._pod_queues.of_group(group)
 
     def why_refused(self, pod: PodInfo) -> str:
         """Why the queue that a pod names takes it not at all; "" if it does."""
@@ -325,10 +327,13 @@ class QuotaLedger:
         try:
             for pod, node in pods:
                 if sign > 0:
+                    if before := self._lifted.queue_before(pod, node):
+                        self._keep_or_move(pod, before, self.cards_on(node))
                     charge = self._lifted.take(pod, node) or self.charge(pod, self.cards_on(node))
                     moved.append(self.placed.set(pod, charge))
                 elif known := self.placed.pop(pod):
                     self._lifted.put(pod, node, known)
+                    self.kept.on_left(pod.uid)
                     moved.append(known)
         finally:
             self._count(moved, sign)
@@ -348,12 +353,23 @@ class QuotaLedger:
         for uid in uids:
             pod, node, known = cluster.pod(uid), cluster.node_of(uid), self.placed.get(uid)
             if pod and node and known:
-                any_placed = True
-                if known != self.charge(pod, self.cards_on(node)):
+                any_placed, cards = True, self.cards_on(node)
+                if uid in self.kept or known != self.charge(pod, cards):
                     self.placed.pop(pod)
                     self._count((known,), -1)
+                    self._keep_or_move(pod, known.queue, cards)
                     cluster.place_anew(uid)
         return any_placed
+
+    def _keep_or_move(self, pod: PodInfo, before: str, cards: Cards) -> None:
+        """Have a pod on a node stay in its queue, unless the one that it names now takes it."""
+        self.kept.release(pod.uid)
+        if self.queue_name(pod) != before and self._pod_queues.may_have(before, pod.namespace):
+            short = self.shortage(pod, self.charges_for(pod, cards), cards)
+            if why := self.why_refused(pod) or (f"Queue <{short.queue}> is full" if short else ""):
+                self.kept.keep(pod.uid, before, why)
+                return
+        self.kept.forget(pod.uid)
 
     def _recount(self, cluster: Cluster, *, charge: bool = True) -> None:
         """Sum up what queues use; ``charge``: of pods that are all charged anew."""

@@ -286,6 +286,12 @@ def limited_by_queue(member: QueuedPod, text: str) -> PublishEvent:
     return _warning(member, event_reasons.LIMITED_BY_QUEUE, text)
 
 
+def stays_in_queue(pod: Pod, queue: str, why: str) -> PublishEvent:
+    """A pod on a node names a queue that does not take it."""
+    text = f"it stays in Queue <{queue}>: {why}"
+    return _object_warning(object_ref(pod), event_reasons.STAYS_IN_QUEUE, text)
+
+
 def invalid_gang_annotations(pod: Pod, problems: Sequence[str]) -> PublishEvent:
     """Annotations of a pod about its gang cannot be read; the others count."""
     return _object_warning(object_ref(pod), event_reasons.INVALID_GANG, _ignored(problems))

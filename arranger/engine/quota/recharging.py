@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from arranger.engine.context import pod_events
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.queue.cluster_events import quota_change
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
@@ -34,6 +35,9 @@ class Recharging:
     def advance(self, now: float) -> None:
         """Charge some pods anew."""
         changed = self._ledger.refresh(self._context.cluster, most=CHARGED_AT_ONCE)
+        for uid, queue, why in self._ledger.kept.take_untold():
+            if (pod := self._context.cluster.pod(uid)) is not None:
+                self._context.outbox.append(pod_events.stays_in_queue(pod.pod, queue, why))
         if changed or self._runs:
             self._runs += 1
         if self._runs and (not self.ready or self._runs >= MOST_RUNS):

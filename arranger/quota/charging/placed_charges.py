@@ -128,6 +128,12 @@ class LiftedCharges:
             return None
         return known[2]
 
+    def queue_before(self, pod: PodInfo, node: str) -> str:
+        """The queue that a pod was charged to there before it was edited; "" if it was not."""
+        known = self._lifted.get(pod.uid)
+        edited = known is not None and known[0] is not pod and known[1] == node
+        return known[2].queue if known is not None and edited else ""
+
     def clear(self) -> None:
         """What charges depend on may have changed."""
         self._lifted.clear()

@@ -68,7 +68,9 @@ async def accounts() -> AsyncIterator[Accounts]:
             ports = [{"port": 80}]
             await plane.post(f"{CORE}/services", {"metadata": meta, "spec": {"ports": ports}})
             await plane.post(f"{CORE}/persistentvolumeclaims", {"metadata": meta, "spec": CLAIM})
-        for name, claim in (("free", {}), ("taken", {"claimRef": TAKEN})):
+        kept = {key: TAKEN[key] for key in ("namespace", "name")}
+        volumes = {"free": {}, "taken": {"claimRef": TAKEN}, "kept": {"claimRef": kept}}
+        for name, claim in volumes.items():
             volume = {"metadata": {"name": name}, "spec": {**VOLUME, **claim}}
             await plane.post("/api/v1/persistentvolumes", volume)
         async with aiohttp.ClientSession(
@@ -202,6 +204,21 @@ WRITES: dict[str, tuple[str, tuple[str, str, Object], bool]] = {
     "a volume that is taken": (
         SCHEDULER,
         patch("/api/v1/persistentvolumes/taken", spec={"claimRef": {**TAKEN, "name": "d"}}),
+        False,
+    ),
+    "a volume that is kept for this claim": (
+        SCHEDULER,
+        patch("/api/v1/persistentvolumes/kept", spec={"claimRef": TAKEN}),
+        True,
+    ),
+    "a volume that is kept for another claim": (
+        SCHEDULER,
+        patch("/api/v1/persistentvolumes/kept", spec={"claimRef": {**TAKEN, "name": "d"}}),
+        False,
+    ),
+    "to keep a volume for nobody any more": (
+        SCHEDULER,
+        patch("/api/v1/persistentvolumes/kept", spec={"claimRef": None}),
         False,
     ),
     "what becomes of a volume": (

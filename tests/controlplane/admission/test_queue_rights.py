@@ -25,7 +25,9 @@ Object = dict[str, Any]
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 QUEUE = "scheduling.volcano.sh/queue-name"
+PODS = "/api/v1/namespaces/web/pods"
 TRY = "?dryRun=All"
+MERGE = "application/merge-patch+json"
 SELECTORS: dict[str, tuple[Object, bool, bool]] = {
     # Name of the queue: its selector, whether pods of ``ml`` and of ``web`` may use it.
     "all": ({}, True, True),
@@ -66,18 +68,33 @@ async def plane() -> AsyncIterator[ControlPlane]:
         await plane.post(QUEUES, named("modest", maxPriority=5, serviceTypes=["training"]))
         await plane.apply(manifests("manifests/85-queue-rights.yaml"))
 
+        placed = a_pod("all", name="placed")
+        placed["spec"]["nodeName"] = "n"
+        await plane.post(PODS, placed)
+
         async def at_work() -> bool:
-            path = f"/api/v1/namespaces/web/pods{TRY}"
-            return (await plane.request("POST", path, a_pod("equal")))[0] == 403
+            moved = {"metadata": {"annotations": {QUEUE: "nowhere"}}}
+            answers = (
+                await plane.request("POST", f"{PODS}{TRY}", a_pod("equal")),
+                await plane.request("PATCH", f"{PODS}/placed{TRY}", moved, content_type=MERGE),
+            )
+            return all(status == 403 for status, _ in answers)
 
         await until(at_work, what="the policies")
         yield plane
 
 
-def a_pod(queue: str, *, label: bool = False, scheduler: str = "arranger", **notes: str) -> Object:
+def a_pod(
+    queue: str,
+    *,
+    name: str = "p",
+    label: bool = False,
+    scheduler: str = "arranger",
+    **notes: str,
+) -> Object:
     said = {QUEUE: queue}
     words = {f"volcano.sh/{key.replace('_', '.')}": text for key, text in notes.items()}
-    meta: Object = {"name": "p", "annotations": words}
+    meta: Object = {"name": name, "annotations": words}
     meta["labels" if label else "annotations"] = {**said} if label else {**words, **said}
     return {"metadata": meta, "spec": {"schedulerName": scheduler, "containers": [CONTAINER]}}
 
@@ -113,6 +130,43 @@ async def test_a_queue_is_for_the_namespaces_that_it_selects(
         assert status == (201 if may else 403), answer
         if not may:
             assert f"Queue <{queue}> is not for namespace <{namespace}>" in answer["message"]
+
+
+async def test_a_pod_group_that_names_no_queue_is_asked_for_none(plane: ControlPlane) -> None:
+    await plane.post(QUEUES, named("default", namespaceSelector={"matchLabels": {"no": "one"}}))
+    path, manifest = ways("all")["a PodGroup"]
+    del manifest["spec"]["queue"]
+    status, answer = await plane.request("POST", path.format("web") + TRY, manifest)
+    assert status == 201, answer
+    assert answer["spec"]["queue"] == "default", "the definition says so for it"
+
+
+#: sentence: what is edited of a pod, and whether that is refused.
+EDITS: dict[str, tuple[Object, bool]] = {
+    "to another queue": ({"annotations": {QUEUE: "lacks"}}, True),
+    "to one that does not exist": ({"annotations": {QUEUE: "nowhere"}}, True),
+    "to none": ({"annotations": {QUEUE: None}}, True),
+    "to a queue by label": ({"labels": {QUEUE: "lacks"}}, True),
+    "nowhere: something else is said": ({"annotations": {"a": "b"}, "labels": {"a": "b"}}, False),
+}
+
+
+@pytest.mark.parametrize(("change", "refused"), EDITS.values(), ids=EDITS)
+@pytest.mark.parametrize("placed", [True, False], ids=["with a node", "without a node"])
+async def test_a_pod_goes(plane: ControlPlane, change: Object, refused: bool, placed: bool) -> None:
+    pod = a_pod("all")
+    pod["metadata"]["generateName"] = "p-"
+    del pod["metadata"]["name"]
+    if placed:
+        pod["spec"]["nodeName"] = "n"
+    name = (await plane.post(PODS, pod))["metadata"]["name"]
+    status, answer = await plane.request(
+        "PATCH",
+        f"{PODS}/{name}{TRY}",
+        {"metadata": change},
+        content_type=MERGE,
+    )
+    assert status == (403 if refused and placed else 200), answer
 
 
 async def test_a_pod_of_another_scheduler_is_none_of_our_business(plane: ControlPlane) -> None:
