@@ -113,7 +113,7 @@ class Suggester:
         finally:
             for _, branch in running:
                 branch.close()
-        if is_incomplete(entity) and not found:
+        if is_incomplete(entity, self.told.engine) and not found:
             with suppress(TimeoutError):
                 return self._once_complete(entity, pods)
         if len(found) >= MAX_FOUND:
@@ -176,7 +176,7 @@ class Suggester:
         if not never:
             yield self._gates(entity)
             yield self._members(entity)
-        if is_incomplete(entity):
+        if is_incomplete(entity, self.told.engine):
             return
         yield self._queues(entity)
         if not never:
@@ -216,7 +216,7 @@ class Suggester:
             self.driver.change([change])
             told = self.driver.settle()
             waits = WhyAnswers(told).entity_of(pods[0])
-            if waits is None or is_incomplete(waits):
+            if waits is None or is_incomplete(waits, told.engine):
                 return [], []
             complete = Suggester(self.driver, told, self._until - self._clock(), self._clock)
             found, others = complete.suggest(waits, waits.representative)
