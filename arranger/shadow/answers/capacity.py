@@ -95,14 +95,13 @@ class Capacity:
         for name in self.like:
             node_of(driver.objects, name)
         limit = max(MAX_PODS // pods, 1)
-        coming = driver.settle().evicted.keys()  # whether or not there are copies
-        before = frozenset(coming)
+        driver.settle()  # what moves whether or not there are copies has moved
         blocked: dict[str, str] = {}
 
         def fits(copies: int, nodes: Sequence[ClusterChange] = ()) -> bool:
             if copies == 0:
                 return True
-            told = self._try(driver, copies, nodes, before)
+            told = self._try(driver, copies, nodes)
             if told:
                 blocked.clear()
                 blocked.update(told)
@@ -122,18 +121,8 @@ class Capacity:
         """Whether the copies that are wanted fit with so many more nodes."""
         return lambda count: fits(self.wanted, [add_nodes(count, name)])
 
-    def _try(
-        self,
-        driver: Driver,
-        copies: int,
-        nodes: Sequence[ClusterChange],
-        before: frozenset[str],
-    ) -> dict[str, str]:
-        """Pod → why, of those that are not placed; "" for one that is not waiting either.
-
-        Args:
-            before: pods that are evicted without copies, too.
-        """
+    def _try(self, driver: Driver, copies: int, nodes: Sequence[ClusterChange]) -> dict[str, str]:
+        """Pod → why, of those that are not placed; "" for one that is not waiting either."""
         labels = [kind.label for kind in driver.config.workload_kinds() if kind.label]
         made = [each for n in range(copies) for each in copy_of(self.manifests, n, labels)]
         pods = [_key(each) for each in made if each["kind"] == "Pod"]
@@ -141,7 +130,7 @@ class Capacity:
         def attempt() -> dict[str, str]:
             driver.change([*nodes, create(made, f"{copies} copies")])
             after = PresentState.of(driver.settle())
-            evicted = {key: f"evicts {key}" for key in after.evicted.keys() - before}
+            evicted = {key: f"evicts {key}" for key in after.evicted}
             missing = {key: after.waiting.get(key, "") for key in pods if key not in after.nodes}
             return {**missing, **evicted} if missing or evicted else {}
 

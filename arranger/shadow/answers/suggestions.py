@@ -144,7 +144,7 @@ class Suggester:
             return None
         nodes = {key: after.nodes[key] for key in pods if key in after.nodes}
         return (
-            Suggestion(change.text, nodes, sorted(after.evicted.keys() - self.told.evicted.keys()))
+            Suggestion(change.text, nodes, sorted(after.evicted))
             if len(nodes) == len(pods)
             else None
         )
@@ -220,12 +220,11 @@ class Suggester:
                 return [], []
             complete = Suggester(self.driver, told, self._until - self._clock(), self._clock)
             found, others = complete.suggest(waits, waits.representative)
-            gone = told.evicted.keys() - self.told.evicted.keys()
             return [
                 Suggestion(
                     f"{change.text}, and then {each.change}",
                     {key: each.nodes[key] for key in pods if key in each.nodes},
-                    sorted({*gone, *each.evicted}),
+                    sorted({*told.evicted, *each.evicted}),
                 )
                 for each in found
             ], [f"{change.text}, and then {each}" for each in others]

@@ -160,7 +160,8 @@ class Driver:
         return msgspec.structs.replace(shown, metadata=metadata)
 
     def settle(self) -> Forecast:
-        """Have it decide until nothing moves any more."""
+        """Have it decide until nothing moves any more; tells only of what moves now."""
+        self.writes.begin_record()
         waited = {member.pod.key for member in self.engine.pods()}
         gangs = self.config.gangs
         quiet = _QUIET_SECONDS + max(gangs.wait_time_seconds, gangs.starvation_after_seconds)
@@ -270,7 +271,7 @@ class Driver:
         return Forecast(
             nodes,
             held,
-            dict(self.writes.evicted),
+            self.writes.evicted,
             waiting,
             {pod: again for again, pod in self.writes.remade.items()},
             unfinished,

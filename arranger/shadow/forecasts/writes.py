@@ -55,8 +55,9 @@ class ImmediateWrites:
         now: the time, with a zone.
 
     Attributes:
-        evicted: pod (``namespace/name``) → why, of each pod that was deleted to make room.
-        remade: pod that came back → the one in whose place.
+        evicted: pod (``namespace/name``) → why, of each pod that was deleted to make room since
+            :meth:`begin_record`.
+        remade: pod that came back since then → the one in whose place.
         notes: (kind of object, its ``namespace/name``) → reason and text of its last Event.
     """
 
@@ -70,6 +71,10 @@ class ImmediateWrites:
     _ending: set[str] = field(default_factory=set, init=False)
     #: Claims that may get a volume, by ``namespace/name``; a dict for its order.
     _claims: dict[str, None] = field(default_factory=dict, init=False)
+
+    def begin_record(self) -> None:
+        """Who was evicted and came back until now is not told any more."""
+        self.evicted, self.remade = {}, {}
 
     def apply(self, effect: Effect) -> tuple[Outcome, list[Change]]:
         """Do what is asked; returns what becomes of it, and what a watch would then show."""
