@@ -16,6 +16,7 @@ from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
 from arranger.kube.client.transport import Request, Transport, TransportError
 from arranger.shadow.forecasts import changes
+from arranger.shadow.forecasts.added_nodes import add_nodes
 from arranger.shadow.forecasts.changes import ChangeError, ClusterChange, MalformedChangeError
 from arranger.shadow.inputs.listing import list_objects
 from arranger.shadow.inputs.objects import CLUSTER_WIDE, ObjectError
@@ -181,7 +182,7 @@ def named_changes(
     for each in added:
         if (match := re.fullmatch(r"(\d{1,6})x(.+)", each)) is None:
             raise MalformedChangeError(f"--add-nodes {each}: not NxNODE, such as 4xgpu-1")
-        found.append(changes.add_nodes(int(match[1]), match[2]))
+        found.append(add_nodes(int(match[1]), match[2]))
     for each in queues:
         if (match := re.fullmatch(r"([^=]+)\.([a-z]+)=([^=]+)=([^=]+)", each)) is None:
             raise MalformedChangeError(f"--queue {each}: not QUEUE.FIELD=RESOURCE=AMOUNT")

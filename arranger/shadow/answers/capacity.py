@@ -12,8 +12,9 @@ import msgspec
 from arranger.api import annotations as keys
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.json_text import parse_json
+from arranger.shadow.forecasts.added_nodes import add_nodes
 from arranger.shadow.forecasts.branch import Branch
-from arranger.shadow.forecasts.changes import ChangeError, ClusterChange, add_nodes, create, node_of
+from arranger.shadow.forecasts.changes import ChangeError, ClusterChange, create, node_of
 from arranger.shadow.forecasts.comparison import PresentState
 from arranger.shadow.forecasts.forecast import Driver
 from arranger.shadow.inputs.objects import CLUSTER_WIDE

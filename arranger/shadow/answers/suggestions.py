@@ -27,15 +27,14 @@ from arranger.shadow.answers.ends import ends_by
 from arranger.shadow.answers.labels import wanted_labels
 from arranger.shadow.answers.missing_members import arrival, is_incomplete
 from arranger.shadow.answers.why import Suggestion, WhyAnswers, blocking_member, why_never
+from arranger.shadow.forecasts.added_nodes import add_nodes, first_node
 from arranger.shadow.forecasts.branch import Branch
 from arranger.shadow.forecasts.changes import (
     ChangeError,
     ClusterChange,
-    add_nodes,
     annotate,
     cordon,
     create,
-    first_node,
     label_node,
     leave,
     more_room,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import combinations
 from typing import Any, Final
 
@@ -20,26 +20,21 @@ from arranger.api.types.core import (
     Node,
     NodeSpec,
     NodeStatus,
-    ObjectMeta,
     Pod,
     PodStatus,
     SchedulingGate,
 )
 from arranger.api.types.queue import Queue, QueueSpec
 from arranger.api.types.reservation import Reservation
-from arranger.api.types.resource_claims import ResourceSlice
 from arranger.shadow.inputs.claims import without_users
 from arranger.shadow.inputs.objects import CLUSTER_WIDE, ClusterObjects
 from arranger.shadow.inputs.words import names_kind
 
-#: Nodes that one change may add.
-MAX_NODES: Final = 100_000
 #: What of a Queue can be changed, and how much of a resource it may be given: thousandths of it are
 #: counted in 64 bits.
 _QUEUE_FIELDS: Final = ("capability", "deserved", "guarantee")
 _MAX_AMOUNT: Final = (2**63 - 1) // 1000
-_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_HOST: Final = "kubernetes.io/hostname"
+LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 
 
@@ -108,7 +103,7 @@ def _delete_pods_of_node(objects: ClusterObjects, name: str) -> None:
 def _delete_pods(objects: ClusterObjects, pods: Sequence[Pod]) -> None:
     """They are about to end: whoever carries out the change has controllers make them again."""
     for pod in pods:
-        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=_LONG_AGO)
+        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=LONG_AGO)
         objects.put(msgspec.structs.replace(pod, metadata=metadata))
 
 
@@ -117,13 +112,13 @@ def cordon(name: str, *, back: bool = False) -> ClusterChange:
 
     def apply(objects: ClusterObjects) -> None:
         node = node_of(objects, name)
-        spec = _uncordoned(node) if back else msgspec.structs.replace(node.spec, unschedulable=True)
+        spec = uncordoned(node) if back else msgspec.structs.replace(node.spec, unschedulable=True)
         objects.put(msgspec.structs.replace(node, spec=spec))
 
     return ClusterChange(f"node {name} {'uncordoned' if back else 'cordoned'}", apply)
 
 
-def _uncordoned(node: Node) -> NodeSpec:
+def uncordoned(node: Node) -> NodeSpec:
     """Without the taint, too, that the node lifecycle controller gives to a cordoned node."""
     taints = [taint for taint in node.spec.taints if taint.key != _UNSCHEDULABLE]
     return msgspec.structs.replace(node.spec, unschedulable=False, taints=taints)
@@ -151,74 +146,6 @@ def label_node(name: str, labels: Mapping[str, str]) -> ClusterChange:
 
     told = ", ".join(f"{key}={label}" for key, label in labels.items())
     return ClusterChange(f"node {name} labelled {told}", apply)
-
-
-def add_nodes(count: int, template: str) -> ClusterChange:
-    """So many more nodes like one that is there, with nothing on them.
-
-    Raises:
-        MalformedChangeError: so many cannot be added.
-    """
-    if not 0 < count <= MAX_NODES:
-        raise MalformedChangeError(f"{count} nodes: between 1 and {MAX_NODES} may be added")
-
-    def apply(objects: ClusterObjects) -> None:
-        like = node_of(objects, template)
-        spec = _uncordoned(like)
-        slices = [each for each in objects.of(ResourceSlice) if each.spec.node_name == template]
-        created = max(
-            (each.metadata.creation_timestamp or _LONG_AGO for each in objects.of(Node)),
-            default=_LONG_AGO,
-        )
-        made = 0
-        while made < count:
-            name = f"{template}-like-{made + 1}"
-            while objects.get(Node, f"/{name}") is not None:
-                name += "x"
-            labels = dict(like.metadata.labels)
-            if _HOST in labels:
-                labels[_HOST] = name
-            metadata = ObjectMeta(
-                name=name,
-                uid=f"Node//{name}",
-                labels=labels,
-                creation_timestamp=created + timedelta(seconds=1),
-            )
-            objects.put(Node(metadata, spec, like.status))
-            for each in slices:
-                objects.put(_slice_of(each, name))
-            made += 1
-
-    return ClusterChange(f"{count} more node{'s' * (count > 1)} like {template}", apply)
-
-
-def _slice_of(like: ResourceSlice, node: str) -> ResourceSlice:
-    """The devices of another node: a pool of their own."""
-    pool = msgspec.structs.replace(like.spec.pool, name=f"{like.spec.pool.name}-{node}")
-    name = f"{like.metadata.name}-{node}"
-    metadata = ObjectMeta(name=name, uid=f"ResourceSlice//{name}")
-    spec = msgspec.structs.replace(like.spec, node_name=node, pool=pool)
-    return ResourceSlice(metadata, spec)
-
-
-def first_node(labels: Mapping[str, str], amounts: Mapping[str, int], text: str) -> ClusterChange:
-    """A node with these labels that offers so much: resource → amount, cpu in thousandths."""
-
-    def apply(objects: ClusterObjects) -> None:
-        name = "new-node"
-        while objects.get(Node, f"/{name}") is not None:
-            name += "x"
-        offered = {key: f"{n}m" if key == "cpu" else n for key, n in amounts.items()}
-        metadata = ObjectMeta(
-            name=name,
-            uid=f"Node//{name}",
-            labels={_HOST: name, **labels},
-            creation_timestamp=_LONG_AGO,
-        )
-        status = NodeStatus(capacity=dict(offered), allocatable=dict(offered))
-        objects.put(Node(metadata, status=status))
-
-    return ClusterChange(text, apply)
 
 
 def more_room(name: str, amounts: Mapping[str, int], text: str) -> ClusterChange:

@@ -17,7 +17,8 @@ from functools import partial
 import pytest
 
 from arranger.shadow import ClusterObjects, Shadow, WhatIf
-from arranger.shadow.forecasts.changes import ClusterChange, add_nodes, cordon, create, delete
+from arranger.shadow.forecasts.added_nodes import add_nodes
+from arranger.shadow.forecasts.changes import ClusterChange, cordon, create, delete
 from arranger.shadow.forecasts.forecast import Forecast, forecast
 from arranger.shadow.inputs.objects import owner_kinds
 from tests.builders import Manifest
@@ -165,7 +166,10 @@ def _a_change(
     name = node["metadata"]["name"]
     match seed % 6:
         case 0:
-            return add_nodes(1, name), [_alike(node, f"{name}-like-1")], [], ""
+            drivers = [each for each in objects if each["kind"] == "CSINode"]
+            own = [each for each in drivers if each["metadata"]["name"] == name]
+            more = [_alike(each, f"{name}-like-1") for each in (node, *own)]
+            return add_nodes(1, name), more, [], ""
         case 2:
             new = _another(seed, objects)
             return create([deepcopy(new)], "with one more"), [new], [], ""
@@ -191,9 +195,11 @@ def _another(seed: int, objects: Sequence[Manifest]) -> Manifest:
 
 
 def _alike(node: Manifest, name: str) -> Manifest:
-    """A node as somebody would write it by the picture of another."""
+    """A node, or its drivers, as somebody would write it by the picture of another."""
     labels = dict(node["metadata"].get("labels", {}))
     if "kubernetes.io/hostname" in labels:
         labels["kubernetes.io/hostname"] = name
-    spec = {**node.get("spec", {}), "unschedulable": False}
+    spec = dict(node.get("spec", {}))
+    if node["kind"] == "Node":
+        spec["unschedulable"] = False
     return {**deepcopy(node), "metadata": {"name": name, "labels": labels}, "spec": spec}
