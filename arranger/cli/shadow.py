@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from arranger.api.parsing.objects import decode_object
+from arranger.api.types.core import Node
 from arranger.cli.simulation.expansion import expand
 from arranger.cli.simulation.manifests import ManifestError, read_manifests
 from arranger.daemon.config.schema import Config, ConfigError
@@ -19,7 +22,7 @@ from arranger.shadow.forecasts import changes
 from arranger.shadow.forecasts.added_nodes import add_nodes
 from arranger.shadow.forecasts.changes import ChangeError, ClusterChange, MalformedChangeError
 from arranger.shadow.inputs.listing import list_objects
-from arranger.shadow.inputs.objects import CLUSTER_WIDE, ObjectError
+from arranger.shadow.inputs.objects import CLUSTER_WIDE, ClusterObjects, ObjectError
 from arranger.shadow.inputs.usage import recorded_usage, usage_in
 from arranger.shadow.shadow import Shadow
 
@@ -112,7 +115,7 @@ async def read_surroundings(transport: Transport) -> list[dict[str, Any]]:
 
 
 def read_copies(source: Source, namespace: str, files: Sequence[Path]) -> list[dict[str, Any]]:
-    """The objects of files, and what controllers would make of them.
+    """The objects of files, and what controllers would make of them: DaemonSets a pod a node.
 
     Raises:
         ManifestError: a file cannot be used.
@@ -130,7 +133,26 @@ def read_copies(source: Source, namespace: str, files: Sequence[Path]) -> list[d
         wanted = manifest["metadata"]["namespace"]
         if known and wanted not in known | made | _NAMESPACES:
             raise ChangeError(f"there is no namespace {wanted}")
-    return expand(manifests, source.surroundings, source.shadow.config)
+    around = [*source.surroundings]
+    if any(manifest["kind"] == "DaemonSet" for _, manifest in manifests):
+        given = {each["metadata"].get("name") for _, each in manifests if each["kind"] == "Node"}
+        around += _nodes(source.shadow.objects, given)
+    return expand(manifests, around, source.shadow.config)
+
+
+def _nodes(objects: ClusterObjects, without: Collection[object]) -> list[dict[str, Any]]:
+    """What a DaemonSet looks at of the nodes, as manifests."""
+    nodes = objects.all_of(Node)  # at once: the cluster may change meanwhile
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": each.metadata.name, "labels": each.metadata.labels},
+            "spec": msgspec.to_builtins(each.spec),
+        }
+        for each in nodes
+        if each.metadata.name not in without
+    ]
 
 
 def _is_namespace(manifest: Mapping[str, Any]) -> bool:

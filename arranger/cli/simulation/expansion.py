@@ -28,7 +28,7 @@ def expand(
 
     Args:
         manifests: with where each stands, for messages.
-        surroundings: namespaces and PriorityClasses that are there before.
+        surroundings: namespaces, PriorityClasses and nodes that are there before.
 
     Raises:
         ManifestError: the server would refuse an object.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -12,12 +12,13 @@ import msgspec
 from arranger.api import annotations as keys
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.json_text import parse_json
+from arranger.api.types.core import Pod
 from arranger.shadow.forecasts.added_nodes import add_nodes
 from arranger.shadow.forecasts.branch import Branch
 from arranger.shadow.forecasts.changes import ChangeError, ClusterChange, create, node_of
 from arranger.shadow.forecasts.comparison import PresentState
 from arranger.shadow.forecasts.forecast import Driver
-from arranger.shadow.inputs.objects import CLUSTER_WIDE
+from arranger.shadow.inputs.objects import CLUSTER_WIDE, Change
 
 #: Pods of copies that are tried at most, and nodes that are added at most.
 MAX_PODS: Final = 4096
@@ -126,14 +127,17 @@ class Capacity:
         """Pod → why, of those that are not placed; "" for one that is not waiting either."""
         labels = [kind.label for kind in driver.config.workload_kinds() if kind.label]
         made = [each for n in range(copies) for each in copy_of(self.manifests, n, labels)]
-        pods = [_key(each) for each in made if each["kind"] == "Pod"]
+        pods = {_key(each) for each in made if each["kind"] == "Pod"}
+        owners = {each["metadata"].get("uid") for each in made if each["kind"] == "DaemonSet"}
 
         def attempt() -> dict[str, str]:
-            driver.change([*nodes, create(made, f"{copies} copies")])
+            changes = driver.change([create(made, f"{copies} copies"), *nodes])
+            more = {each.key for each in _new_pods(changes) if _owner(each) in owners}
             after = PresentState.of(driver.settle())
             evicted = {key: f"evicts {key}" for key in after.evicted}
-            missing = {key: after.waiting.get(key, "") for key in pods if key not in after.nodes}
-            return {**missing, **evicted} if missing or evicted else {}
+            left = sorted((pods | more) - after.nodes.keys())
+            missing = {key: after.waiting.get(key, "") for key in left}
+            return {**missing, **evicted}
 
         return Branch[dict[str, str]].start(attempt, dict[str, str]).result()
 
@@ -222,6 +226,17 @@ def _rename_references(
         for field in ("claimName", "resourceClaimName", "podGroupName"):
             if part.get(field) in names:
                 part[field] = renamed(part[field])
+
+
+def _new_pods(changes: Sequence[Change]) -> Iterator[Pod]:
+    for each in changes:
+        if each.before is None and isinstance(each.after, Pod):
+            yield each.after
+
+
+def _owner(pod: Pod) -> str:
+    controller = pod.metadata.controller
+    return controller.uid if controller is not None else ""
 
 
 def _key(pod: Manifest) -> str:

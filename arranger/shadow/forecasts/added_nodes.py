@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from arranger.api.types.core import Node, NodeStatus, ObjectMeta
+from arranger.api.types.core import Node, NodeStatus, ObjectMeta, Pod
 from arranger.api.types.resource_claims import ResourceSlice
 from arranger.api.types.storage import CSINode
 from arranger.shadow.forecasts.changes import (
@@ -18,6 +18,7 @@ from arranger.shadow.forecasts.changes import (
     node_of,
     uncordoned,
 )
+from arranger.shadow.inputs.daemon_pods import daemon_for, daemons_on
 from arranger.shadow.inputs.objects import ClusterObjects
 
 #: Nodes that one change may add.
@@ -27,6 +28,8 @@ _HOST: Final = "kubernetes.io/hostname"
 
 def add_nodes(count: int, template: str) -> ClusterChange:
     """So many more nodes like one that is there, with the drivers of its volumes and its devices.
+
+    Nothing else runs on them than what DaemonSets have on the node that they are like.
 
     Raises:
         MalformedChangeError: so many cannot be added.
@@ -39,6 +42,7 @@ def add_nodes(count: int, template: str) -> ClusterChange:
         spec = uncordoned(like)
         slices = [each for each in objects.of(ResourceSlice) if each.spec.node_name == template]
         drivers = objects.get(CSINode, f"/{template}")
+        daemons = daemons_on(objects, template)
         created = max(
             (each.metadata.creation_timestamp or LONG_AGO for each in objects.of(Node)),
             default=LONG_AGO,
@@ -57,11 +61,15 @@ def add_nodes(count: int, template: str) -> ClusterChange:
                 labels=labels,
                 creation_timestamp=created + timedelta(seconds=1),
             )
-            objects.put(Node(metadata, spec, like.status))
+            node = Node(metadata, spec, like.status)
+            objects.put(node)
             if drivers is not None:
                 objects.put(_csi_node_of(drivers, name))
             for each in slices:
                 objects.put(_slice_of(each, name))
+            for daemon in (daemon_for(each, node) for each in daemons):
+                if daemon is not None and objects.get(Pod, daemon.key) is None:
+                    objects.put(daemon)
             made += 1
 
     return ClusterChange(f"{count} more node{'s' * (count > 1)} like {template}", apply)

@@ -201,6 +201,10 @@ class ClusterObjects:
         """All objects of a kind."""
         yield from self._objects.get(kind, {}).values()
 
+    def all_of(self, kind: type[T]) -> list[T]:
+        """The same in one step, which nobody comes between."""
+        return list(self._objects.get(kind, {}).values())
+
     def in_namespace(self, namespace: str) -> list[tuple[Kind, str]]:
         """Kind and ``namespace/name`` of all that is in a namespace."""
         start = f"{namespace}/"
