@@ -40,7 +40,12 @@ SHADOW_ERRORS: Final = (
 #: The namespaces of every cluster.
 _NAMESPACES: Final = frozenset(("default", "kube-system", "kube-public", "kube-node-lease"))
 #: What manifests are made in: raw, since the scheduler reads less of them.
-_SURROUNDINGS: Final = ("/api/v1/namespaces", "/apis/scheduling.k8s.io/v1/priorityclasses")
+_SURROUNDINGS: Final = (
+    "/api/v1/namespaces",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+)
+_TEMPLATE: Final = "ResourceClaimTemplate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,8 @@ class Source:
 
     Attributes:
         shadow: what there is, as the scheduler reads it.
-        surroundings: namespaces and PriorityClasses, as manifests; only where they are needed.
+        surroundings: namespaces, PriorityClasses and ResourceClaimTemplates, as manifests; only
+            where they are needed.
     """
 
     shadow: Shadow
@@ -64,7 +70,8 @@ def from_files(paths: Sequence[Path], config: Config) -> Source:
         ObjectError: a field has the wrong type.
     """
     manifests = [manifest for _, manifest in read_manifests(paths)]
-    around = [each for each in manifests if each["kind"] in ("Namespace", "PriorityClass")]
+    kinds = ("Namespace", "PriorityClass", _TEMPLATE)
+    around = [each for each in manifests if each["kind"] in kinds]
     shadow = Shadow.from_manifests(manifests, config)
     usage, problem = usage_in(manifests, config)
     shadow.objects.unread += [problem] if problem else []
@@ -96,7 +103,7 @@ async def from_cluster(
 
 
 async def read_surroundings(transport: Transport) -> list[dict[str, Any]]:
-    """Namespaces and PriorityClasses, as manifests; those that may not be listed are left out.
+    """See :class:`Source`; those that may not be listed are left out.
 
     Raises:
         TransportError: there was no answer.
@@ -133,11 +140,32 @@ def read_copies(source: Source, namespace: str, files: Sequence[Path]) -> list[d
         wanted = manifest["metadata"]["namespace"]
         if known and wanted not in known | made | _NAMESPACES:
             raise ChangeError(f"there is no namespace {wanted}")
-    around = [*source.surroundings]
+    around = [each for each in source.surroundings if each["kind"] != _TEMPLATE]
     if any(manifest["kind"] == "DaemonSet" for _, manifest in manifests):
         given = {each["metadata"].get("name") for _, each in manifests if each["kind"] == "Node"}
         around += _nodes(source.shadow.objects, given)
-    return expand(manifests, around, source.shadow.config)
+    expanded = expand(manifests, around, source.shadow.config)
+    return [*_templates(expanded, source.surroundings), *expanded]
+
+
+def _templates(
+    made: Sequence[dict[str, Any]], around: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The templates that pods name for their claims and that do not come with them."""
+    own = {_place(each) for each in made if each["kind"] == _TEMPLATE}
+    named = {
+        (str(each["metadata"].get("namespace")), str(use.get("resourceClaimTemplateName")))
+        for each in made
+        if each["kind"] == "Pod"
+        for use in each["spec"].get("resourceClaims") or ()
+        if isinstance(use, dict)
+    } - own
+    return [each for each in around if each["kind"] == _TEMPLATE and _place(each) in named]
+
+
+def _place(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    meta = manifest["metadata"]
+    return str(meta.get("namespace") or "default"), str(meta.get("name"))
 
 
 def _nodes(objects: ClusterObjects, without: Collection[object]) -> list[dict[str, Any]]:

@@ -36,6 +36,14 @@ _GANG_KEYS: Final = (
 #: Annotations that list the gangs that start together.
 _GROUP_KEYS: Final = (keys.GANG_GROUPS, keys.GANG_GROUPS_ALIAS)
 
+#: Fields of pods that name what comes with them.
+_REFERENCES: Final = (
+    "claimName",
+    "resourceClaimName",
+    "resourceClaimTemplateName",
+    "podGroupName",
+)
+
 Manifest = Mapping[str, Any]
 
 
@@ -223,7 +231,7 @@ def _rename_references(
     parts = [volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or ()]
     parts += [*(spec.get("resourceClaims") or ()), spec.get("schedulingGroup")]
     for part in filter(None, parts):
-        for field in ("claimName", "resourceClaimName", "podGroupName"):
+        for field in _REFERENCES:
             if part.get(field) in names:
                 part[field] = renamed(part[field])
 

@@ -20,6 +20,7 @@ from arranger.shadow.forecasts.changes import (
 )
 from arranger.shadow.inputs.daemon_pods import daemon_for, daemons_on
 from arranger.shadow.inputs.objects import ClusterObjects
+from arranger.shadow.inputs.pod_claims import put_with_claims
 
 #: Nodes that one change may add.
 MAX_NODES: Final = 100_000
@@ -67,9 +68,10 @@ def add_nodes(count: int, template: str) -> ClusterChange:
                 objects.put(_csi_node_of(drivers, name))
             for each in slices:
                 objects.put(_slice_of(each, name))
-            for daemon in (daemon_for(each, node) for each in daemons):
+            for there in daemons:
+                daemon = daemon_for(there, node)
                 if daemon is not None and objects.get(Pod, daemon.key) is None:
-                    objects.put(daemon)
+                    put_with_claims(objects, daemon, there)
             made += 1
 
     return ClusterChange(f"{count} more node{'s' * (count > 1)} like {template}", apply)

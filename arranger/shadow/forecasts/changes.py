@@ -29,6 +29,7 @@ from arranger.api.types.reservation import Reservation
 from arranger.shadow.inputs.claims import without_users
 from arranger.shadow.inputs.daemon_pods import node_of_daemon
 from arranger.shadow.inputs.objects import CLUSTER_WIDE, ClusterObjects
+from arranger.shadow.inputs.pod_claims import claims_made_for, put_with_claims
 from arranger.shadow.inputs.words import names_kind
 
 #: What of a Queue can be changed, and how much of a resource it may be given: thousandths of it are
@@ -84,7 +85,9 @@ def delete(kind: str, key: str) -> ClusterChange:
         pods_gone = [each for each in dropped if isinstance(each, Pod)]
         if deleted is not None and not deleted.terminal:
             _delete_pods(objects, [deleted])
+        stays = deleted if deleted is not None and not deleted.terminal else None
         _release_claims(objects, pods_gone)
+        _drop_claims(objects, [each for each in pods_gone if each is not stays])
         if (Node, at) in there:
             _delete_pods_of_node(objects, name)
 
@@ -94,6 +97,12 @@ def delete(kind: str, key: str) -> ClusterChange:
 def _release_claims(objects: ClusterObjects, pods: Sequence[Pod]) -> None:
     for _, claim in without_users(objects, pods):
         objects.put(claim)
+
+
+def _drop_claims(objects: ClusterObjects, pods: Sequence[Pod]) -> None:
+    """What was made for pods goes with them, as the garbage collector has it."""
+    for claim in claims_made_for(objects, pods):
+        objects.drop(type(claim), claim.key)
 
 
 def _delete_pods_of_node(objects: ClusterObjects, name: str) -> None:
@@ -279,7 +288,7 @@ def more_members(copies: Mapping[str, int], text: str) -> ClusterChange:
                     deletion_timestamp=None,
                 )
                 spec = msgspec.structs.replace(pod.spec, node_name="")
-                objects.put(Pod(metadata, spec, PodStatus(phase="Pending")))
+                put_with_claims(objects, Pod(metadata, spec, PodStatus(phase="Pending")), pod)
 
     return ClusterChange(text, apply)
 
@@ -288,8 +297,10 @@ def leave(keys: Sequence[str], who: str, end: str = "") -> ClusterChange:
     """These pods end; ``end``: at the latest when, where that is known."""
 
     def apply(objects: ClusterObjects) -> None:
-        gone = [objects.drop(Pod, key) for key in keys]
-        _release_claims(objects, [pod for pod in gone if pod is not None])
+        dropped = [objects.drop(Pod, key) for key in keys]
+        gone = [pod for pod in dropped if pod is not None]
+        _release_claims(objects, gone)
+        _drop_claims(objects, gone)
 
     by = f", at the latest at {end}" if end else ""
     return ClusterChange(f"when {who} ends{by}", apply)
@@ -299,8 +310,10 @@ def create(manifests: Sequence[Mapping[str, Any]], text: str) -> ClusterChange:
     """These objects are created, or replace those of their names."""
 
     def apply(objects: ClusterObjects) -> None:
-        for manifest in manifests:
-            objects.add_manifest(manifest)
+        made = [objects.add_manifest(manifest) for manifest in manifests]
+        for each in made:
+            if isinstance(each, Pod) and not each.terminal:
+                put_with_claims(objects, each)
 
     return ClusterChange(text, apply)
 

@@ -159,6 +159,8 @@ class Driver:
         before, after = change.before, change.after
         if after is None:
             return change
+        if before is None:
+            self.writes.await_volume(after)
         written = self.writes.stamped(self._dated(after, before))
         self.objects.put(written, change.kind)
         return Change(change.kind, before, written)

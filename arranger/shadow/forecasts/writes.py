@@ -35,6 +35,7 @@ from arranger.api.types.storage import PersistentVolume, PersistentVolumeClaim
 from arranger.engine.handlers.watched_kinds import TYPES
 from arranger.shadow.inputs.claims import without_users
 from arranger.shadow.inputs.objects import Change, ClusterObjects, Kind, key_of
+from arranger.shadow.inputs.pod_claims import Claim, claims_made_for, with_claims
 from arranger.shadow.inputs.volumes import bound, kept_volumes, volume_for
 
 _GONE: Final = Refused(404, "NotFound", "it is gone")
@@ -47,8 +48,8 @@ class ImmediateWrites:
     """Applies effects to the objects.
 
     A pod that is bound runs at once. One that is evicted is gone soon, and comes back
-    pending if a ReplicaSet, ReplicationController or StatefulSet controls it. Claims that are
-    written to for a pod get their volumes.
+    pending if a ReplicaSet, ReplicationController or StatefulSet controls it, with new claims in
+    place of those that were made for it. Claims that are written to for a pod get their volumes.
 
     Args:
         objects: are changed.
@@ -159,14 +160,28 @@ class ImmediateWrites:
         if not due:
             due, self._ending = ending, set()
         changes: list[Change] = []
+        made: list[Claim] = []
         for pod in due:
-            changes.append(self._put(Pod, pod, None))
             if (again := self._remake(pod)) is not None:
+                again, claims = with_claims(self.objects, again, pod)
+                made += claims
+            changes.append(self._put(Pod, pod, None))
+            if again is not None:
                 self.remade[again.key] = pod.key
                 changes.append(self._put(Pod, None, again))
         for before, after in without_users(self.objects, due):
             changes.append(self._put(ResourceClaim, before, after))
+        gone = claims_made_for(self.objects, due)
+        changes += [self._put(type(claim), claim, None) for claim in gone]
+        for claim in made:
+            self.await_volume(claim)
+            changes.append(self._put(type(claim), None, claim))
         return changes
+
+    def await_volume(self, claim: Any) -> None:
+        """A new claim may get a volume before any pod is placed."""
+        if isinstance(claim, PersistentVolumeClaim):
+            self._claims[claim.key] = None
 
     def _remake(self, pod: Pod) -> Pod | None:
         """The pod that a controller makes in place of one that is gone; None where none does."""

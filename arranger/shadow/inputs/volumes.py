@@ -16,6 +16,7 @@ from arranger.api.types.core import (
 )
 from arranger.api.types.storage import (
     NO_PROVISIONER,
+    WAIT_FOR_FIRST_CONSUMER,
     ClaimReference,
     CSINode,
     PersistentVolume,
@@ -45,14 +46,16 @@ def volume_for(
     """The volume that a claim is bound to soon; None where it waits.
 
     That is the one which is ``kept`` for it, else a new one for the node that its pod was given,
-    reached from where the provisioner's CSINode says. Classes whose volumes are made by hand have
-    none.
+    reached from where the provisioner's CSINode says; of a class whose volumes do not wait for a
+    pod, one that is reached from everywhere. Classes whose volumes are made by hand have none.
     """
     if kept is not None and kept.is_bound_to(claim):
         return msgspec.structs.replace(kept, status=_BOUND)
     name = claim.metadata.annotations.get(SELECTED_NODE, "")
     node, made_by = objects.get(Node, f"/{name}"), objects.get(StorageClass, f"/{claim.class_name}")
-    if node is None or made_by is None or made_by.provisioner == NO_PROVISIONER:
+    if made_by is None or made_by.provisioner == NO_PROVISIONER:
+        return None
+    if node is None and made_by.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
         return None
     meta = claim.metadata
     spec = PersistentVolumeSpec(
@@ -62,7 +65,7 @@ def volume_for(
         storage_class_name=claim.class_name,
         volume_mode=claim.spec.volume_mode,
         volume_attributes_class_name=claim.spec.volume_attributes_class_name,
-        node_affinity=_reach(objects, node, made_by.provisioner),
+        node_affinity=_reach(objects, node, made_by.provisioner) if node is not None else None,
     )
     return PersistentVolume(ObjectMeta(name=f"pvc-{meta.uid}", uid=f"pv-{meta.uid}"), spec, _BOUND)
 
