@@ -26,10 +26,11 @@ from arranger.api.types.core import (
 )
 from arranger.api.types.queue import Queue, QueueSpec
 from arranger.api.types.reservation import Reservation
+from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.shadow.inputs.claims import without_users
 from arranger.shadow.inputs.daemon_pods import node_of_daemon
 from arranger.shadow.inputs.objects import CLUSTER_WIDE, ClusterObjects
-from arranger.shadow.inputs.pod_claims import claims_made_for, put_with_claims
+from arranger.shadow.inputs.pod_claims import claims_made_for, put_with_claims, with_class
 from arranger.shadow.inputs.words import names_kind
 
 #: What of a Queue can be changed, and how much of a resource it may be given: thousandths of it are
@@ -307,13 +308,21 @@ def leave(keys: Sequence[str], who: str, end: str = "") -> ClusterChange:
 
 
 def create(manifests: Sequence[Mapping[str, Any]], text: str) -> ClusterChange:
-    """These objects are created, or replace those of their names."""
+    """These objects are created, or replace those of their names.
+
+    Only claims to volumes stay as they are: they and their volumes outlive what made them.
+    """
 
     def apply(objects: ClusterObjects) -> None:
+        with_claims = any(each["kind"] == "PersistentVolumeClaim" for each in manifests)
+        there = objects.of(PersistentVolumeClaim) if with_claims else ()
+        claims = {each.key: each for each in there}
         made = [objects.add_manifest(manifest) for manifest in manifests]
         for each in made:
             if isinstance(each, Pod) and not each.terminal:
                 put_with_claims(objects, each)
+            elif isinstance(each, PersistentVolumeClaim):
+                objects.put(claims.get(each.key) or with_class(objects, each))
 
     return ClusterChange(text, apply)
 

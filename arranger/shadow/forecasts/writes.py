@@ -36,7 +36,7 @@ from arranger.engine.handlers.watched_kinds import TYPES
 from arranger.shadow.inputs.claims import without_users
 from arranger.shadow.inputs.objects import Change, ClusterObjects, Kind, key_of
 from arranger.shadow.inputs.pod_claims import Claim, claims_made_for, with_claims
-from arranger.shadow.inputs.volumes import bound, kept_volumes, volume_for
+from arranger.shadow.inputs.volumes import VolumeBinder, bound
 
 _GONE: Final = Refused(404, "NotFound", "it is gone")
 #: Kinds of owners whose pods are made again when they are evicted.
@@ -235,13 +235,15 @@ class ImmediateWrites:
     def bind_volumes(self) -> list[Change]:
         """Claims that were written to have their volumes; what a watch would then show."""
         due, self._claims = self._claims, {}
-        kept = kept_volumes(self.objects) if due else {}
         changes: list[Change] = []
+        if not due:
+            return changes
+        binder = VolumeBinder(self.objects)
         for key in due:
             claim = self.objects.get(PersistentVolumeClaim, key)
             if claim is None or claim.bound:
                 continue
-            if (volume := volume_for(self.objects, claim, kept.get(key))) is None:
+            if (volume := binder.volume_for(claim)) is None:
                 continue
             before = self.objects.get(PersistentVolume, key_of(volume))
             changes.append(self._put(PersistentVolume, before, volume))

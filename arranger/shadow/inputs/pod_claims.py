@@ -108,11 +108,9 @@ def _volume_claim(
         return None
     spec, notes = msgspec.structs.replace(found.spec, volume_name=""), found.metadata.annotations
     notes = {key: text for key, text in notes.items() if key == BETA_STORAGE_CLASS}
-    if spec.storage_class_name is None and not notes:
-        spec = msgspec.structs.replace(spec, storage_class_name=_default_class(objects))
     meta = _metadata("PersistentVolumeClaim", pod, f"{pod.metadata.name}-{volume.name}")
     meta = msgspec.structs.replace(meta, annotations=notes)
-    return PersistentVolumeClaim(meta, spec, PhaseStatus("Pending"))
+    return with_class(objects, PersistentVolumeClaim(meta, spec, PhaseStatus("Pending")))
 
 
 def _template(
@@ -132,6 +130,17 @@ def _template(
     if there is None or not _is_of(there, like):
         return None
     return PersistentVolumeClaimTemplate(there.metadata, there.spec)
+
+
+def with_class(objects: ClusterObjects, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """A new claim, with the default class if it says nothing of classes."""
+    if (
+        claim.spec.storage_class_name is not None
+        or BETA_STORAGE_CLASS in claim.metadata.annotations
+    ):
+        return claim
+    spec = msgspec.structs.replace(claim.spec, storage_class_name=_default_class(objects))
+    return msgspec.structs.replace(claim, spec=spec)
 
 
 def _default_class(objects: ClusterObjects) -> str | None:
