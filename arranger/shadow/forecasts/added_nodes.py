@@ -18,7 +18,7 @@ from arranger.shadow.forecasts.changes import (
     node_of,
     uncordoned,
 )
-from arranger.shadow.inputs.daemon_pods import daemon_for, daemons_on
+from arranger.shadow.inputs.daemon_pods import daemon_pod_for, daemon_pods_on
 from arranger.shadow.inputs.objects import ClusterObjects
 from arranger.shadow.inputs.pod_claims import put_with_claims
 
@@ -43,7 +43,7 @@ def add_nodes(count: int, template: str) -> ClusterChange:
         spec = uncordoned(like)
         slices = [each for each in objects.of(ResourceSlice) if each.spec.node_name == template]
         drivers = objects.get(CSINode, f"/{template}")
-        daemons = daemons_on(objects, template)
+        daemon_pods = daemon_pods_on(objects, template)
         created = max(
             (each.metadata.creation_timestamp or LONG_AGO for each in objects.of(Node)),
             default=LONG_AGO,
@@ -68,13 +68,17 @@ def add_nodes(count: int, template: str) -> ClusterChange:
                 objects.put(_csi_node_of(drivers, name))
             for each in slices:
                 objects.put(_slice_of(each, name))
-            for there in daemons:
-                daemon = daemon_for(there, node)
-                if daemon is not None and objects.get(Pod, daemon.key) is None:
-                    put_with_claims(objects, daemon, there)
+            for there in daemon_pods:
+                _add_daemon_pod(objects, there, node)
             made += 1
 
     return ClusterChange(f"{count} more node{'s' * (count > 1)} like {template}", apply)
+
+
+def _add_daemon_pod(objects: ClusterObjects, like: Pod, node: Node) -> None:
+    pod = daemon_pod_for(like, node)
+    if pod is not None and objects.get(Pod, pod.key) is None:
+        put_with_claims(objects, pod, like)
 
 
 def _csi_node_of(like: CSINode, node: str) -> CSINode:

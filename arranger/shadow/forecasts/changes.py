@@ -28,7 +28,7 @@ from arranger.api.types.queue import Queue, QueueSpec
 from arranger.api.types.reservation import Reservation
 from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.shadow.inputs.claims import without_users
-from arranger.shadow.inputs.daemon_pods import node_of_daemon
+from arranger.shadow.inputs.daemon_pods import node_of_daemon_pod
 from arranger.shadow.inputs.objects import CLUSTER_WIDE, ClusterObjects
 from arranger.shadow.inputs.pod_claims import claims_made_for, put_with_claims, with_class
 from arranger.shadow.inputs.words import names_kind
@@ -108,7 +108,7 @@ def _drop_claims(objects: ClusterObjects, pods: Sequence[Pod]) -> None:
 
 def _delete_pods_of_node(objects: ClusterObjects, name: str) -> None:
     waiting = (pod for pod in objects.of(Pod) if not pod.spec.node_name)
-    for pod in [each for each in waiting if node_of_daemon(each) == name]:
+    for pod in [each for each in waiting if node_of_daemon_pod(each) == name]:
         objects.drop(Pod, pod.key)  # their DaemonSets want them no more
     here = [pod for pod in objects.of(Pod) if pod.spec.node_name == name and not pod.terminal]
     _delete_pods(objects, [pod for pod in here if pod.metadata.deletion_timestamp is None])

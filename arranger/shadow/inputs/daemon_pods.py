@@ -29,7 +29,7 @@ from arranger.shadow.inputs.objects import ClusterObjects
 _FIELD: Final = "metadata.name"
 
 
-def node_of_daemon(pod: Pod) -> str:
+def node_of_daemon_pod(pod: Pod) -> str:
     """The node that a DaemonSet made a pod for; "" of any other pod."""
     owner = pod.metadata.controller
     if owner is None or owner.kind != "DaemonSet":
@@ -41,19 +41,19 @@ def node_of_daemon(pod: Pod) -> str:
     return pod.spec.node_name
 
 
-def daemons_on(objects: ClusterObjects, node: str) -> list[Pod]:
+def daemon_pods_on(objects: ClusterObjects, node: str) -> list[Pod]:
     """A pod of each DaemonSet that has one on a node; the youngest of those that stay."""
     found: dict[str, Pod] = {}
     near = (pod for pod in objects.of(Pod) if pod.spec.node_name in ("", node))
     for pod in near:
-        if node_of_daemon(pod) == node:
+        if node_of_daemon_pod(pod) == node:
             known = found.get(_owner(pod))
             if known is None or _age(known) < _age(pod):
                 found[_owner(pod)] = pod
     return list(found.values())
 
 
-def daemon_for(like: Pod, node: Node) -> Pod | None:
+def daemon_pod_for(like: Pod, node: Node) -> Pod | None:
     """The pod of the same DaemonSet for another node; None where it may not run there."""
     meta, name = like.metadata, node.metadata.name
     here = [Requirement(_FIELD, "In", [name])]
@@ -91,13 +91,13 @@ def placed_by_others(
         ours: the names of the schedulers whose pods are placed here.
     """
     of_others = [each for each in made if each.spec.scheduler_name not in ours]
-    wanted = [each for each in of_others if not each.spec.node_name and node_of_daemon(each)]
+    wanted = [each for each in of_others if not each.spec.node_name and node_of_daemon_pod(each)]
     run = {_owner(each) for each in objects.of(Pod) if each.spec.node_name} if wanted else ()
     return [_on_its_node(each) for each in wanted if _owner(each) in run]
 
 
 def _on_its_node(pod: Pod) -> Pod:
-    spec = msgspec.structs.replace(pod.spec, node_name=node_of_daemon(pod))
+    spec = msgspec.structs.replace(pod.spec, node_name=node_of_daemon_pod(pod))
     return msgspec.structs.replace(pod, spec=spec, status=PodStatus(phase="Running"))
 
 
