@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from arranger.api.parsing.objects import decode_object
+from arranger.api.types.core import Node
 from arranger.cli.simulation.expansion import expand
 from arranger.cli.simulation.manifests import ManifestError, read_manifests
 from arranger.daemon.config.schema import Config, ConfigError
@@ -16,9 +19,10 @@ from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
 from arranger.kube.client.transport import Request, Transport, TransportError
 from arranger.shadow.forecasts import changes
+from arranger.shadow.forecasts.added_nodes import add_nodes
 from arranger.shadow.forecasts.changes import ChangeError, ClusterChange, MalformedChangeError
 from arranger.shadow.inputs.listing import list_objects
-from arranger.shadow.inputs.objects import CLUSTER_WIDE, ObjectError
+from arranger.shadow.inputs.objects import CLUSTER_WIDE, ClusterObjects, ObjectError
 from arranger.shadow.inputs.usage import recorded_usage, usage_in
 from arranger.shadow.shadow import Shadow
 
@@ -36,7 +40,12 @@ SHADOW_ERRORS: Final = (
 #: The namespaces of every cluster.
 _NAMESPACES: Final = frozenset(("default", "kube-system", "kube-public", "kube-node-lease"))
 #: What manifests are made in: raw, since the scheduler reads less of them.
-_SURROUNDINGS: Final = ("/api/v1/namespaces", "/apis/scheduling.k8s.io/v1/priorityclasses")
+_SURROUNDINGS: Final = (
+    "/api/v1/namespaces",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+)
+_TEMPLATE: Final = "ResourceClaimTemplate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,8 @@ class Source:
 
     Attributes:
         shadow: what there is, as the scheduler reads it.
-        surroundings: namespaces and PriorityClasses, as manifests; only where they are needed.
+        surroundings: namespaces, PriorityClasses and ResourceClaimTemplates, as manifests; only
+            where they are needed.
     """
 
     shadow: Shadow
@@ -60,7 +70,8 @@ def from_files(paths: Sequence[Path], config: Config) -> Source:
         ObjectError: a field has the wrong type.
     """
     manifests = [manifest for _, manifest in read_manifests(paths)]
-    around = [each for each in manifests if each["kind"] in ("Namespace", "PriorityClass")]
+    kinds = ("Namespace", "PriorityClass", _TEMPLATE)
+    around = [each for each in manifests if each["kind"] in kinds]
     shadow = Shadow.from_manifests(manifests, config)
     usage, problem = usage_in(manifests, config)
     shadow.objects.unread += [problem] if problem else []
@@ -92,7 +103,7 @@ async def from_cluster(
 
 
 async def read_surroundings(transport: Transport) -> list[dict[str, Any]]:
-    """Namespaces and PriorityClasses, as manifests; those that may not be listed are left out.
+    """See :class:`Source`; those that may not be listed are left out.
 
     Raises:
         TransportError: there was no answer.
@@ -111,7 +122,7 @@ async def read_surroundings(transport: Transport) -> list[dict[str, Any]]:
 
 
 def read_copies(source: Source, namespace: str, files: Sequence[Path]) -> list[dict[str, Any]]:
-    """The objects of files, and what controllers would make of them.
+    """The objects of files, and what controllers would make of them: DaemonSets a pod a node.
 
     Raises:
         ManifestError: a file cannot be used.
@@ -129,7 +140,47 @@ def read_copies(source: Source, namespace: str, files: Sequence[Path]) -> list[d
         wanted = manifest["metadata"]["namespace"]
         if known and wanted not in known | made | _NAMESPACES:
             raise ChangeError(f"there is no namespace {wanted}")
-    return expand(manifests, source.surroundings, source.shadow.config)
+    around = [each for each in source.surroundings if each["kind"] != _TEMPLATE]
+    if any(manifest["kind"] == "DaemonSet" for _, manifest in manifests):
+        given = {each["metadata"].get("name") for _, each in manifests if each["kind"] == "Node"}
+        around += _nodes(source.shadow.objects, given)
+    expanded = expand(manifests, around, source.shadow.config)
+    return [*_templates(expanded, source.surroundings), *expanded]
+
+
+def _templates(
+    made: Sequence[dict[str, Any]], around: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The templates that pods name for their claims and that do not come with them."""
+    own = {_place(each) for each in made if each["kind"] == _TEMPLATE}
+    named = {
+        (str(each["metadata"].get("namespace")), str(use.get("resourceClaimTemplateName")))
+        for each in made
+        if each["kind"] == "Pod"
+        for use in each["spec"].get("resourceClaims") or ()
+        if isinstance(use, dict)
+    } - own
+    return [each for each in around if each["kind"] == _TEMPLATE and _place(each) in named]
+
+
+def _place(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    meta = manifest["metadata"]
+    return str(meta.get("namespace") or "default"), str(meta.get("name"))
+
+
+def _nodes(objects: ClusterObjects, without: Collection[object]) -> list[dict[str, Any]]:
+    """What a DaemonSet looks at of the nodes, as manifests."""
+    nodes = objects.all_of(Node)  # at once: the cluster may change meanwhile
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": each.metadata.name, "labels": each.metadata.labels},
+            "spec": msgspec.to_builtins(each.spec),
+        }
+        for each in nodes
+        if each.metadata.name not in without
+    ]
 
 
 def _is_namespace(manifest: Mapping[str, Any]) -> bool:
@@ -181,7 +232,7 @@ def named_changes(
     for each in added:
         if (match := re.fullmatch(r"(\d{1,6})x(.+)", each)) is None:
             raise MalformedChangeError(f"--add-nodes {each}: not NxNODE, such as 4xgpu-1")
-        found.append(changes.add_nodes(int(match[1]), match[2]))
+        found.append(add_nodes(int(match[1]), match[2]))
     for each in queues:
         if (match := re.fullmatch(r"([^=]+)\.([a-z]+)=([^=]+)=([^=]+)", each)) is None:
             raise MalformedChangeError(f"--queue {each}: not QUEUE.FIELD=RESOURCE=AMOUNT")

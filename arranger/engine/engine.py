@@ -37,6 +37,7 @@ class Engine:
         barrier: keeps what an object makes our code raise from all others.
         handlers, owner_handlers, workload_handlers: take in events, those of owners and of gangs.
         cluster, queue, registry, ledger, usage, policy: placed pods, others, gangs, use, evictions.
+        holds: the nodes that incomplete gangs hold.
         cycle, reservations, planned_room: what nodes say of a pod, and who keeps them from whom.
         limits: how long pods may run.
     """
@@ -53,7 +54,7 @@ class Engine:
         self.cluster, self.queue, self.registry = state.cluster, state.queue, state.registry
         self.ledger, self.usage, self.policy = state.ledger, state.usage, state.policy
         self.reservations, self.planned_room = state.reservations, state.planned_room
-        self.limits = state.limits
+        self.limits, self.holds = state.limits, state.holds
         self._context, self._effects = state.context, state.effects
         self._nominator, self._gang_objects = state.nominator, state.gang_objects
         # What decides and carries out.

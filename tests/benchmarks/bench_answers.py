@@ -21,7 +21,8 @@ import click
 
 from arranger.daemon.config.schema import Config
 from arranger.shadow import ClusterObjects, Shadow, WhatIf, Why
-from arranger.shadow.forecasts.changes import add_nodes, cordon, create, delete, set_queue
+from arranger.shadow.forecasts.added_nodes import add_nodes
+from arranger.shadow.forecasts.changes import cordon, create, delete, set_queue
 from arranger.shadow.inputs.objects import owner_kinds
 from tests.builders import a_node, a_pod, a_pod_group
 from tests.queueing import a_queue_manifest

@@ -198,6 +198,18 @@ class ResourceClaimSpec(Struct):
     devices: DeviceClaim = msgspec.field(default_factory=DeviceClaim)
 
 
+class ResourceClaimTemplateSpec(Struct):
+    """``spec`` of a ResourceClaimTemplate."""
+
+    spec: ResourceClaimSpec = msgspec.field(default_factory=ResourceClaimSpec)
+
+
+class ResourceClaimTemplate(NamespacedObject):
+    """What claims that are made for pods ask for; the scheduler reads only these."""
+
+    spec: ResourceClaimTemplateSpec = msgspec.field(default_factory=ResourceClaimTemplateSpec)
+
+
 class DeviceClassSpec(Struct):
     """``spec`` of a DeviceClass."""
 

@@ -142,6 +142,13 @@ class PersistentVolumeClaim(NamespacedObject):
         return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
 
 
+class PersistentVolumeClaimTemplate(Struct):
+    """``volumes[].ephemeral.volumeClaimTemplate`` of a pod."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
+
+
 class TopologySelectorRequirement(Struct):
     """``allowedTopologies[].matchLabelExpressions[]``."""
 

@@ -18,7 +18,7 @@ from arranger.cli import options
     "added",
     multiple=True,
     metavar="NxNODE",
-    help="N more nodes like NODE, with nothing on them.",
+    help="N more nodes like NODE, with the pods of DaemonSets.",
 )
 @click.option(
     "--queue",

@@ -24,11 +24,12 @@ def expand(
 ) -> list[Object]:
     """What there is once controllers have seen the manifests, themselves included.
 
-    They say not when they were created: the clock of this cluster is not that of any other.
+    They say not when they were created: the clock of this cluster is not that of any other. Claims
+    have no volumes: nothing is known here of classes and volumes.
 
     Args:
         manifests: with where each stands, for messages.
-        surroundings: namespaces and PriorityClasses that are there before.
+        surroundings: namespaces, PriorityClasses and nodes that are there before.
 
     Raises:
         ManifestError: the server would refuse an object.
@@ -43,7 +44,7 @@ async def _expand(manifests: list[tuple[str, Object]], config: Config) -> list[O
     cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(0))
     load_manifests(cluster, [(where, _at_once(manifest)) for where, manifest in manifests])
     parts = [
-        asyncio.create_task(HollowControllers(cluster, now=virtual_now).run()),
+        asyncio.create_task(HollowControllers(cluster, now=virtual_now, provisions=False).run()),
         asyncio.create_task(JobControllers(cluster, config, random.Random(0)).run()),
     ]
     await asyncio.sleep(_SECONDS)

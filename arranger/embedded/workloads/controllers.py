@@ -87,6 +87,7 @@ class HollowControllers:
         cluster: where they are.
         now: the calendar clock.
         schedules: whether CronJobs are due when their schedules say; else once, and at once.
+        provisions: whether claims get volumes.
     """
 
     def __init__(
@@ -95,11 +96,13 @@ class HollowControllers:
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         schedules: bool = False,
+        provisions: bool = True,
     ) -> None:
         later = {_CRON_JOBS: follow_schedule} if schedules else {}
         self._reconcilers: Mapping[str, Reconcile] = {**_RECONCILERS, **later}
         self._cluster = cluster
         self._now = now
+        self._provisions = provisions
         #: uids of workloads to look at; a dict for its order.
         self._due: dict[str, None] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -201,7 +204,8 @@ class HollowControllers:
             return
         resource, workload = found
         if resource == _CLAIMS:
-            self._provision(workload)
+            if self._provisions:
+                self._provision(workload)
             return
         owned, around = self._owned_by(uid), self._surroundings(resource, workload)
         if resource == _JOBS:

@@ -58,7 +58,9 @@ def reconcile_daemon_set(daemon_set: Object, owned: Sequence[Object], around: Su
     wanted = {
         node["metadata"]["name"]: by_node.get(node["metadata"]["name"], [])
         for node in around.nodes
-        if _may_run(made[node["metadata"]["name"]], node)
+        if may_run(
+            msgspec.convert(made[node["metadata"]["name"]], Pod), msgspec.convert(node, Node)
+        )
     }
     unwanted = [p for p in pods if is_active(p) and _target(p) not in wanted]
     ended = [p for p in pods if has_ended(p) and not is_deleted(p)]
@@ -176,8 +178,8 @@ def _is_of_a_node(pod: Object) -> bool:
     return pod["kind"] == "Pod" and bool(_target(pod))
 
 
-def _may_run(manifest: Object, shown: Object) -> bool:
-    pod, node = msgspec.convert(manifest, Pod), msgspec.convert(shown, Node)
+def may_run(pod: Pod, node: Node) -> bool:
+    """Whether a node's labels and taints let a pod of a DaemonSet run there."""
     labels = node.metadata.labels
     if not pod.spec.node_selector.items() <= labels.items():
         return False

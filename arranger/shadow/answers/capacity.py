@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -12,11 +12,13 @@ import msgspec
 from arranger.api import annotations as keys
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.json_text import parse_json
+from arranger.api.types.core import Pod
+from arranger.shadow.forecasts.added_nodes import add_nodes
 from arranger.shadow.forecasts.branch import Branch
-from arranger.shadow.forecasts.changes import ChangeError, ClusterChange, add_nodes, create, node_of
+from arranger.shadow.forecasts.changes import ChangeError, ClusterChange, create, node_of
 from arranger.shadow.forecasts.comparison import PresentState
 from arranger.shadow.forecasts.forecast import Driver
-from arranger.shadow.inputs.objects import CLUSTER_WIDE
+from arranger.shadow.inputs.objects import CLUSTER_WIDE, Change
 
 #: Pods of copies that are tried at most, and nodes that are added at most.
 MAX_PODS: Final = 4096
@@ -33,6 +35,14 @@ _GANG_KEYS: Final = (
 )
 #: Annotations that list the gangs that start together.
 _GROUP_KEYS: Final = (keys.GANG_GROUPS, keys.GANG_GROUPS_ALIAS)
+
+#: Fields of pods that name what comes with them.
+_REFERENCES: Final = (
+    "claimName",
+    "resourceClaimName",
+    "resourceClaimTemplateName",
+    "podGroupName",
+)
 
 Manifest = Mapping[str, Any]
 
@@ -95,14 +105,13 @@ class Capacity:
         for name in self.like:
             node_of(driver.objects, name)
         limit = max(MAX_PODS // pods, 1)
-        coming = driver.settle().evicted.keys()  # whether or not there are copies
-        before = frozenset(coming)
+        driver.settle()  # what moves whether or not there are copies has moved
         blocked: dict[str, str] = {}
 
         def fits(copies: int, nodes: Sequence[ClusterChange] = ()) -> bool:
             if copies == 0:
                 return True
-            told = self._try(driver, copies, nodes, before)
+            told = self._try(driver, copies, nodes)
             if told:
                 blocked.clear()
                 blocked.update(told)
@@ -122,28 +131,21 @@ class Capacity:
         """Whether the copies that are wanted fit with so many more nodes."""
         return lambda count: fits(self.wanted, [add_nodes(count, name)])
 
-    def _try(
-        self,
-        driver: Driver,
-        copies: int,
-        nodes: Sequence[ClusterChange],
-        before: frozenset[str],
-    ) -> dict[str, str]:
-        """Pod → why, of those that are not placed; "" for one that is not waiting either.
-
-        Args:
-            before: pods that are evicted without copies, too.
-        """
+    def _try(self, driver: Driver, copies: int, nodes: Sequence[ClusterChange]) -> dict[str, str]:
+        """Pod → why, of those that are not placed; "" for one that is not waiting either."""
         labels = [kind.label for kind in driver.config.workload_kinds() if kind.label]
         made = [each for n in range(copies) for each in copy_of(self.manifests, n, labels)]
-        pods = [_key(each) for each in made if each["kind"] == "Pod"]
+        pods = {_key(each) for each in made if each["kind"] == "Pod"}
+        owners = {each["metadata"].get("uid") for each in made if each["kind"] == "DaemonSet"}
 
         def attempt() -> dict[str, str]:
-            driver.change([*nodes, create(made, f"{copies} copies")])
+            changes = driver.change([create(made, f"{copies} copies"), *nodes])
+            more = {each.key for each in _new_pods(changes) if _owner(each) in owners}
             after = PresentState.of(driver.settle())
-            evicted = {key: f"evicts {key}" for key in after.evicted.keys() - before}
-            missing = {key: after.waiting.get(key, "") for key in pods if key not in after.nodes}
-            return {**missing, **evicted} if missing or evicted else {}
+            evicted = {key: f"evicts {key}" for key in after.evicted}
+            left = sorted((pods | more) - after.nodes.keys())
+            missing = {key: after.waiting.get(key, "") for key in left}
+            return {**missing, **evicted}
 
         return Branch[dict[str, str]].start(attempt, dict[str, str]).result()
 
@@ -229,9 +231,20 @@ def _rename_references(
     parts = [volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or ()]
     parts += [*(spec.get("resourceClaims") or ()), spec.get("schedulingGroup")]
     for part in filter(None, parts):
-        for field in ("claimName", "resourceClaimName", "podGroupName"):
+        for field in _REFERENCES:
             if part.get(field) in names:
                 part[field] = renamed(part[field])
+
+
+def _new_pods(changes: Sequence[Change]) -> Iterator[Pod]:
+    for each in changes:
+        if each.before is None and isinstance(each.after, Pod):
+            yield each.after
+
+
+def _owner(pod: Pod) -> str:
+    controller = pod.metadata.controller
+    return controller.uid if controller is not None else ""
 
 
 def _key(pod: Manifest) -> str:

@@ -14,9 +14,9 @@ from arranger.shadow.forecasts.changes import ClusterChange, more_members
 _MOST: Final = 32
 
 
-def is_incomplete(entity: QueuedEntity) -> bool:
-    """Whether it waits for members that have not arrived."""
-    return any(count for _, _, count in _missing(entity))
+def is_incomplete(entity: QueuedEntity, engine: Engine) -> bool:
+    """Whether it waits for members that have not arrived; those that hold nodes have."""
+    return any(count for _, _, count in _missing(entity, engine))
 
 
 def arrival(entity: QueuedEntity, engine: Engine) -> ClusterChange | None:
@@ -26,7 +26,7 @@ def arrival(entity: QueuedEntity, engine: Engine) -> ClusterChange | None:
     """
     copies: dict[str, int] = {}
     told: list[str] = []
-    for gang, bundle, count in _missing(entity):
+    for gang, bundle, count in _missing(entity, engine):
         like = _one_of(gang, bundle, entity, engine)
         if like is None:
             return None
@@ -38,13 +38,14 @@ def arrival(entity: QueuedEntity, engine: Engine) -> ClusterChange | None:
     return more_members(copies, " and ".join(told))
 
 
-def _missing(entity: QueuedEntity) -> Iterator[tuple[Gang, str | None, int]]:
+def _missing(entity: QueuedEntity, engine: Engine) -> Iterator[tuple[Gang, str | None, int]]:
     """(gang, bundle, how many): None stands for any bundle, beyond those that are named."""
     group = entity.group
     if group is None or group.missing_partners:
         return
+    arrived = engine.holds.arrived_counts(entity)
     for gang in group.gangs:
-        missing = gang.missing_members(entity.arrived.get(gang.name, {}))
+        missing = gang.missing_members(arrived.get(gang.name, {}))
         of_any = missing.pop(None, 0) - sum(missing.values())
         for bundle, count in sorted((str(name), n) for name, n in missing.items()):
             yield gang, bundle, count

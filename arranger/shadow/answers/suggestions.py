@@ -27,15 +27,14 @@ from arranger.shadow.answers.ends import ends_by
 from arranger.shadow.answers.labels import wanted_labels
 from arranger.shadow.answers.missing_members import arrival, is_incomplete
 from arranger.shadow.answers.why import Suggestion, WhyAnswers, blocking_member, why_never
+from arranger.shadow.forecasts.added_nodes import add_nodes, first_node
 from arranger.shadow.forecasts.branch import Branch
 from arranger.shadow.forecasts.changes import (
     ChangeError,
     ClusterChange,
-    add_nodes,
     annotate,
     cordon,
     create,
-    first_node,
     label_node,
     leave,
     more_room,
@@ -113,7 +112,7 @@ class Suggester:
         finally:
             for _, branch in running:
                 branch.close()
-        if is_incomplete(entity) and not found:
+        if is_incomplete(entity, self.told.engine) and not found:
             with suppress(TimeoutError):
                 return self._once_complete(entity, pods)
         if len(found) >= MAX_FOUND:
@@ -144,7 +143,7 @@ class Suggester:
             return None
         nodes = {key: after.nodes[key] for key in pods if key in after.nodes}
         return (
-            Suggestion(change.text, nodes, sorted(after.evicted.keys() - self.told.evicted.keys()))
+            Suggestion(change.text, nodes, sorted(after.evicted))
             if len(nodes) == len(pods)
             else None
         )
@@ -176,7 +175,7 @@ class Suggester:
         if not never:
             yield self._gates(entity)
             yield self._members(entity)
-        if is_incomplete(entity):
+        if is_incomplete(entity, self.told.engine):
             return
         yield self._queues(entity)
         if not never:
@@ -216,16 +215,15 @@ class Suggester:
             self.driver.change([change])
             told = self.driver.settle()
             waits = WhyAnswers(told).entity_of(pods[0])
-            if waits is None or is_incomplete(waits):
+            if waits is None or is_incomplete(waits, told.engine):
                 return [], []
             complete = Suggester(self.driver, told, self._until - self._clock(), self._clock)
             found, others = complete.suggest(waits, waits.representative)
-            gone = told.evicted.keys() - self.told.evicted.keys()
             return [
                 Suggestion(
                     f"{change.text}, and then {each.change}",
                     {key: each.nodes[key] for key in pods if key in each.nodes},
-                    sorted({*gone, *each.evicted}),
+                    sorted({*told.evicted, *each.evicted}),
                 )
                 for each in found
             ], [f"{change.text}, and then {each}" for each in others]

@@ -274,9 +274,11 @@ class WhyAnswers:
         group = entity.group
         if group is None:
             return None
-        missing = sum(gang.shortfall(entity.arrived.get(gang.name, {})) for gang in group.gangs)
+        # Those that hold nodes meanwhile, as a NonStrict gang has them, have come, too.
+        arrived = self._forecast.engine.holds.arrived_counts(entity)
+        missing = sum(gang.shortfall(arrived.get(gang.name, {})) for gang in group.gangs)
         blockers = [pod.key for pod in entity.blockers] if not group.spans_namespaces else []
-        return GangState(group.name, arrival_summary(group, entity.arrived), missing, blockers)
+        return GangState(group.name, arrival_summary(group, arrived), missing, blockers)
 
 
 def why_never(engine: Engine, entity: QueuedEntity, judged: PodInfo) -> str:

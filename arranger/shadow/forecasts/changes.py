@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import combinations
 from typing import Any, Final
 
@@ -20,26 +20,24 @@ from arranger.api.types.core import (
     Node,
     NodeSpec,
     NodeStatus,
-    ObjectMeta,
     Pod,
     PodStatus,
     SchedulingGate,
 )
 from arranger.api.types.queue import Queue, QueueSpec
 from arranger.api.types.reservation import Reservation
-from arranger.api.types.resource_claims import ResourceSlice
+from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.shadow.inputs.claims import without_users
+from arranger.shadow.inputs.daemon_pods import node_of_daemon_pod
 from arranger.shadow.inputs.objects import CLUSTER_WIDE, ClusterObjects
+from arranger.shadow.inputs.pod_claims import claims_made_for, put_with_claims, with_class
 from arranger.shadow.inputs.words import names_kind
 
-#: Nodes that one change may add.
-MAX_NODES: Final = 100_000
 #: What of a Queue can be changed, and how much of a resource it may be given: thousandths of it are
 #: counted in 64 bits.
 _QUEUE_FIELDS: Final = ("capability", "deserved", "guarantee")
 _MAX_AMOUNT: Final = (2**63 - 1) // 1000
-_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_HOST: Final = "kubernetes.io/hostname"
+LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 
 
@@ -88,7 +86,9 @@ def delete(kind: str, key: str) -> ClusterChange:
         pods_gone = [each for each in dropped if isinstance(each, Pod)]
         if deleted is not None and not deleted.terminal:
             _delete_pods(objects, [deleted])
+        stays = deleted if deleted is not None and not deleted.terminal else None
         _release_claims(objects, pods_gone)
+        _drop_claims(objects, [each for each in pods_gone if each is not stays])
         if (Node, at) in there:
             _delete_pods_of_node(objects, name)
 
@@ -100,7 +100,16 @@ def _release_claims(objects: ClusterObjects, pods: Sequence[Pod]) -> None:
         objects.put(claim)
 
 
+def _drop_claims(objects: ClusterObjects, pods: Sequence[Pod]) -> None:
+    """What was made for pods goes with them, as the garbage collector has it."""
+    for claim in claims_made_for(objects, pods):
+        objects.drop(type(claim), claim.key)
+
+
 def _delete_pods_of_node(objects: ClusterObjects, name: str) -> None:
+    waiting = (pod for pod in objects.of(Pod) if not pod.spec.node_name)
+    for pod in [each for each in waiting if node_of_daemon_pod(each) == name]:
+        objects.drop(Pod, pod.key)  # their DaemonSets want them no more
     here = [pod for pod in objects.of(Pod) if pod.spec.node_name == name and not pod.terminal]
     _delete_pods(objects, [pod for pod in here if pod.metadata.deletion_timestamp is None])
 
@@ -108,7 +117,7 @@ def _delete_pods_of_node(objects: ClusterObjects, name: str) -> None:
 def _delete_pods(objects: ClusterObjects, pods: Sequence[Pod]) -> None:
     """They are about to end: whoever carries out the change has controllers make them again."""
     for pod in pods:
-        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=_LONG_AGO)
+        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=LONG_AGO)
         objects.put(msgspec.structs.replace(pod, metadata=metadata))
 
 
@@ -117,13 +126,13 @@ def cordon(name: str, *, back: bool = False) -> ClusterChange:
 
     def apply(objects: ClusterObjects) -> None:
         node = node_of(objects, name)
-        spec = _uncordoned(node) if back else msgspec.structs.replace(node.spec, unschedulable=True)
+        spec = uncordoned(node) if back else msgspec.structs.replace(node.spec, unschedulable=True)
         objects.put(msgspec.structs.replace(node, spec=spec))
 
     return ClusterChange(f"node {name} {'uncordoned' if back else 'cordoned'}", apply)
 
 
-def _uncordoned(node: Node) -> NodeSpec:
+def uncordoned(node: Node) -> NodeSpec:
     """Without the taint, too, that the node lifecycle controller gives to a cordoned node."""
     taints = [taint for taint in node.spec.taints if taint.key != _UNSCHEDULABLE]
     return msgspec.structs.replace(node.spec, unschedulable=False, taints=taints)
@@ -151,74 +160,6 @@ def label_node(name: str, labels: Mapping[str, str]) -> ClusterChange:
 
     told = ", ".join(f"{key}={label}" for key, label in labels.items())
     return ClusterChange(f"node {name} labelled {told}", apply)
-
-
-def add_nodes(count: int, template: str) -> ClusterChange:
-    """So many more nodes like one that is there, with nothing on them.
-
-    Raises:
-        MalformedChangeError: so many cannot be added.
-    """
-    if not 0 < count <= MAX_NODES:
-        raise MalformedChangeError(f"{count} nodes: between 1 and {MAX_NODES} may be added")
-
-    def apply(objects: ClusterObjects) -> None:
-        like = node_of(objects, template)
-        spec = _uncordoned(like)
-        slices = [each for each in objects.of(ResourceSlice) if each.spec.node_name == template]
-        created = max(
-            (each.metadata.creation_timestamp or _LONG_AGO for each in objects.of(Node)),
-            default=_LONG_AGO,
-        )
-        made = 0
-        while made < count:
-            name = f"{template}-like-{made + 1}"
-            while objects.get(Node, f"/{name}") is not None:
-                name += "x"
-            labels = dict(like.metadata.labels)
-            if _HOST in labels:
-                labels[_HOST] = name
-            metadata = ObjectMeta(
-                name=name,
-                uid=f"Node//{name}",
-                labels=labels,
-                creation_timestamp=created + timedelta(seconds=1),
-            )
-            objects.put(Node(metadata, spec, like.status))
-            for each in slices:
-                objects.put(_slice_of(each, name))
-            made += 1
-
-    return ClusterChange(f"{count} more node{'s' * (count > 1)} like {template}", apply)
-
-
-def _slice_of(like: ResourceSlice, node: str) -> ResourceSlice:
-    """The devices of another node: a pool of their own."""
-    pool = msgspec.structs.replace(like.spec.pool, name=f"{like.spec.pool.name}-{node}")
-    name = f"{like.metadata.name}-{node}"
-    metadata = ObjectMeta(name=name, uid=f"ResourceSlice//{name}")
-    spec = msgspec.structs.replace(like.spec, node_name=node, pool=pool)
-    return ResourceSlice(metadata, spec)
-
-
-def first_node(labels: Mapping[str, str], amounts: Mapping[str, int], text: str) -> ClusterChange:
-    """A node with these labels that offers so much: resource → amount, cpu in thousandths."""
-
-    def apply(objects: ClusterObjects) -> None:
-        name = "new-node"
-        while objects.get(Node, f"/{name}") is not None:
-            name += "x"
-        offered = {key: f"{n}m" if key == "cpu" else n for key, n in amounts.items()}
-        metadata = ObjectMeta(
-            name=name,
-            uid=f"Node//{name}",
-            labels={_HOST: name, **labels},
-            creation_timestamp=_LONG_AGO,
-        )
-        status = NodeStatus(capacity=dict(offered), allocatable=dict(offered))
-        objects.put(Node(metadata, status=status))
-
-    return ClusterChange(text, apply)
 
 
 def more_room(name: str, amounts: Mapping[str, int], text: str) -> ClusterChange:
@@ -348,7 +289,7 @@ def more_members(copies: Mapping[str, int], text: str) -> ClusterChange:
                     deletion_timestamp=None,
                 )
                 spec = msgspec.structs.replace(pod.spec, node_name="")
-                objects.put(Pod(metadata, spec, PodStatus(phase="Pending")))
+                put_with_claims(objects, Pod(metadata, spec, PodStatus(phase="Pending")), pod)
 
     return ClusterChange(text, apply)
 
@@ -357,19 +298,31 @@ def leave(keys: Sequence[str], who: str, end: str = "") -> ClusterChange:
     """These pods end; ``end``: at the latest when, where that is known."""
 
     def apply(objects: ClusterObjects) -> None:
-        gone = [objects.drop(Pod, key) for key in keys]
-        _release_claims(objects, [pod for pod in gone if pod is not None])
+        dropped = [objects.drop(Pod, key) for key in keys]
+        gone = [pod for pod in dropped if pod is not None]
+        _release_claims(objects, gone)
+        _drop_claims(objects, gone)
 
     by = f", at the latest at {end}" if end else ""
     return ClusterChange(f"when {who} ends{by}", apply)
 
 
 def create(manifests: Sequence[Mapping[str, Any]], text: str) -> ClusterChange:
-    """These objects are created, or replace those of their names."""
+    """These objects are created, or replace those of their names.
+
+    Only claims to volumes stay as they are: they and their volumes outlive what made them.
+    """
 
     def apply(objects: ClusterObjects) -> None:
-        for manifest in manifests:
-            objects.add_manifest(manifest)
+        with_claims = any(each["kind"] == "PersistentVolumeClaim" for each in manifests)
+        there = objects.of(PersistentVolumeClaim) if with_claims else ()
+        claims = {each.key: each for each in there}
+        made = [objects.add_manifest(manifest) for manifest in manifests]
+        for each in made:
+            if isinstance(each, Pod) and not each.terminal:
+                put_with_claims(objects, each)
+            elif isinstance(each, PersistentVolumeClaim):
+                objects.put(claims.get(each.key) or with_class(objects, each))
 
     return ClusterChange(text, apply)
 

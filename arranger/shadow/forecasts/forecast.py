@@ -26,6 +26,7 @@ from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.run_time.enforcer import RAN_TOO_LONG
 from arranger.shadow.forecasts.changes import ClusterChange
 from arranger.shadow.forecasts.writes import ImmediateWrites
+from arranger.shadow.inputs.daemon_pods import placed_by_others
 from arranger.shadow.inputs.event_feed import EventFeed, build_engine
 from arranger.shadow.inputs.objects import Change, ClusterObjects, Kind, key_of
 
@@ -135,14 +136,34 @@ class Driver:
             key = change.kind, key_of(change.before if change.after is None else change.after)
             first = done.get(key, change)
             done[key] = Change(change.kind, first.before, change.after)
-        for change in done.values():
-            shown = change.after
-            if shown is not None:
-                shown = self.writes.stamped(self._dated(shown, change.before))
-                self.objects.put(shown, change.kind)
-            if shown is not None or change.before is not None:
-                self._show(Change(change.kind, change.before, shown))
-        return list(done.values())
+        there = [each for each in done.values() if each.before is not each.after]
+        shown = [self._as_written(change) for change in self._with_other_schedulers(there)]
+        for change in shown:
+            self._show(change)
+        return shown
+
+    def _with_other_schedulers(self, made: Sequence[Change]) -> list[Change]:
+        """Changes, with new pods of DaemonSets on their nodes where others place them."""
+        ours = {profile.scheduler_name for profile in self.config.profiles}
+        new = [each.after for each in made if each.before is None and isinstance(each.after, Pod)]
+        placed = {each.key: each for each in placed_by_others(self.objects, new, ours)}
+        return [
+            Change(Pod, None, placed[each.after.key])
+            if each.before is None and isinstance(each.after, Pod) and each.after.key in placed
+            else each
+            for each in made
+        ]
+
+    def _as_written(self, change: Change) -> Change:
+        """Write what a change has made of an object, as the server would show it."""
+        before, after = change.before, change.after
+        if after is None:
+            return change
+        if before is None:
+            self.writes.await_volume(after)
+        written = self.writes.stamped(self._dated(after, before))
+        self.objects.put(written, change.kind)
+        return Change(change.kind, before, written)
 
     def _dated(self, shown: Any, before: Any | None) -> Any:
         """An object that says not when it was created: now, as the API server would say.
@@ -160,7 +181,8 @@ class Driver:
         return msgspec.structs.replace(shown, metadata=metadata)
 
     def settle(self) -> Forecast:
-        """Have it decide until nothing moves any more."""
+        """Have it decide until nothing moves any more; tells only of what moves now."""
+        self.writes.begin_record()
         waited = {member.pod.key for member in self.engine.pods()}
         gangs = self.config.gangs
         quiet = _QUIET_SECONDS + max(gangs.wait_time_seconds, gangs.starvation_after_seconds)
@@ -270,7 +292,7 @@ class Driver:
         return Forecast(
             nodes,
             held,
-            dict(self.writes.evicted),
+            self.writes.evicted,
             waiting,
             {pod: again for again, pod in self.writes.remade.items()},
             unfinished,

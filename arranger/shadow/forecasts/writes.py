@@ -35,7 +35,8 @@ from arranger.api.types.storage import PersistentVolume, PersistentVolumeClaim
 from arranger.engine.handlers.watched_kinds import TYPES
 from arranger.shadow.inputs.claims import without_users
 from arranger.shadow.inputs.objects import Change, ClusterObjects, Kind, key_of
-from arranger.shadow.inputs.volumes import bound, kept_volumes, volume_for
+from arranger.shadow.inputs.pod_claims import Claim, claims_made_for, with_claims
+from arranger.shadow.inputs.volumes import VolumeBinder, bound
 
 _GONE: Final = Refused(404, "NotFound", "it is gone")
 #: Kinds of owners whose pods are made again when they are evicted.
@@ -47,16 +48,17 @@ class ImmediateWrites:
     """Applies effects to the objects.
 
     A pod that is bound runs at once. One that is evicted is gone soon, and comes back
-    pending if a ReplicaSet, ReplicationController or StatefulSet controls it. Claims that are
-    written to for a pod get their volumes.
+    pending if a ReplicaSet, ReplicationController or StatefulSet controls it, with new claims in
+    place of those that were made for it. Claims that are written to for a pod get their volumes.
 
     Args:
         objects: are changed.
         now: the time, with a zone.
 
     Attributes:
-        evicted: pod (``namespace/name``) → why, of each pod that was deleted to make room.
-        remade: pod that came back → the one in whose place.
+        evicted: pod (``namespace/name``) → why, of each pod that was deleted to make room since
+            :meth:`begin_record`.
+        remade: pod that came back since then → the one in whose place.
         notes: (kind of object, its ``namespace/name``) → reason and text of its last Event.
     """
 
@@ -70,6 +72,10 @@ class ImmediateWrites:
     _ending: set[str] = field(default_factory=set, init=False)
     #: Claims that may get a volume, by ``namespace/name``; a dict for its order.
     _claims: dict[str, None] = field(default_factory=dict, init=False)
+
+    def begin_record(self) -> None:
+        """Who was evicted and came back until now is not told any more."""
+        self.evicted, self.remade = {}, {}
 
     def apply(self, effect: Effect) -> tuple[Outcome, list[Change]]:
         """Do what is asked; returns what becomes of it, and what a watch would then show."""
@@ -154,14 +160,28 @@ class ImmediateWrites:
         if not due:
             due, self._ending = ending, set()
         changes: list[Change] = []
+        made: list[Claim] = []
         for pod in due:
-            changes.append(self._put(Pod, pod, None))
             if (again := self._remake(pod)) is not None:
+                again, claims = with_claims(self.objects, again, pod)
+                made += claims
+            changes.append(self._put(Pod, pod, None))
+            if again is not None:
                 self.remade[again.key] = pod.key
                 changes.append(self._put(Pod, None, again))
         for before, after in without_users(self.objects, due):
             changes.append(self._put(ResourceClaim, before, after))
+        gone = claims_made_for(self.objects, due)
+        changes += [self._put(type(claim), claim, None) for claim in gone]
+        for claim in made:
+            self.await_volume(claim)
+            changes.append(self._put(type(claim), None, claim))
         return changes
+
+    def await_volume(self, claim: Any) -> None:
+        """A new claim may get a volume before any pod is placed."""
+        if isinstance(claim, PersistentVolumeClaim):
+            self._claims[claim.key] = None
 
     def _remake(self, pod: Pod) -> Pod | None:
         """The pod that a controller makes in place of one that is gone; None where none does."""
@@ -215,13 +235,15 @@ class ImmediateWrites:
     def bind_volumes(self) -> list[Change]:
         """Claims that were written to have their volumes; what a watch would then show."""
         due, self._claims = self._claims, {}
-        kept = kept_volumes(self.objects) if due else {}
         changes: list[Change] = []
+        if not due:
+            return changes
+        binder = VolumeBinder(self.objects)
         for key in due:
             claim = self.objects.get(PersistentVolumeClaim, key)
             if claim is None or claim.bound:
                 continue
-            if (volume := volume_for(self.objects, claim, kept.get(key))) is None:
+            if (volume := binder.volume_for(claim)) is None:
                 continue
             before = self.objects.get(PersistentVolume, key_of(volume))
             changes.append(self._put(PersistentVolume, before, volume))

@@ -84,8 +84,7 @@ class EventFeed:
                 if kind == each.paths[0]:
                     is_owner |= not self._owner_paths.isdisjoint(each.paths)
                     yield partial(workloads.on_updated, each), partial(workloads.on_deleted, each)
-        else:
-            watched = engine.handlers.kinds[kind]
+        elif (watched := engine.handlers.kinds.get(kind)) is not None:
             yield partial(engine.barrier.hand_on, watched), watched.deleted
         if is_owner:
             yield owners.on_updated, owners.on_deleted

@@ -164,7 +164,8 @@ def _entity_row(observed: Observed, entity: QueuedEntity) -> WorkloadRow:
 def _reason(observed: Observed, entity: QueuedEntity) -> str:
     told = entity.reason or observed.reason_of(entity.representative.pod.pod)
     if entity.group is not None and told == UNTRIED:
-        return f"{told}: {arrival_summary(entity.group, entity.arrived)}"
+        arrived = observed.engine.holds.arrived_counts(entity)
+        return f"{told}: {arrival_summary(entity.group, arrived)}"
     return told
 
 

@@ -12,7 +12,10 @@ def test_a_viewer_lists_all_that_the_scheduler_reads_and_no_more() -> None:
     role = yaml.safe_load((REPO / "manifests/95-viewer.yaml").read_text())
     rights = rights_of_rules(role["rules"])
     read = {right for right in granted("arranger") if right[2] == "list"}
-    known = {("scheduling.k8s.io", "priorityclasses", "list")}
+    known = {
+        ("scheduling.k8s.io", "priorityclasses", "list"),
+        ("resource.k8s.io", "resourceclaimtemplates", "list"),
+    }
     assert read <= rights
     single = {("coordination.k8s.io", "leases", "get"), ("", "configmaps", "get")}
     assert {verb for _, _, verb in rights - single} == {"list", "watch"}

@@ -17,7 +17,8 @@ from functools import partial
 import pytest
 
 from arranger.shadow import ClusterObjects, Shadow, WhatIf
-from arranger.shadow.forecasts.changes import ClusterChange, add_nodes, cordon, create, delete
+from arranger.shadow.forecasts.added_nodes import add_nodes
+from arranger.shadow.forecasts.changes import ClusterChange, cordon, create, delete
 from arranger.shadow.forecasts.forecast import Forecast, forecast
 from arranger.shadow.inputs.objects import owner_kinds
 from tests.builders import Manifest
@@ -39,6 +40,7 @@ from tests.simulation.shadow.truth import (
 )
 from tests.simulation.warm_cold.worlds import first_seeds
 
+_HOST = "kubernetes.io/hostname"
 WORLDS = int(os.environ.get("ARRANGER_WORLDS", "20"))
 
 
@@ -165,7 +167,7 @@ def _a_change(
     name = node["metadata"]["name"]
     match seed % 6:
         case 0:
-            return add_nodes(1, name), [_alike(node, f"{name}-like-1")], [], ""
+            return add_nodes(1, name), _alike(objects, name), [], ""
         case 2:
             new = _another(seed, objects)
             return create([deepcopy(new)], "with one more"), [new], [], ""
@@ -190,10 +192,24 @@ def _another(seed: int, objects: Sequence[Manifest]) -> Manifest:
     return deepcopy({**like, "metadata": {**kept, **named}, "spec": spec, "status": {}})
 
 
-def _alike(node: Manifest, name: str) -> Manifest:
-    """A node as somebody would write it by the picture of another."""
-    labels = dict(node["metadata"].get("labels", {}))
-    if "kubernetes.io/hostname" in labels:
-        labels["kubernetes.io/hostname"] = name
-    spec = {**node.get("spec", {}), "unschedulable": False}
-    return {**deepcopy(node), "metadata": {"name": name, "labels": labels}, "spec": spec}
+def _alike(objects: Sequence[Manifest], like: str) -> list[Manifest]:
+    """A node as somebody would write it by the picture of another, with its drivers and devices."""
+    name, made = f"{like}-like-1", []
+    for each in deepcopy(objects):
+        meta, spec = each["metadata"], each.get("spec", {})
+        if each["kind"] in ("Node", "CSINode") and meta["name"] == like:
+            meta |= {"name": name}
+        elif each["kind"] == "ResourceSlice" and spec.get("nodeName") == like:
+            meta |= {"name": f"{meta['name']}-{name}"}
+            spec |= {"nodeName": name}
+            spec["pool"]["name"] += f"-{name}"
+        else:
+            continue
+        if each["kind"] == "Node":
+            spec["unschedulable"] = False
+            if _HOST in meta.get("labels", {}):
+                meta["labels"][_HOST] = name
+        for given in ("uid", "resourceVersion", "creationTimestamp"):
+            meta.pop(given, None)
+        made.append(each)
+    return made

@@ -78,3 +78,21 @@ def test_of_a_bundle_that_no_pod_shows_nothing_can_be_tried() -> None:
     (answer,) = why("new", node(), group, a_pod("new").needs(cpu=1).annotated(notes))
     assert "ps 0 of 1 arrived" in answer.reason
     assert not answer.suggestions
+
+
+def patient(name: str) -> PodBuilder:
+    """A member that keeps what it was given until the others have a node, for longer than asked."""
+    return a_pod(name).needs(cpu=1).in_gang("g", 3, mode="NonStrict", waiting_time="2h")
+
+
+def test_members_that_hold_nodes_have_arrived() -> None:
+    """The first of three holds the only node: nobody is missing, the others lack room."""
+    given = [node(cpu=1), patient("first"), patient("new"), patient("other")]
+    (held,) = why("first", *given)
+    (answer,) = why("new", *given)
+    assert held.nodes == {"default/first": "n1"}
+    assert answer.gang is not None
+    assert (answer.gang.arrived, answer.gang.missing) == ("3 of 3 arrived", 0)
+    suggested = [each.change for each in answer.suggestions]
+    assert "2 more nodes like n1" in suggested, suggested
+    assert not [each for each in suggested if "more pod" in each]

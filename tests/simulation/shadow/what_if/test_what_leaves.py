@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from arranger.cli.main import main
-from tests import devices
+from tests import devices, storage
 from tests.builders import Manifest, a_node, a_pod
 from tests.builders.base import ManifestBuilder
 
@@ -85,6 +85,24 @@ def test_new_nodes_have_devices_like_the_one_they_are_like(tmp_path: Path) -> No
     )
     told = answered("whatif", "--snapshot", cluster, "--add-nodes", "1xn1")
     assert told["placed"] == {"default/new": "n1-like-1"}
+
+
+def test_new_nodes_attach_as_many_volumes_as_the_one_they_are_like(tmp_path: Path) -> None:
+    """One; ``n1`` has no room, so that of two pods with a volume one waits."""
+    volumes = [storage.a_volume(v).held_by(v).served_by(storage.DRIVER, v) for v in "ab"]
+    claims = [storage.a_claim(v).bound_to(v) for v in "ab"]
+    cluster = written(
+        tmp_path / "c.yaml",
+        node(),
+        a_pod("old").needs(cpu=4).on("n1"),
+        storage.a_csi_node("n1", csi_example_com=1),
+        *volumes,
+        *claims,
+        *(a_pod(f"new-{v}").needs(cpu=1).with_claim(v) for v in "ab"),
+    )
+    told = answered("whatif", "--snapshot", cluster, "--add-nodes", "1xn1")
+    assert list(told["placed"].values()) == ["n1-like-1"]
+    assert "exceed max volume count" in str(told["stillWaiting"])
 
 
 def test_a_deleted_pod_is_made_again_by_its_controller(tmp_path: Path) -> None:
