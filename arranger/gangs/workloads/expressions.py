@@ -51,8 +51,8 @@ class Expression:
 
     def __init__(self, text: str, words: frozenset[str]) -> None:
         self.text = text
-        #: The first words of its paths.
-        self.words, _ = _read(text)
+        #: The first words of its paths; and itself, as Python reads it.
+        self.words, self.tree = _read(text)
         for unknown in sorted(self.words - words):
             raise ExpressionError(f"{text!r}: {unknown} is none of {', '.join(sorted(words))}")
         self._evaluate = _compiled(text)

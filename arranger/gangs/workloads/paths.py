@@ -67,7 +67,7 @@ def paths_of(expression: Expression, role_of: Path | None = None) -> list[Path]:
         role_of: where ``role`` is, if it is said.
     """
     found: list[Path] = []
-    _collect(ast.parse(expression.text.strip(), mode="eval").body, found)
+    _collect(expression.tree, found)
     if role_of is None:
         return found
     return [(*role_of, *path[1:]) if path[0] == "role" else path for path in found]

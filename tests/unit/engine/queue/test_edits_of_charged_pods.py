@@ -136,4 +136,5 @@ def test_when_an_owner_goes_waiting_pods_of_others_are_not_updated_for_it(
 
     monkeypatch.setattr(SchedulingQueue, "update", noted)
     world.owner(there=False)
+    world.harness.run()
     assert updated == ["waits"]

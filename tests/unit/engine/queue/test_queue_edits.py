@@ -32,15 +32,17 @@ def a_group(queue: str) -> VolcanoPodGroup:
 
 
 def used(harness: EngineHarness, queue: str) -> int:
-    harness.engine.check_consistent()
+    harness.run()
     return harness.engine.ledger.queues[queue].used["cpu"]
 
 
 def test_a_node_that_is_gone_takes_its_cards_along(harness: EngineHarness) -> None:
     harness.observe(gpu_node(), a_queue("training", cards={CARD: 8}), training("t", 2).on("n"))
     harness.observe_deleted(gpu_node())
+    harness.run()
     assert harness.engine.ledger.queues["training"].used[CARD] == 0
     harness.observe(gpu_node())
+    harness.run()
     assert harness.engine.ledger.queues["training"].used[CARD] == 2
 
 
