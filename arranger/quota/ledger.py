@@ -105,8 +105,8 @@ class QuotaLedger:
         #: Whether charges may have changed; what queues use is to be summed up anew; they changed.
         self._stale = self._uncounted = self._edited = self.has_dues = False
         self.version = self.charges_version = self.facts_version = 0
-        self.uncharged = UnchargedPods(self.rights)
         self._pod_queues = PodQueues(self.queues, self.rights, self.annotations, self.kept)
+        self.uncharged = UnchargedPods(self._pod_queues)
 
     @property
     def active(self) -> bool:
@@ -364,7 +364,7 @@ class QuotaLedger:
     def _keep_or_move(self, pod: PodInfo, before: str, cards: Cards) -> None:
         """Have a pod on a node stay in its queue, unless the one that it names now takes it."""
         self.kept.release(pod.uid)
-        if self.queue_name(pod) != before and self._pod_queues.may_have(before, pod.namespace):
+        if self.queue_name(pod) != before and self._pod_queues.may_use(before, pod.namespace):
             short = self.shortage(pod, self.charges_for(pod, cards), cards)
             if why := self.why_refused(pod) or (f"Queue <{short.queue}> is full" if short else ""):
                 self.kept.keep(pod.uid, before, why)

@@ -35,10 +35,10 @@ class PodQueues:
 
         One on a node stays in the queue that it was charged to until another one takes it.
         """
-        if self._kept and (kept := self._kept.of(pod.uid)) and self.may_have(kept, pod.namespace):
+        if self._kept and (kept := self._kept.of(pod.uid)) and self.may_use(kept, pod.namespace):
             return kept
         stated = self.stated_by(pod)
-        return stated if self.may_have(stated, pod.namespace) else DEFAULT_QUEUE
+        return stated if self.may_use(stated, pod.namespace) else DEFAULT_QUEUE
 
     def of_group(self, group: AnyPodGroup) -> tuple[str, bool]:
         """(the queue of a PodGroup as of its pods, whether it is the one that it names)."""
@@ -46,7 +46,12 @@ class PodQueues:
         allowed = self._rights.may_use(stated, group.metadata.namespace)
         return (stated if allowed else DEFAULT_QUEUE), allowed
 
-    def may_have(self, queue: str, namespace: str) -> bool:
+    @property
+    def version(self) -> int:
+        """Another number whenever :meth:`may_use` may say otherwise."""
+        return self._rights.version
+
+    def may_use(self, queue: str, namespace: str) -> bool:
         """Whether pods of a namespace can be charged to a queue: it is there, and for them.
 
         Without any queues each is there.

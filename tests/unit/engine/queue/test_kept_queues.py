@@ -170,3 +170,16 @@ def test_a_pod_that_names_no_queue_that_there_is_can_be_evicted() -> None:
     harness.observe(a_pod("ours").needs(cpu=1).in_queue("b"))
     deleted = of_kind(DeletePod, harness.run())
     assert len(deleted) == 1
+
+
+def test_who_cannot_be_counted_and_names_no_queue_that_there_is_closes_the_default_queue(
+    world: World,
+) -> None:
+    ledger = world.engine.ledger
+    world.observe(a_queue("default"))
+    ledger.uncharged.set("uid", "nowhere", "default")
+    assert "cannot be counted" in ledger.why_no_pods("default")
+    world.observe(a_queue("nowhere"))
+    world.run()
+    assert not ledger.why_no_pods("default")
+    assert "cannot be counted" in ledger.why_no_pods("nowhere")
