@@ -278,10 +278,10 @@ CASES: dict[str, tuple[str, Trace, Trace]] = {
         of_a_job(priority=2),
         of_a_job(priority=4),
     ),
-    "a pod that is in no gang by its job takes from the queue that the job names": (
+    "a pod that is in no gang by its job takes from a more important one of the job's queue": (
         "it_may_be_evicted",
+        of_a_job(priority=2, alone="false"),
         of_a_job(priority=4, alone="false"),
-        of_a_job(priority=4),
     ),
     "a queue loses what cannot be reclaimed": (
         "it_may_be_evicted",

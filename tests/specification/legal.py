@@ -190,8 +190,10 @@ class Specification:
         self.history.forget_evictions(self.world, step.at)
         self._ask(step, departure)
         if departure.why == "room":
-            takers = frozenset(self._takers(departure.standing))
-            eviction = Eviction(step.at, step.after, takers)
+            known = departure.is_of_a_queue
+            # Else whoever waits may have had its place.
+            takers = self._takers(departure.standing) if known else self.world.waiting
+            eviction = Eviction(step.at, step.after, frozenset(takers))
             self.history.evictions[step.after["metadata"]["uid"]] = eviction
             if self.premises.calm and not departure.is_of_a_part and not departure.asked:
                 self.raids.leaves(self.world, victim, step.at)

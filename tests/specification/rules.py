@@ -232,7 +232,7 @@ class AtADeparture(Departure):
         owner, which is not read here, whoever is told nothing may be part of such a one.
         """
         is_taken_back = self.is_of_a_part or (self.is_of_a_job and not self.is_told_why)
-        if self.why != "room" or is_taken_back or self.is_after_a_restore:
+        if self.why != "room" or is_taken_back or self.is_unclear:
             return
         if not self.is_told_why:
             yield f"{name_of(self.victim)} was not told why it has to leave"
@@ -253,12 +253,12 @@ class AtADeparture(Departure):
 
     def its_time_is_over(self) -> Wrong:
         """Whom we end has run as long as its annotation allows, or one of its queues."""
-        if self.why == "time" and not self.is_over and not self.is_after_a_restore:
+        if self.why == "time" and not self.is_over and not self.is_unclear:
             yield f"{name_of(self.victim)} was ended {self.when_it_ended}"
 
     def its_node_is_reserved(self) -> Wrong:
         """Who leaves for a Reservation is no user of it, and on its nodes while it holds."""
-        if self.why != "reservation" or not self.knows_reservations:
+        if self.why != "reservation" or not self.knows_reservations or not self.is_of_a_queue:
             return
         those = [each for each in self.reservations_of_its_node() if self.holds_or_did(each)]
         if not any(each.evicts and not each.is_for(self.victim) for each in those):

@@ -94,6 +94,7 @@ class World:
         promised: uid → since when a waiting pod is nominated to the node that it is nominated to.
         namespaces: namespace → its labels.
         gone: (resource, name) → when it was deleted, of the last thousand; the latest come last.
+        named_first: uid → the queue that a pod named when it got its node.
         restored_at: when the server went back to a backup, if it did.
     """
 
@@ -108,6 +109,7 @@ class World:
     promised: dict[str, float] = field(default_factory=dict)
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     gone: dict[tuple[str, str], float] = field(default_factory=dict)
+    named_first: dict[str, str] = field(default_factory=dict)
     restored_at: float = float("-inf")
 
     def of(self, resource: str) -> Mapping[str, Object]:

@@ -164,6 +164,8 @@ class Binding(Placement):
         for pod in self.world.placed():
             if pod["metadata"]["uid"] == self.uid or not self.knows(PODS, pod):
                 continue
+            if queues.is_moved(self.world, pod):
+                continue
             node = self.world.get(NODES, node_of(pod))
             charge, free = queues.charged(self.world, pod, node), ()
             if self.premises.exempt_card_pods:

@@ -21,7 +21,7 @@ from tests.specification.vocabulary.manifests import (
     seconds_in,
     seconds_run,
 )
-from tests.specification.vocabulary.queues import Standing, job_of, run_time_limit
+from tests.specification.vocabulary.queues import Standing, is_moved, job_of, run_time_limit
 from tests.specification.vocabulary.reservations import RESERVATIONS, Reservation
 
 _ASKS = "arranger.io/checkpoint-before-eviction"
@@ -84,6 +84,16 @@ class Departure:
     def is_of_a_job(self) -> bool:
         """Whether it may be in a gang by its owner, which is not read here."""
         return job_of(self.world, self.victim) is not None
+
+    @cached_property
+    def is_of_a_queue(self) -> bool:
+        """Whether it is known of which, or there are none."""
+        return not (self.world.of(QUEUES) and is_moved(self.world, self.victim))
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether that is not known, or the scheduler saw the world before a backup."""
+        return self.is_after_a_restore or not self.is_of_a_queue
 
     # --- who may have its place --------------------------------------------------------------
 

@@ -9,7 +9,13 @@ from tests.specification.premises import Premises
 from tests.specification.trace import LEASES, PODS, SOMEBODY, Step, World
 from tests.specification.vocabulary.departures import Eviction, NoticeBook
 from tests.specification.vocabulary.gangs import GangBook
-from tests.specification.vocabulary.manifests import Object, is_told_to_make_room, priority_of
+from tests.specification.vocabulary.manifests import (
+    Object,
+    is_told_to_make_room,
+    node_of,
+    priority_of,
+)
+from tests.specification.vocabulary.queues import named_queue
 
 EVENTS = "events.k8s.io/events"
 #: What a step by one of our schedulers is called where the trace does not say which.
@@ -89,6 +95,10 @@ class History:
         """A step has been judged, which the world is about to take."""
         ours, uid = self.is_ours(step), step.after["metadata"].get("uid", "")
         if step.resource == PODS:
+            if step.kind == "DELETED":
+                world.named_first.pop(uid, None)
+            elif node_of(step.after) and uid not in world.named_first:
+                world.named_first[uid] = named_queue(world, step.after)
             waited = world.waiting.get(uid)
             if waited is not None and (step.is_bind or step.begins_to_leave):
                 self.waited.append((step.at, waited))

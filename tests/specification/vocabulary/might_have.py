@@ -21,7 +21,7 @@ from tests.specification.vocabulary.manifests import (
     wants_node,
 )
 from tests.specification.vocabulary.occasions import rules_of
-from tests.specification.vocabulary.queues import Standing
+from tests.specification.vocabulary.queues import Standing, is_moved
 
 #: Whether a taker may have the place of another.
 MayHave = Callable[[Standing, Standing], bool]
@@ -109,7 +109,8 @@ class Taker:
         if len({priority_of(pod) for pod in self.pods}) > 1:
             return []
         mine = Standing(self.world, self.premises, self.pods[0])
-        found = [p for p in self.occupants if may(mine, Standing(self.world, self.premises, p))]
+        known = (p for p in self.occupants if not is_moved(self.world, p))
+        found = [p for p in known if may(mine, Standing(self.world, self.premises, p))]
         uids = {pod["metadata"]["uid"] for pod in found}
         held = {
             gang_of(pod)[0]

@@ -36,12 +36,12 @@ _PRODUCT = re.compile(r"(?P<vendor>.+?)/(?P<kind>\w+)\.product")
 
 
 def named_queue(world: World, pod: Object) -> str:
-    """The queue that a pod names, or its PodGroup, or the job whose pods are a gang by it."""
+    """The queue that a pod names, or its PodGroup, or the job that owns it."""
     own = notes_of(pod).get(_QUEUE) or labels_of(pod).get(_QUEUE)
     if own or gang_of(pod)[0]:
         group = group_of(world, pod) or {"spec": {}}
         return str(own or group["spec"].get("queue") or "default")
-    job = job_of(world, pod) or {"metadata": {}, "spec": {}}
+    job = _owner(world, pod, _OF_KUBEFLOW) or {"metadata": {}, "spec": {}}
     policy = (job["spec"].get("runPolicy") or {}).get("schedulingPolicy") or {}
     said = policy.get("queue") or notes_of(job).get(_QUEUE) or labels_of(job).get(_QUEUE)
     return str(said or "default")
@@ -66,9 +66,22 @@ def path(world: World, name: str) -> list[Object]:
 
 
 def queue_of(world: World, pod: Object) -> str:
-    """The queue that a pod is charged to: the default one where it may not use what it names."""
+    """The queue of a pod: the default one where it names what is not there, or not for it.
+
+    A pod on a node may be charged to another one (:func:`is_moved`).
+    """
     name = named_queue(world, pod)
-    return name if is_for(world, name, pod) else "default"
+    return name if path(world, name) and is_for(world, name, pod) else "default"
+
+
+def is_moved(world: World, pod: Object) -> bool:
+    """Whether a pod on a node names another queue than when it got that.
+
+    It is charged to that one if that takes it and has room, else to one that it named before: which
+    of them is not worked out here.
+    """
+    name = named_queue(world, pod)
+    return world.named_first.get(pod["metadata"]["uid"], name) != name
 
 
 def is_for(world: World, name: str, pod: Object) -> bool:
@@ -162,7 +175,9 @@ def card_quota(queue: Object) -> Mapping[str, int] | None:
 def said(world: World, pod: Object, key: str) -> str:
     """What an annotation says of a pod: its own, its PodGroup's, or that of an owner."""
     found = notes_of(pod).get(key)
-    group = group_of(world, pod) or job_of(world, pod)
+    group = group_of(world, pod)
+    if group is None and not gang_of(pod)[0]:
+        group = _owner(world, pod, _OF_KUBEFLOW)
     if not found and group is not None:
         found = notes_of(group).get(key)
     owner: Object | None = pod

@@ -20,7 +20,7 @@ from tests.specification.vocabulary.manifests import (
     notes_of,
 )
 from tests.specification.vocabulary.occasions import rules_of
-from tests.specification.vocabulary.queues import job_of, path, queue_of
+from tests.specification.vocabulary.queues import is_moved, job_of, path, queue_of
 from tests.specification.vocabulary.reservations import RESERVATIONS, Reservation
 
 GANGS = "arranger.io/gangs"
@@ -113,7 +113,7 @@ class Rest:
                     continue
                 for pod in self.world.pods_on.get(name, {}).values():
                     ours = pod["spec"].get("schedulerName") in self.premises.scheduler_names
-                    if ours and not is_leaving(pod):
+                    if ours and not is_leaving(pod) and not is_moved(self.world, pod):
                         yield pod, name, kept
 
     # --- who waits ---------------------------------------------------------------------------
@@ -124,7 +124,12 @@ class Rest:
         return any(gang_of(pod)[0] for pod in self.ours)
 
     def who_needs_but_a_node(self) -> Iterator[Object]:
-        """Our pods that wait and need no more: no volumes to be bound, no devices, no gang."""
+        """Our pods that wait and need no more: no volumes to be bound, no devices, no gang.
+
+        Not where it is not known what queues use.
+        """
+        if self.world.of(QUEUES) and any(is_moved(self.world, p) for p in self.world.placed()):
+            return
         for pod in self.ours:
             spec, owners = pod["spec"], pod["metadata"].get("ownerReferences") or ()
             kinds = {kind for volume in spec.get("volumes") or () for kind in volume}
