@@ -59,6 +59,9 @@ class UnchargedPods:
     def __bool__(self) -> bool:
         return bool(self._places)
 
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._places
+
     def set(self, uid: str, queue: str, namespace: str) -> None:
         """Somebody on a node cannot be charged to a queue; "" for one that is not known."""
         place = queue, namespace
