@@ -362,7 +362,7 @@ class QuotaLedger:
         return any_placed
 
     def _keep_or_move(self, pod: PodInfo, before: str, cards: Cards) -> None:
-        """Have a pod on a node stay in a queue that is its, unless the one it names now takes it."""
+        """Have a pod on a node stay in its queue, unless the one that it names now takes it."""
         self.kept.release(pod.uid)
         known = pod.uid not in self.uncharged and self._pod_queues.may_use(before, pod.namespace)
         if known and self.queue_name(pod) != before:
