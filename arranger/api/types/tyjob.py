@@ -262,14 +262,10 @@ class TYJobPodSpec(Struct):
     containers: list[PortsOfContainer] = msgspec.field(default_factory=list)
 
 
-#: Reasons with which a kubelet fails a pod for a cause outside the pod.
+#: Reasons with which a kubelet fails a pod for a cause outside the pod, whether it ran or not.
 _NODE_FAILURE_REASONS: Final = frozenset(
     {"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "NodeAffinity"}
     | {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"}
-)
-#: A kubelet reports ErrImagePull for a first failure, which may pass, and these for later ones.
-_IMAGE_ERROR_REASONS: Final = frozenset(
-    {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 )
 
 
@@ -342,7 +338,8 @@ class TYJobPod(ControlledPod):
         if status.phase != "Failed" or self.deletion_deadline is not None:
             return False
         disrupted = status.has_true_condition("DisruptionTarget")
-        return not disrupted and status.reason not in _NODE_FAILURE_REASONS
+        lost = disrupted or status.reason in _NODE_FAILURE_REASONS
+        return not lost and not self.refused
 
     @property
     def active(self) -> bool:
@@ -365,15 +362,6 @@ class TYJobPod(ControlledPod):
         statuses = self.status.all_container_statuses
         again = max((status.restart_count for status in statuses), default=0)
         return before + again + int(self.failed)
-
-    @property
-    def image_error(self) -> str:
-        """Why the image of a container cannot be pulled, "" where no container says so."""
-        for status in self.status.all_container_statuses:
-            waiting = status.state.waiting
-            if waiting is not None and waiting.reason in _IMAGE_ERROR_REASONS:
-                return f"{waiting.reason}: {waiting.message}".removesuffix(": ")
-        return ""
 
     @property
     def unschedulable_condition(self) -> StatusCondition | None:

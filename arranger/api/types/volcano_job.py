@@ -238,10 +238,11 @@ class JobPod(ControlledPod):
 
     @property
     def disrupted(self) -> bool:
-        """Whether it was evicted, or is marked for eviction (``DisruptionTarget``)."""
+        """Whether it was evicted, is marked for that (``DisruptionTarget``), or was refused."""
         # "Evicted" is what a kubelet under pressure writes.
         status = self.status
-        return status.has_true_condition("DisruptionTarget") or status.reason == "Evicted"
+        evicted = status.has_true_condition("DisruptionTarget") or status.reason == "Evicted"
+        return evicted or self.refused
 
     @property
     def ready(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
@@ -16,9 +17,11 @@ from typing import Final
 from arranger.api.annotations import LEADER_UID
 from arranger.api.listing import first_names
 from arranger.api.parsing.scalars import parse_int_or
+from arranger.api.timestamps import second_time
 from arranger.api.types.tyjob import GANG, LEADER, WORKER, TYJob, TYJobPod
 from arranger.api.unsatisfiable import UNSATISFIABLE, is_unsatisfiable
 from arranger.controllers.runtime.objects import Object
+from arranger.controllers.tyjob.image_errors import ImageError, image_error
 from arranger.controllers.tyjob.leader_objects import LeaderService
 from arranger.controllers.tyjob.through_workers import noted_workers
 
@@ -107,6 +110,7 @@ class Attempt:
     """The leader of a job and the workers that were created for it.
 
     Args:
+        now: the calendar clock.
         waited: seconds that the job has lacked nodes for, if that is longer than it may; else None.
 
     Attributes:
@@ -114,9 +118,12 @@ class Attempt:
         workers: by name; of this leader only.
     """
 
-    def __init__(self, job: TYJob, observed: ObservedState, *, waited: float | None = None) -> None:
+    def __init__(
+        self, job: TYJob, observed: ObservedState, now: datetime, *, waited: float | None = None
+    ) -> None:
         self.job = job
         self.observed = observed
+        self._now = now
         self._waited = waited
         self._spec = job.valid_spec
         leader_replica, *others = job.replicas
@@ -205,7 +212,8 @@ class Attempt:
         limited = f"restartLimit is {limit}"
         if self.restarts > limit:
             return "LeaderFailed", f"the leader failed {self.restarts} times; {limited}"
-        if self.leader is not None and (error := self.leader.image_error):
+        if self._image_error is not None and self.image_wait is None:
+            error = self._image_error.text
             return "LeaderImage", f"{self.leader_replica.pod} cannot get its image: {error}"
         left = len(self.worker_names) - len(self.given_up)
         if left < least:
@@ -219,6 +227,18 @@ class Attempt:
             why = self.unscheduled_reason[1]
             return "SchedulingFailed", f"{waited}: {why}" if why else waited
         return None
+
+    @cached_property
+    def _image_error(self) -> ImageError | None:
+        return image_error(self.leader) if self.leader is not None else None
+
+    @property
+    def image_wait(self) -> float | None:
+        """Seconds that the leader's image may yet be tried for; None where nobody tries for it."""
+        if self._image_error is None or self._image_error.hopeless_at is None:
+            return None
+        left = (self._image_error.hopeless_at - self._now).total_seconds()
+        return left if left > 0 else None
 
     @property
     def _gang_timed_out(self) -> bool:
@@ -297,7 +317,12 @@ class Attempt:
 
     @property
     def not_ready_reason(self) -> ReasonMessage:
-        """Which workers a job that has its nodes waits for."""
+        """What a job that has its nodes waits for: the leader's image, or which workers."""
+        error = self._image_error
+        if error is not None and error.hopeless_at is not None:
+            until = f"which is tried for until {second_time(error.hopeless_at)}"
+            text = f"{self.leader_replica.pod} cannot get its image, {until}: {error.text}"
+            return "LeaderImage", text
         total, least = len(self.job.replicas) - 1, self._spec.min_workers_num
         return "NotReady", f"{self._ready_count} of {total} workers are ready, {least} must be"
 
@@ -316,6 +341,9 @@ class Attempt:
         known = self.observed.leader_pod
         if known is not None and known.failed:
             return "LeaderFailed", f"{self.leader_replica.pod} has failed and is started again"
+        if known is not None and known.refused:
+            why = f"{known.status.reason}: {known.status.message}".removesuffix(": ")
+            return "LeaderLost", f"{self.leader_replica.pod} was refused by its node: {why}"
         if self.leader is None:
             lost = f"{self.leader_replica.pod} was evicted, deleted, or lost with its node"
             return "LeaderLost", lost

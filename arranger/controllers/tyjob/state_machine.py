@@ -29,11 +29,13 @@ from arranger.controllers.tyjob.status import (
 )
 from arranger.controllers.tyjob.writes import (
     Create,
+    DeleteReplicaPod,
     Write,
     clean_up,
     force_delete_overdue,
     needed_writes,
     outdated_pods,
+    refused_lately,
 )
 
 
@@ -93,23 +95,32 @@ def _plan_valid(
     job: TYJob, observed: ObservedState, now: datetime, policy: TYJobPolicy
 ) -> TYJobPlan:
     limit = job.valid_spec.scheduling_timeout_seconds or policy.scheduling_timeout
-    waits, since = Attempt(job, observed), _waiting_since(job)
+    waits, since = Attempt(job, observed, now), _waiting_since(job)
     left = None
     if limit is not None and not waits.is_scheduled:
         left = limit - (now - since).total_seconds() if since is not None else limit
-    current = Attempt(job, observed, waited=limit) if left is not None and left <= 0 else waits
+    if left is not None and left <= 0:
+        current = Attempt(job, observed, now, waited=limit)
+    else:
+        current = waits
     decided = next_stage(job.status.get("stage", ""), current)
     if decided[0] in TERMINAL_STAGES:  # those are cleaned up when that is written
         writes: list[Write] = []
-        wait = None
+        times: list[float | None] = []
     else:
         writes, wait = force_delete_overdue(observed.pods.values(), now)
-        writes += needed_writes(current, policy.scheduler)
+        kept = refused_lately(observed.pods.values(), now)
+        writes += [
+            write
+            for write in needed_writes(current, policy.scheduler)
+            if not (isinstance(write, DeleteReplicaPod) and write.uid in kept)
+        ]
+        times = [wait, left, current.image_wait, *kept.values()]
     lacks = any(isinstance(write, Create) for write in writes)
     outdated = outdated_pods(current, policy.scheduler)
     status = open_status(current, decided, now, outdated=outdated, lacks=lacks)
     patch = merge_patch(job.status, status)
-    due = [seconds for seconds in (wait, left) if seconds is not None and seconds > 0]
+    due = [seconds for seconds in times if seconds is not None and seconds > 0]
     events = tuple(event_notes(job, patch))
     return TYJobPlan(patch, tuple(writes), events, min(due, default=None))
 

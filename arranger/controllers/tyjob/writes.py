@@ -203,6 +203,13 @@ def force_delete_overdue(
     return writes, min(waits, default=None)
 
 
+def refused_lately(pods: Iterable[TYJobPod], now: datetime) -> dict[str, float]:
+    """The uids of pods that were refused by their nodes and stay for a while; for how long."""
+    found = ((pod.metadata.uid, pod.kept_until) for pod in pods)
+    waits = {uid: (until - now).total_seconds() for uid, until in found if until is not None}
+    return {uid: seconds for uid, seconds in waits.items() if seconds > 0}
+
+
 def _sync_service(job: TYJob, observed: ObservedState, port: int) -> list[Write]:
     if observed.service is None:
         return [Create("services", partial(manifests.service, job, port))]

@@ -77,10 +77,19 @@ def plan(snapshot: JobSnapshot) -> JobPlan:
         case JobPhase.PENDING | JobPhase.RUNNING:
             return _plan_working(snapshot, state.requeue_at)
         case JobPhase.RESTARTING:
-            return _deletions(snapshot.outdated, _stale_pod_groups(snapshot))
+            return _plan_restart(snapshot)
     expired = expiry is not None and state.phase in FINISHED and expiry <= snapshot.now
     ended = _deletions(snapshot.active, snapshot.pod_groups.values())
     return replace(ended, delete_job=expired, requeue_at=expiry)
+
+
+def _plan_restart(snapshot: JobSnapshot) -> JobPlan:
+    """Old pods are deleted; those that their nodes have refused stay for a while."""
+    outdated = snapshot.outdated.items()
+    kept = {i: at for i, pod in outdated if (at := pod.kept_until) and at > snapshot.now}
+    going = {index: pod for index, pod in outdated if index not in kept}
+    planned = _deletions(going, _stale_pod_groups(snapshot))
+    return replace(planned, requeue_at=min(kept.values(), default=None))
 
 
 def _plan_working(snapshot: JobSnapshot, requeue_at: datetime | None) -> JobPlan:

@@ -159,8 +159,9 @@ def causes(snapshot: JobSnapshot) -> Iterator[Cause]:
     for index in evicted:
         pod = pods[index]
         failed = (LifecycleEvent.POD_FAILED,) if pod.status.phase == "Failed" else ()
+        text = f"was refused by its node ({pod.status.reason})" if pod.refused else "was evicted"
         yield replace(
-            _pod_cause(snapshot, index, "was evicted", LifecycleEvent.POD_EVICTED, *failed),
+            _pod_cause(snapshot, index, text, LifecycleEvent.POD_EVICTED, *failed),
             exit_codes=pod.exit_codes if failed else frozenset(),
             since=pod.deletion_began or pod.ended_at,
             evicted=True,

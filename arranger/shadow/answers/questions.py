@@ -12,6 +12,7 @@ import msgspec
 from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.types.core import Pod
 from arranger.engine.context.entity import QueuedEntity
+from arranger.shadow.answers.leaving import Leaving
 from arranger.shadow.answers.suggestions import QUICK_SECONDS, THOROUGH_SECONDS, Suggester
 from arranger.shadow.answers.why import Answer, WhyAnswers
 from arranger.shadow.forecasts.forecast import Driver
@@ -49,8 +50,9 @@ class Why:
         what = self.what
         kind, _, name = what.partition("/") if "/" in what else ("pod", "", what)
         key = name if "/" in name else f"{self.namespace}/{name}"
+        leaving = Leaving(dict(driver.objects.terminating), driver.began)
         told = driver.settle()
-        answers = WhyAnswers(told)
+        answers = WhyAnswers(told, leaving)
         seconds = THOROUGH_SECONDS if self.thorough else QUICK_SECONDS
         suggester = Suggester(driver, told, seconds) if self.suggest else None
 

@@ -24,6 +24,7 @@ from arranger.explain.judgement import Judgement
 from arranger.framework.cluster_event import ActionType
 from arranger.gangs.messages import arrival_summary
 from arranger.shadow.answers.ends import ends_by
+from arranger.shadow.answers.leaving import Leaving
 from arranger.shadow.forecasts.forecast import Forecast, why_waiting
 
 #: Nodes, and entities that are before one, that an answer names.
@@ -97,12 +98,12 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         subject: what was asked about, ``pod default/x`` or ``gang default/y``.
         state: ``Running``, ``Ended``, ``Placeable`` (it goes to ``nodes`` when it is tried),
-            ``Waiting``, ``Gated``, ``NotOurs`` (another scheduler's), or ``Idle`` of a queue in
-            which nothing waits.
+            ``Waiting``, ``Gated``, ``Terminating`` (it is being deleted), ``NotOurs`` (another
+            scheduler's), or ``Idle`` of a queue in which nothing waits.
         reason: in one sentence, as the condition of its pods says.
         pods: which it is about.
         nodes: pod → the node it has, goes to, or holds while it waits for others of its gang.
-        evicted: pods that leave for it.
+        evicted: pods that leave for it, those that are being deleted already among them.
         queue: where it waits.
         gang: of one in a gang.
         node_reasons: (reason, nodes) of the pod that keeps it waiting, most frequent first.
@@ -136,6 +137,7 @@ class WhyAnswers:
     """Answers questions about what a forecast shows."""
 
     _forecast: Forecast
+    _leaving: Leaving = field(default_factory=Leaving)
     _members: dict[str, QueuedPod] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -150,6 +152,9 @@ class WhyAnswers:
         told = self._forecast
         pod = told.objects.get(Pod, key)
         subject = f"pod {key}"
+        if (gone := self._leaving.pods.get(key)) is not None:
+            nodes = {key: gone.spec.node_name} if gone.spec.node_name else {}
+            return Answer(subject, "Terminating", self._leaving.text(gone), [key], nodes)
         if pod is None and key in told.evicted:
             return Answer(subject, "Running", _evicted_text(told, key), [key], evicted=[key])
         if pod is None:
@@ -239,9 +244,11 @@ class WhyAnswers:
         if pod.terminal:
             return Answer(subject, "Ended", f"it has ended: {pod.status.phase}", [key])
         if (node := told.nodes.get(key)) is not None:
-            left = sorted(who for who, why in told.evicted.items() if why.taker == key)
-            again = f", once {len(left)} pods have left for it" if left else ""
-            reason = f"it goes to node {node} when it is tried{again}"
+            victims = {who for who, why in told.evicted.items() if why.taker == key}
+            going = self._leaving.before(pod, node)
+            once = _once(len(victims), len(going))
+            reason = f"it goes to node {node} when it is tried{once}"
+            left = sorted(victims.union(going))
             return Answer(subject, "Placeable", reason, [key], {key: node}, left)
         if pod.spec.node_name:
             end = ends_by(told.engine, [pod])
@@ -301,6 +308,17 @@ def blocking_member(entity: QueuedEntity, member: QueuedPod) -> QueuedPod:
 
 def _title(entity: QueuedEntity) -> str:
     return entity.group.name if entity.group is not None else entity.representative.pod.key
+
+
+def _once(victims: int, going: int) -> str:
+    """What has to happen first; who that is may be another tenant's, and is no part of it."""
+    firsts = []
+    if victims:
+        firsts.append(f"{victims} {'pod has' if victims == 1 else 'pods have'} left for it")
+    if going:
+        pods = "pod that is being deleted there is" if going == 1 else ""
+        firsts.append(f"{going} {pods or 'pods that are being deleted there are'} gone")
+    return f", once {' and '.join(firsts)}" if firsts else ""
 
 
 def _wakes(entity: QueuedEntity, member: QueuedPod) -> list[str]:

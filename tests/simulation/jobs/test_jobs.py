@@ -271,3 +271,24 @@ async def test_a_pod_that_saves_its_state_when_it_is_evicted_is_not_done(
         assert sim.pod("j-w-0")["metadata"]["uid"] != before
         await sim.until_phase("j", "Completed", within=200)
         assert (sim.status("j")["succeeded"], sim.status("j")["retryCount"]) == (2, 0)
+
+
+async def test_pods_that_their_nodes_refuse_use_up_no_retry(sim: JobHarness) -> None:
+    sim.may_repeat_pods.add("j")
+    sim.job("j", task(replicas=1), on={"PodFailed": "RestartJob"}, maxRetry=2)
+    refusal = {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: no cpu"}
+    async with sim.scheduler(), sim.controllers("one"):
+        for _ in range(4):
+            await sim.until(lambda: sim.pods_of_job("j") == {"j-w-0": "Pending"})
+            await sim.until(lambda: bool(sim.node_of("j-w-0")))
+            refused = sim.pod("j-w-0")["metadata"]["uid"]
+            sim.patch("pod", "j-w-0", {"status": refusal}, sub="/status")
+            await sim.until(
+                lambda uid=refused: (
+                    sim.pods_of_job("j").keys() == {"j-w-0"}
+                    and sim.pod("j-w-0")["metadata"]["uid"] != uid
+                )
+            )
+        async with sim.kubelets():
+            await sim.until_phase("j", "Running")
+        assert sim.status("j")["retryCount"] == 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from arranger.controllers.tyjob.image_errors import IMAGE_PATIENCE
 from tests.builders import a_pod
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 from tests.simulation.harnesses.tyjobs import FIRST, LEADER, POD_CREATES, SECOND, TYJobHarness
@@ -143,7 +144,9 @@ async def test_a_leader_without_its_image(sim: TYJobHarness) -> None:
     sim.nodes("n1")
     sim.submit(leader=a_template(waiting_reason="ImagePullBackOff"))
     async with sim.at_work():
-        await sim.until_stage("Failed")
+        await sim.until(lambda: sim.status().get("reason") == "LeaderImage")
+        assert sim.status()["stage"] == "Starting"
+        await sim.until_stage("Failed", within=IMAGE_PATIENCE + 10)
         status = sim.status()
         assert (status["reason"], status["restarts"]) == ("LeaderImage", 0)
         assert status["message"] == f"{LEADER} cannot get its image: ImagePullBackOff"

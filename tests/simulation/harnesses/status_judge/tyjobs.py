@@ -14,9 +14,13 @@ from tests.simulation.harnesses.status_judge.fields import (
 )
 
 ENDED = ("Succeeded", "Failed")
-#: Why a job that ran is being put together again.
 #: Reasons of a failed pod that are not its own fault.
 NODE_FAILURES = ("Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated")
+#: How the reasons begin for which kubelets refuse pods in simulations.
+REFUSALS = ("OutOf", "TopologyAffinityError", "NodePorts", "PodOSNotSupported")
+#: Reasons of a container for which its image is tried again.
+IMAGE_TRIES = ("ErrImagePull", "ImagePullBackOff")
+#: Why a job that ran is being put together again.
 LOSSES = ("LeaderFailed", "LeaderLost", "WorkersLost")
 
 
@@ -184,6 +188,15 @@ class _View:
         return any(_node(pod) and _may_run(pod) for pod in pods)
 
     @property
+    def image_trouble(self) -> str | None:
+        """What it says while the leader's image is tried for; None where it is not."""
+        statuses = self.led["status"].get("containerStatuses") or [] if self.led else []
+        reasons = [(each.get("state") or {}).get("waiting", {}).get("reason") for each in statuses]
+        said = str(self.status.get("message"))
+        tried = any(reason in IMAGE_TRIES and str(reason) in said for reason in reasons)
+        return said if tried and "cannot get its image, which is tried for until" in said else None
+
+    @property
     def told(self) -> set[tuple[str | None, str | None]]:
         """(reason, message) of the pods of this attempt that wait."""
         pods = [*([self.led] if self.led else []), *self.workers]
@@ -211,13 +224,15 @@ class _View:
             up = [w for w in self.counted if _ready(w) or w["status"].get("phase") == "Succeeded"]
             least, total = self.spec["minWorkersNum"], len(self.names)
             not_ready = f"{len(up) + len(self.gone)} of {total} workers are ready, {least} must be"
+            trouble = self.image_trouble
+            not_ready = trouble or not_ready
             may: set[tuple[str | None, str | None]] = self.waits_for
             if stage == "Rescheduling":
                 text = have[1] if not self.has_minimum and not self.told else not_ready
                 texts = {m for _, m in self.told} if not self.has_minimum and self.told else {text}
                 may = {(reason, text) for reason in LOSSES for text in texts}
             elif stage == "Starting" and self.has_minimum:
-                may = {("NotReady", not_ready)}
+                may = {("LeaderImage" if trouble else "NotReady", not_ready)}
             elif stage == "Running" and self.status.get("scheduleState") == "ScheduledSucceed":
                 may = {(None, None)}
             if have not in may:
@@ -291,7 +306,7 @@ def _failures(pod: Object) -> int:
     ]
     again = max((each.get("restartCount", 0) for each in containers), default=0)
     disrupted = any(c["type"] == "DisruptionTarget" for c in status.get("conditions", []))
-    blameless = disrupted or status.get("reason") in NODE_FAILURES
+    blameless = disrupted or status.get("reason", "").startswith((*NODE_FAILURES, *REFUSALS))
     failed = status.get("phase") == "Failed" and not blameless
     return int(pod["metadata"]["annotations"].get("arranger.io/restarts", 0)) + again + failed
 

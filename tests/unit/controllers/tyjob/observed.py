@@ -61,8 +61,9 @@ def observed_pod(
 
     Args:
         more: ``node``, ``phase``, ``ready``, ``ip``, ``leaving`` (RFC 3339), ``grace``
-            (seconds), ``conditions``, ``containers`` (statuses), ``reason``,
-            ``notes`` (annotations), ``labels``, ``nominated``, ``hash``, ``finalizers``.
+            (seconds), ``conditions``, ``containers`` (statuses), ``reason``, ``message``, ``made``
+            (RFC 3339), ``notes`` (annotations), ``labels``, ``nominated``, ``hash``,
+            ``finalizers``.
     """
     place = next(place for place in job.replicas if place.pod == name)
     made = a_replica_pod(job, place, leader=leader, restarts=restarts)
@@ -70,6 +71,8 @@ def observed_pod(
     made["metadata"]["annotations"] |= more.get("notes", {})
     if "hash" in more:
         made["metadata"]["annotations"][SPEC_HASH] = more["hash"]
+    if "made" in more:
+        made["metadata"]["creationTimestamp"] = more["made"]
     if "leaving" in more:
         made["metadata"]["deletionTimestamp"] = more["leaving"]
         made["metadata"]["deletionGracePeriodSeconds"] = more.get("grace", 0)
@@ -85,6 +88,7 @@ def observed_pod(
         "nominatedNodeName": more.get("nominated", ""),
         "podIP": more.get("ip", "10.0.0.1" if more.get("ready") else ""),
         "reason": more.get("reason", ""),
+        "message": more.get("message", ""),
         "conditions": conditions,
         "containerStatuses": more.get("containers", []),
     }

@@ -297,14 +297,14 @@ COUNTS: dict[str, tuple[Object, int, int]] = {
 def test_restarts_of_the_leader(case: tuple[Object, int, int]) -> None:
     how, before, after = case
     job, there = of({"restarts": before}, {LEADER: how}, {"restartLimit": 9})
-    assert Attempt(job, there).restarts == after
+    assert Attempt(job, there, NOW).restarts == after
 
 
 def test_restarts_of_workers_count_only_while_their_leader_lives() -> None:
     failed = {"phase": "Failed"}
     for leader, expected in (({"ready": True}, {FIRST: 1}), (failed, {})):
         job, there = of({}, {LEADER: leader, FIRST: failed}, {})
-        assert Attempt(job, there).worker_restarts == expected
+        assert Attempt(job, there, NOW).worker_restarts == expected
 
 
 def test_the_next_pod_knows_how_often_its_place_has_failed() -> None:

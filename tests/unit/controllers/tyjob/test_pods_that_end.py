@@ -96,7 +96,7 @@ ENDS: dict[str, tuple[Object, bool]] = {
 def test_a_leader_that_ends_because_it_has_to_go_is_lost(how: Object, done: bool) -> None:
     job = a_job({"stage": "Running"}, restartLimit=0)
     there = observed_state(observed_pod(job, LEADER, phase="Succeeded", **how))
-    decided = next_stage("Running", Attempt(job, there))[:2]
+    decided = next_stage("Running", Attempt(job, there, NOW))[:2]
     assert decided == (("Succeeded", "LeaderSucceeded") if done else ("Rescheduling", "LeaderLost"))
     assert plan(job, there, NOW).status.get("restarts", 0) == 0
 

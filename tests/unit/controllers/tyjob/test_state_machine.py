@@ -183,12 +183,12 @@ STAGES: dict[str, tuple[str, Pods, Words, str, str]] = {
         "Failed",
         "LeaderImage",
     ),
-    "the first failure to pull may pass": (
+    "a pull that has just failed is tried again": (
         "Starting",
-        {**PLACED, LEADER: {"node": "n1", "containers": waiting("ErrImagePull")}},
+        {**PLACED, LEADER: {"node": "n1", "made": JUST_NOW, "containers": waiting("ErrImagePull")}},
         {},
         "Starting",
-        "NotReady",
+        "LeaderImage",
     ),
     "a worker's image does not fail the job": (
         "Starting",
@@ -279,7 +279,7 @@ def test_stages(case: tuple[str, Pods, Words, str, str]) -> None:
     before, pods, words, stage, reason = case
     status = {"stage": before, "reason": "WorkersLost"} if before else {}
     job, there = of(status, pods, words)
-    assert next_stage(before, Attempt(job, there))[:2] == (stage, reason)
+    assert next_stage(before, Attempt(job, there, NOW))[:2] == (stage, reason)
 
 
 # --- which pods have nodes ---------------------------------------------------------------------

@@ -47,12 +47,12 @@ def test_a_worker_is_through_until_the_next_attempt(
     job = a_job(status)
     workers = [observed_pod(job, FIRST, **how)] if how is not None else []
     there = observed_state(observed_pod(job, LEADER, ready=True), *workers)
-    current = Attempt(job, there)
+    current = Attempt(job, there, NOW)
     assert (FIRST in current.through) == through
     assert (next_stage("Running", current)[0] == "Running") == (
         through or (how is not None and "ready" in how)
     )
-    without = Attempt(job, observed_state(*workers))
+    without = Attempt(job, observed_state(*workers), NOW)
     assert not without.through, "its leader is lost"
     cleared = plan(job, observed_state(*workers), NOW).status
     assert cleared["succeededWorkers"] is None
@@ -110,6 +110,6 @@ def test_a_worker_that_ended_and_went_before_anybody_looked_is_through() -> None
         store.on_owned_deleted("pods", observed_pod(job, name, **how))
     observed = store.observed_state(job)
     assert observed.through == {FIRST: LEADER_UID}, "the second had to go"
-    assert Attempt(job, observed).through == {FIRST}
+    assert Attempt(job, observed, NOW).through == {FIRST}
     store.on_job_deleted("default/job", "uid-job")
     assert not store._through

@@ -44,7 +44,7 @@ def test_failures_count_while_the_worker_is_asked_for(
     job = a_job({"stage": "Running", "workerRestarts": noted})
     pods = [observed_pod(job, LEADER, ready=True), observed_pod(job, FIRST, ready=True)]
     pods += [observed_pod(job, SECOND, **how)] if how is not None else []
-    assert Attempt(job, observed_state(*pods)).worker_restarts == expected
+    assert Attempt(job, observed_state(*pods), NOW).worker_restarts == expected
 
 
 def test_a_worker_that_is_taken_away_is_forgotten_without_a_word() -> None:
@@ -80,7 +80,7 @@ def test_the_event_of_the_last_failure_says_that_the_worker_is_given_up() -> Non
 def test_a_job_that_has_failed_by_its_workers_names_them(failed: int, names: str) -> None:
     noted = {f"job-actor-{number}": 4 for number in range(failed)}
     job = a_job({"stage": "Running", "workerRestarts": noted}, workers=5, least=5)
-    stage, reason, message = next_stage("Running", Attempt(job, observed_state()))
+    stage, reason, message = next_stage("Running", Attempt(job, observed_state(), NOW))
     assert (stage, reason) == ("Failed", "WorkersFailed")
     left = f"{5 - failed} workers have not failed too often and 5 must run"
     assert message == f"{left}; restartLimit is 3, and given up are {names}"
