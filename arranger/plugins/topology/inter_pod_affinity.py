@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from arranger.api.types.core import Namespace, Pod
+from arranger.api.types.packed import labels_key
 from arranger.cluster import Cluster, NodeView, PodInfo
 from arranger.cluster.affinity_terms import (
     ANYWHERE,
@@ -93,7 +94,7 @@ class InterPodAffinity(Plugin):
     def sign_pod(self, pod: PodInfo) -> Hashable:
         """Namespace and labels, by which other pods' terms select."""
         metadata = pod.pod.metadata
-        return metadata.namespace, frozenset(metadata.labels.items())
+        return metadata.namespace, labels_key(metadata.labels)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Count matching pods by domain; skip where no required term matters."""
