@@ -30,7 +30,9 @@ def unpacked_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
 
 def packed_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
     """The same labels, packed if there are many."""
-    if len(labels) <= MANY or any(_BETWEEN in key or _BETWEEN in labels[key] for key in labels):
+    if len(labels) <= MANY or isinstance(labels, PackedLabels):
+        return labels
+    if any(_BETWEEN in key or _BETWEEN in value for key, value in labels.items()):
         return labels
     return PackedLabels(labels)
 

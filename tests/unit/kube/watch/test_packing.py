@@ -24,6 +24,7 @@ from arranger.api.types.workloads import (
     StatefulSet,
 )
 from arranger.controllers.runtime.trimming import trim_owned
+from arranger.engine.faults.states import content_of
 from arranger.kube.watch.decoder import Decoder, WatchEvent
 from arranger.kube.watch.trimming import trim
 
@@ -88,6 +89,7 @@ def test_it_says_the_same(case: tuple[Any, dict[str, Any], dict[str, str]]) -> N
     again = msgspec.json.decode(bytes_of(*case), type=kind)
     trim_owned(again)
     assert again == event.object
+    assert content_of(again) == content_of(event.object)
 
 
 @pytest.mark.parametrize("seed", range(20))
