@@ -4,7 +4,9 @@ Pods of one workload carry equal terms, so a new pod is matched against each dis
 not against each pod; and only against those that name its namespace and one of its labels.
 
 Of one pod only so many terms are looked at, that no pod makes all others wait: a pod with more is
-not placed, and of one that has a node all the same the first ones count.
+not placed. Of one that has a node all the same, as another scheduler has placed it, the required
+anti-affinity goes first. What is too much of that keeps away whatever it might keep away: a few
+coarse terms stand for it. Of the rest the first ones count.
 """
 
 from __future__ import annotations
@@ -27,6 +29,11 @@ MAX_CROSS_NAMESPACE_TERMS: Final = 8
 #: Requirements of all its terms, and values and namespaces that they name.
 MAX_REQUIREMENTS: Final = 128
 MAX_NAMES: Final = 4096
+#: Topology keys of what is too much, each of which has a coarse term.
+MAX_COARSE_KEYS: Final = 8
+#: The key of one coarse term for all, where there are more: its domain is the whole cluster. No
+#: label is so called.
+ANYWHERE: Final = "*"
 #: Compiled terms of larger affinities are not kept.
 _MAX_KEPT: Final = 4096
 #: With more namespaces or values a term is matched against all pods.
@@ -39,7 +46,7 @@ class AffinityTerm:
 
     Attributes:
         namespaces: names of the namespaces whose pods it selects from.
-        topology_key: the node label whose values are the domains.
+        topology_key: the node label whose values are the domains, or :data:`ANYWHERE`.
     """
 
     topology_key: str
@@ -77,7 +84,8 @@ class PodAffinityTerms:
     """The terms of one pod.
 
     Attributes:
-        too_much: what it has too much of, so that some are left out; "" for none.
+        too_much: what it has too much of, so that some are left out, or required anti-affinity is
+            coarser than it says; "" for none.
     """
 
     required: Sequence[AffinityTerm] = ()
@@ -114,9 +122,8 @@ def _compile(affinity: Affinity, namespace: str) -> PodAffinityTerms:
     apart = affinity.pod_anti_affinity or PodAffinity()
     limits = _Limits()
 
-    def required(side: PodAffinity) -> list[AffinityTerm]:
-        terms = side.required_during_scheduling_ignored_during_execution
-        return [_compile_term(term, namespace) for term in limits.within(terms)]
+    def required(terms: Sequence[PodAffinityTerm]) -> list[AffinityTerm]:
+        return [_compile_term(term, namespace) for term in terms]
 
     def preferred(side: PodAffinity) -> list[tuple[int, AffinityTerm]]:
         weights = side.preferred_during_scheduling_ignored_during_execution
@@ -124,8 +131,38 @@ def _compile(affinity: Affinity, namespace: str) -> PodAffinityTerms:
         terms = [_compile_term(term, namespace) for term in kept]
         return [(each.weight, term) for each, term in zip(weights, terms, strict=False)]
 
-    sides = required(near), required(apart), preferred(near), preferred(apart)
+    terms = apart.required_during_scheduling_ignored_during_execution
+    within = limits.within(terms)
+    required_anti = required([*within, *_coarse(terms[len(within) :], namespace)])
+    terms = near.required_during_scheduling_ignored_during_execution
+    sides = required(limits.within(terms)), required_anti, preferred(near), preferred(apart)
     return PodAffinityTerms(*sides, too_much=limits.too_much)
+
+
+def _coarse(terms: Sequence[PodAffinityTerm], namespace: str) -> list[PodAffinityTerm]:
+    """Few terms that select whatever one of ``terms`` selects, in the domains of all of them.
+
+    They select from no namespace that none of ``terms`` can select from, so that nobody keeps away
+    by them whom he may not keep away.
+    """
+    terms = [term for term in terms if term.label_selector is not None]  # others select nothing
+    if not terms:
+        return []
+    keys = list({term.topology_key: None for term in terms})
+    named = {name for term in terms for name in term.namespaces}
+    everywhere = any(term.namespace_selector is not None for term in terms)
+    if not all(term.namespaces or term.namespace_selector is not None for term in terms):
+        named.add(namespace)
+    everything = LabelSelector()
+    return [
+        PodAffinityTerm(
+            topology_key=key,
+            label_selector=everything,
+            namespaces=[] if everywhere else sorted(named),
+            namespace_selector=everything if everywhere else None,
+        )
+        for key in (keys if len(keys) <= MAX_COARSE_KEYS else [ANYWHERE])
+    ]
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ integers, so that a plugin evaluates each distinct value once and gets all rows 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
 import numpy as np
@@ -85,7 +85,7 @@ class LabelColumns:
 
     def __init__(self, capacity: int) -> None:
         #: Row → the labels of its node.
-        self._labels: list[dict[str, str]] = []
+        self._labels: list[Mapping[str, str]] = []
         #: Label key → how many nodes have it.
         self._holders: Counter[str] = Counter()
         self._columns: dict[str, tuple[IdArray, Interner[str]]] = {}
@@ -126,7 +126,7 @@ class LabelColumns:
         """There is one row more, without labels."""
         self._labels.append({})
 
-    def set_row(self, row: int, labels: dict[str, str]) -> None:
+    def set_row(self, row: int, labels: Mapping[str, str]) -> None:
         """Bring ``row`` of every column up to date."""
         before, self._labels[row] = self._labels[row], labels
         for key in labels.keys() - before.keys():

@@ -54,7 +54,7 @@ class _Compiled(NamedTuple):
 
 
 class _Remembered(NamedTuple):
-    labels: dict[str, str]
+    labels: Mapping[str, str]
     version: int
     covering: Covering
 

@@ -19,6 +19,8 @@ ANY_ADDRESS: Final = "0.0.0.0"
 DiskKey = tuple[str, ...]
 #: Uses of disks that count of one pod, each way to reach one for itself.
 MAX_DISK_USES: Final = 256
+#: Stands for all further ones of a pod: it may be any disk.
+ANY_DISK: Final[DiskKey] = ("*",)
 
 #: Kind of disk, as a field of a volume → (what identifies one, whether many pods may read it).
 _DISKS: Final = {
@@ -29,8 +31,15 @@ _DISKS: Final = {
 
 
 def disk_uses(volumes: Iterable[Volume]) -> Iterator[tuple[DiskKey, bool]]:
-    """The disks that volumes name, and whether each may be shared with others that only read."""
-    return islice(_all_disk_uses(volumes), MAX_DISK_USES)
+    """The disks that volumes name, and whether each may be shared with others that only read.
+
+    After :data:`MAX_DISK_USES` of them comes :data:`ANY_DISK`, if there are more. Only pods that
+    others have placed are on a node with so many.
+    """
+    uses = _all_disk_uses(volumes)
+    yield from islice(uses, MAX_DISK_USES)
+    if next(uses, None) is not None:
+        yield ANY_DISK, False
 
 
 def _all_disk_uses(volumes: Iterable[Volume]) -> Iterator[tuple[DiskKey, bool]]:
@@ -52,7 +61,10 @@ def share_a_disk(one: Iterable[Volume], other: Iterable[Volume]) -> bool:
     mine: dict[DiskKey, bool] = {}
     for key, reads in disk_uses(one):
         mine[key] = reads and mine.get(key, True)
-    return any(key in mine and not (reads and mine[key]) for key, reads in disk_uses(other))
+    return any(
+        (key in mine and not (reads and mine[key])) or (key == ANY_DISK and bool(mine))
+        for key, reads in disk_uses(other)
+    )
 
 
 class HostPorts:
@@ -139,8 +151,12 @@ class DiskUses:
                     del self._rows[key]
 
     def rows_with_conflicts(self, volumes: Iterable[Volume]) -> Iterator[list[int]]:
-        """The rows where one of the disks is used and cannot be shared."""
+        """The rows where one of the disks is used, or may be, and cannot be shared."""
+        anywhere = self._rows.get(ANY_DISK)
         for key, reads in disk_uses(volumes):
+            if anywhere is not None:
+                yield list(anywhere)
+                anywhere = None
             rows = self._rows.get(key, {})
             if reads:
                 yield [row for row, (_, writers) in rows.items() if writers]

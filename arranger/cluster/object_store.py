@@ -155,7 +155,7 @@ class ObjectStore:
         for namespace in self._objects.get(kind, {}):
             yield from self.in_namespace(kind, namespace)
 
-    def namespace_labels(self, name: str) -> dict[str, str]:
+    def namespace_labels(self, name: str) -> Mapping[str, str]:
         """The labels of a namespace; none when it is not known."""
         namespace = self.get(Namespace, "", name)
         return namespace.metadata.labels if namespace is not None else {}

@@ -7,6 +7,7 @@ first, which takes a tenth of that, and their parts are decoded by themselves.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeVar, get_args, get_origin
 
@@ -50,9 +51,9 @@ def _decode(body: bytes, kind: Any) -> Any:
     if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
         return _decode_struct(body, inner)
     arguments = get_args(inner)
-    if get_origin(inner) is list and len(arguments) == 1:
+    if get_origin(inner) in (list, Sequence) and len(arguments) == 1:
         return _decode_list(body, arguments[0])
-    if get_origin(inner) is dict and arguments[0] is str and arguments[1] is not str:
+    if get_origin(inner) in (dict, Mapping) and arguments[0] is str and arguments[1] is not str:
         return {key: _decode(bytes(part), arguments[1]) for key, part in _fields(body).items()}
     return _decoder(kind).decode(body)
 

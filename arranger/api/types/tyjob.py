@@ -132,6 +132,7 @@ class TYJob(msgspec.Struct, rename="camel", dict=True):
     Attributes:
         terminating: ``spec.terminating``, which counts whatever else the spec says.
         clean_pod_policy: ``spec.cleanPodPolicy``, likewise.
+        packed: its spec as JSON, in place of ``spec``, where it is kept so.
     """
 
     metadata: ObjectMeta
@@ -140,6 +141,7 @@ class TYJob(msgspec.Struct, rename="camel", dict=True):
     problem: str = ""
     terminating: bool = False
     clean_pod_policy: str = "All"
+    packed: bytes = b""
 
     @property
     def key(self) -> str:

@@ -207,10 +207,15 @@ class JobStatus(Struct):
 
 
 class VolcanoJob(NamespacedObject):
-    """A Job of ``batch.volcano.sh``."""
+    """A Job of ``batch.volcano.sh``.
+
+    Attributes:
+        packed: its spec as JSON, in place of most of ``spec``, where it is kept so.
+    """
 
     spec: JobSpec
     status: JobStatus = msgspec.field(default_factory=JobStatus)
+    packed: bytes = b""
 
 
 # --- its pods ------------------------------------------------------------------------------------

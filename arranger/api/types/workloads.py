@@ -5,6 +5,8 @@ Pods that one of these selects belong together, and are spread by default.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from arranger.api.types.core import LabelSelector, ObjectMeta, Struct
@@ -13,7 +15,7 @@ from arranger.api.types.core import LabelSelector, ObjectMeta, Struct
 class ServiceSpec(Struct):
     """``spec`` of a Service or ReplicationController."""
 
-    selector: dict[str, str] = msgspec.field(default_factory=dict)
+    selector: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Service(Struct):

@@ -107,7 +107,7 @@ class NodeInfo:
         return self.node.metadata.name
 
     @property
-    def labels(self) -> dict[str, str]:
+    def labels(self) -> Mapping[str, str]:
         """The node's labels."""
         return self.node.metadata.labels
 

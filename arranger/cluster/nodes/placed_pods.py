@@ -14,7 +14,7 @@ RowOf = dict[str, int]
 #: Label keys of one namespace by which its pods are kept: those asked about last.
 _MAX_KEYS: Final = 8
 #: Labels of one selector that are looked at.
-_MAX_LABELS: Final = 4
+MAX_LABELS: Final = 4
 #: With no more pods in a namespace, nothing is gained by looking them up.
 _FEW_PODS: Final = 32
 #: With more, they are not all looked at in one go, which takes about a third of a microsecond each.
@@ -117,7 +117,7 @@ class PlacedPods:
         """
         fewest = self.by_namespace.get(namespace, {})
         looked_at = 0
-        for key, value in labels[:_MAX_LABELS]:
+        for key, value in labels[:MAX_LABELS]:
             if len(fewest) <= _FEW_PODS:
                 break
             keys = self._by_label.setdefault(namespace, OrderedDict())

@@ -5,7 +5,7 @@ Where there are many pods to look at, this is put off from one attempt to the ne
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final
 
@@ -14,10 +14,13 @@ import numpy as np
 from arranger.cluster.attempt_work import AttemptWork
 from arranger.cluster.columns import IntArray, resized
 from arranger.cluster.nodes.node_table import NodeTable
+from arranger.cluster.nodes.placed_pods import MAX_LABELS
 from arranger.cluster.pod_info import PodInfo
 
 #: Selectors that counts are kept for; each costs eight bytes a node.
 _MAX_CACHED: Final = 256
+#: Those of them whose selectors are large, and kept with the counts.
+_MAX_LARGE: Final = 4
 #: Rows that are counted at once, and pods, however little an attempt may spend.
 _FEW_ROWS: Final = 16
 _FEW_PODS: Final = 512
@@ -132,6 +135,7 @@ class SelectorCountCache:
         self._table = table
         self._work = work or AttemptWork()
         self._counts: OrderedDict[Hashable, SelectorCounts] = OrderedDict()
+        self._large: deque[Hashable] = deque()
 
     def get(
         self,
@@ -140,17 +144,25 @@ class SelectorCountCache:
         matches: Callable[[PodInfo], bool],
         cost: Callable[[], int] = lambda: 1,
         labels: Callable[[], Sequence[tuple[str, str]]] = tuple,
+        *,
+        large: bool = False,
     ) -> SelectorCounts:
         """The counts for ``selector_key``.
 
         Equal keys must come with equal ``matches``, and so with equal ``cost``, units of work to
-        look at one pod, and ``labels``, (key, value) that every pod has that matches.
+        look at one pod, and ``labels``, (key, value) that every pod has that matches. Of
+        ``large`` selectors few are kept.
         """
         key = (selector_key, namespaces)
         counts = self._counts.get(key)
         if counts is None:
-            found = SelectorCounts(self._table, namespaces, matches, self._work, cost(), labels())
+            few = labels()[:MAX_LABELS]
+            found = SelectorCounts(self._table, namespaces, matches, self._work, cost(), few)
             counts = self._counts[key] = found
+            if large:
+                self._large.append(key)
+                if len(self._large) > _MAX_LARGE:
+                    self._counts.pop(self._large.popleft(), None)
             if len(self._counts) > _MAX_CACHED:
                 self._counts.popitem(last=False)
         else:

@@ -13,7 +13,7 @@ from arranger.api.parsing.objects import decode_object
 from arranger.api.types.core import ObjectMeta
 from arranger.controllers.runtime.objects import UnstructuredObject
 from arranger.kube.watch.decoder import T
-from arranger.kube.watch.trimming import KNOWN, trim
+from arranger.kube.watch.trimming import KNOWN, pack, trim
 
 #: Characters of an annotation that is kept as it is.
 _LONGEST: Final = 1024
@@ -51,6 +51,7 @@ def trim_owned(obj: T) -> None:
         meta.annotations = {key: shortened(text) for key, text in known if key in KNOWN}
     if len(meta.owner_references) > 1:
         meta.owner_references = [owner for owner in meta.owner_references if owner.controller]
+    pack(obj)
 
 
 def shortened(text: str) -> str:

@@ -24,6 +24,7 @@ from arranger.controllers.runtime.objects import (
 )
 from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.controllers.runtime.trimming import decode_owned_object, trimmed
+from arranger.controllers.tyjob.kept_jobs import kept, whole
 from arranger.controllers.tyjob.leader_objects import LeaderConfigMap, LeaderService
 from arranger.controllers.tyjob.observed_state import ObservedState, Refusal
 
@@ -60,7 +61,7 @@ class TYJobCache:
 
     def on_job_updated(self, obj: UnstructuredObject, *, asked_at: str = "") -> set[str]:
         """A job was added or edited, or is the answer to a write of ours (``is_stale``)."""
-        job = parse_tyjob(trimmed(obj).body())
+        job = kept(parse_tyjob(trimmed(obj).body()))
         known = self._jobs.get(job.key)
         gone = self.tombstones.has(job.key, job.metadata.uid, asked_at=asked_at)
         if gone or is_stale(job, known, asked_at=asked_at):
@@ -95,8 +96,9 @@ class TYJobCache:
         return ObjectReference(API_VERSION, "TYJob", namespace, name, uid)
 
     def job(self, key: str) -> TYJob | None:
-        """The job of a key."""
-        return self._jobs.get(key)
+        """The job of a key; without its spec if it has ended."""
+        job = self._jobs.get(key)
+        return None if job is None else whole(job)
 
     def observed_state(self, job: TYJob) -> ObservedState:
         """What is observed of a job."""

@@ -26,6 +26,7 @@ from arranger.controllers.runtime.objects import (
 from arranger.controllers.runtime.tombstones import Tombstones
 from arranger.controllers.runtime.trimming import trimmed
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
+from arranger.controllers.vcjob.kept_jobs import kept, whole
 from arranger.controllers.vcjob.manifests import LAST_APPLIED
 from arranger.controllers.vcjob.queues import JobQueues
 from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
@@ -87,8 +88,8 @@ class JobCache:
         Raises:
             ParseError: it is none, or says what no Job can say.
         """
-        kept = trimmed(obj)
-        job = convert_object(kept.body(), VolcanoJob, strict=False)
+        own = trimmed(obj)
+        job = kept(convert_object(own.body(), VolcanoJob, strict=False))
         job.metadata.labels = {}  # which nobody reads
         uid = job.metadata.uid
         if self.tombstones.has(job.key, uid, asked_at=asked_at):
@@ -105,7 +106,7 @@ class JobCache:
             record.created.clear()  # perhaps the backup does not have it
         self._uids[job.key] = uid
         record.job, record.raw_status = job, obj.status_fields
-        record.left_out = _left_out(obj.metadata, kept.metadata)
+        record.left_out = _left_out(obj.metadata, own.metadata)
         record.spec_bytes = encoded_bytes(obj.spec)
         return {job.key}
 
@@ -185,10 +186,11 @@ class JobCache:
         status = convert_object(obj.status_fields, _PodGroupStatus, strict=False)
         waiting = [c for c in status.conditions or () if c.type == "Unschedulable"]
         message = waiting[-1].message if waiting else ""
-        kept = trimmed(obj).metadata
-        whole = not _left_out(meta, kept)
-        kept.labels = {}
-        seen = ObservedPodGroup(kept, obj.spec_fields, status.phase or "", message, whole=whole)
+        own = trimmed(obj).metadata
+        untrimmed = not _left_out(meta, own)
+        own.labels = {}
+        phase, spec = status.phase or "", obj.spec_fields
+        seen = ObservedPodGroup(own, spec, phase, message, whole=untrimmed)
         record = self._record(owner)
         known = record.pod_groups.get(meta.name)
         if is_stale(seen, known, asked_at=asked_at):
@@ -249,7 +251,7 @@ class JobCache:
         if record is None or record.job is None:
             return None
         found = JobSnapshot(
-            job=record.job,
+            job=whole(record.job),
             pods=dict(record.pods),
             confirmed_empty=frozenset(record.confirmed_empty),
             pod_groups=dict(record.pod_groups),

@@ -190,7 +190,7 @@ def may_run(pod: Pod, node: Node) -> bool:
     return required is None or any(_matches(t, labels) for t in required.node_selector_terms)
 
 
-def _matches(term: NodeSelectorTerm, labels: dict[str, str]) -> bool:
+def _matches(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
     return all(
         is_valid_requirement(each) and requirement_matches(each, labels.get(each.key))
         for each in term.match_expressions

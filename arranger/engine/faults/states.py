@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -36,6 +36,7 @@ from arranger.api.types.core import (
     ResourceRequirements,
 )
 from arranger.api.types.disruption_budgets import PodDisruptionBudget, PodDisruptionBudgetSpec
+from arranger.api.types.packed import packed_labels, unpacked
 from arranger.api.types.pod_groups import NativePodGroup, PodGroup, PodGroupSpec
 from arranger.api.types.queue import Queue, QueueStatus
 from arranger.api.types.resource_claims import ResourceClaim
@@ -124,7 +125,7 @@ def holding_pod(pod: Pod, node: str, facts: PodFacts, *, bare: bool = False) -> 
         resource_version=meta.resource_version,
         creation_timestamp=meta.creation_timestamp,
         deletion_timestamp=meta.deletion_timestamp,
-        labels={} if bare else {k: v for k, v in meta.labels.items() if k not in GANG_LABELS},
+        labels={} if bare else _without(meta.labels, GANG_LABELS),
         annotations={**_mirror(meta), **facts.said, QUEUE_NAME: facts.queue},
         owner_references=meta.owner_references if facts.alone and not bare else [],
     )
@@ -208,9 +209,15 @@ def content_of(obj: Any) -> Hashable:
     return blake2b(msgspec.json.encode(state), digest_size=16).digest()
 
 
-def _undecoded(part: msgspec.Raw) -> str:
+def _without(labels: Mapping[str, str], some: Collection[str]) -> Mapping[str, str]:
+    return packed_labels({key: value for key, value in labels.items() if key not in some})
+
+
+def _undecoded(part: Any) -> Any:
     """A part that is decoded only as far as somebody reads it: the owners of pods have such."""
-    return bytes(part).decode(errors="replace")
+    if isinstance(part, msgspec.Raw):
+        return bytes(part).decode(errors="replace")
+    return unpacked(part)
 
 
 def stand_in(obj: Any) -> Any:

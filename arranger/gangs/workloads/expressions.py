@@ -146,7 +146,7 @@ def _compile(node: ast.expr, text: str) -> _Evaluate:
 def _field(inner: _Evaluate, key: str) -> _Evaluate:
     def read(scope: Scope) -> Any:
         value = inner(scope)
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             return value.get(key)
         if isinstance(value, list):
             elements = [each for each in value[:MAX_ELEMENTS] if isinstance(each, dict)]
@@ -223,4 +223,4 @@ def _shown(value: Any) -> str:
         return repr(value[:40])
     if isinstance(value, float | bool):
         return repr(value)
-    return "an object" if isinstance(value, dict) else "a list"
+    return "an object" if isinstance(value, Mapping) else "a list"

@@ -134,14 +134,7 @@ METADATA_MESSAGES: Final = Messages(
 )
 
 
-class _RawPage(msgspec.Struct):
-    """One page of a list whose items are not decoded."""
-
-    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
-    items: msgspec.Raw | None = None
-
-
-_raw_page: Final = msgspec.json.Decoder(_RawPage).decode
+_raw_items: Final = msgspec.json.Decoder(Page[msgspec.Raw]).decode
 _metadata_of: Final = msgspec.json.Decoder(PartialObjectMetadata).decode
 
 
@@ -266,7 +259,9 @@ class Decoder(Generic[T]):
             ParseError: the body is not a list at all.
         """
         with suppress(Exception):  # then one by one, so that only what is wrong suffers
-            page = self._large_page(body) if len(body) > MAX_AT_ONCE else self._page.decode(body)
+            if len(body) > MAX_AT_ONCE:
+                return self._large_page(body)
+            page = self._page.decode(body)
             items = page.items or []
             if self._trim is not None:
                 for each in items:
@@ -294,11 +289,17 @@ class Decoder(Generic[T]):
             self._trim(decoded)
         return WatchEvent(raw.type, decoded)
 
-    def _large_page(self, body: bytes) -> Page[T]:
-        """As the decoder of pages, in pieces; raises anything."""
-        page = _raw_page(body)
-        items = None if page.items is None else decode_in_pieces(page.items, list[self.kind])  # type: ignore[name-defined]
-        return Page(page.metadata, items)
+    def _large_page(self, body: bytes) -> tuple[ListMeta, list[T], list[UndecodableObject]]:
+        """As :meth:`decode_page`, in pieces; raises anything.
+
+        What is not needed of one object is gone before the next one is decoded.
+        """
+        page, items = _raw_items(body), list[T]()
+        for part in page.items or ():
+            items.append(decode_in_pieces(part, self.kind))
+            if self._trim is not None:
+                self._trim(items[-1])
+        return page.metadata, items, []
 
     def _decode(self, raw: bytes | msgspec.Raw) -> T:
         """An object by itself, nulls or not; raises anything."""

@@ -2,7 +2,7 @@
 
 Annotations that we know are kept up to a length that none of them needs; of others those that are
 few and short, as a configured expression may read them. Of many owners the first are kept, and the
-one that controls the object.
+one that controls the object. Labels and selectors that are large are packed.
 """
 
 from __future__ import annotations
@@ -10,10 +10,25 @@ from __future__ import annotations
 from typing import Any, Final
 
 from arranger.api import annotations as keys
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.api.types.packed import MANY, pack_selector, packed_labels
+from arranger.api.types.storage import PersistentVolumeClaim
+from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
 #: Annotations that we read or write.
 KNOWN: Final = frozenset(
     text for name, text in vars(keys).items() if name.isupper() and isinstance(text, str)
+)
+#: Kinds with a selector that whoever makes them chooses.
+_SELECTING: Final = frozenset(
+    {
+        PersistentVolumeClaim,
+        PodDisruptionBudget,
+        ReplicaSet,
+        ReplicationController,
+        Service,
+        StatefulSet,
+    }
 )
 #: Characters of all annotations that we know; the longest of them are cut where there are more.
 MAX_KNOWN: Final = 16 * 1024
@@ -34,6 +49,17 @@ def trim(obj: Any) -> None:
         meta.owner_references = [*first, *(owner for owner in others if owner.controller)][
             : MAX_OWNERS + 1
         ]
+    if len(meta.labels) > MANY or type(obj) in _SELECTING:
+        pack(obj)
+
+
+def pack(obj: Any) -> None:
+    """Pack the labels of an object and its selector, where they are larger than anybody needs."""
+    meta = obj.metadata
+    if len(meta.labels) > MANY:
+        meta.labels = packed_labels(meta.labels)
+    if type(obj) in _SELECTING and obj.spec.selector is not None:
+        pack_selector(obj.spec)
 
 
 def _kept(annotations: dict[str, str]) -> dict[str, str]:

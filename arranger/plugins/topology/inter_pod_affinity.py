@@ -10,8 +10,10 @@ import numpy as np
 from pydantic import Field
 
 from arranger.api.types.core import Namespace, Pod
+from arranger.api.types.packed import labels_key
 from arranger.cluster import Cluster, NodeView, PodInfo
 from arranger.cluster.affinity_terms import (
+    ANYWHERE,
     AffinityTerm,
     PodAffinityTerms,
     Rows,
@@ -92,7 +94,7 @@ class InterPodAffinity(Plugin):
     def sign_pod(self, pod: PodInfo) -> Hashable:
         """Namespace and labels, by which other pods' terms select."""
         metadata = pod.pod.metadata
-        return metadata.namespace, frozenset(metadata.labels.items())
+        return metadata.namespace, labels_key(metadata.labels)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Count matching pods by domain; skip where no required term matters."""
@@ -322,6 +324,10 @@ def _add_existing(
     for term, rows in index.matching(pod, labels):
         by_key.setdefault(term.topology_key, []).append((term, rows))
     for key, terms in by_key.items():
+        if key == ANYWHERE:
+            there = sum(sum(rows.values()) for _, rows in terms)
+            _add_counts(domains, key, np.array([there, there]), weight)
+            continue
         if len(terms) <= _MAX_SUMS:
             for term, rows in terms:
                 _add_counts(domains, key, data.sums(role, term, rows), weight)
@@ -348,5 +354,5 @@ def _add_counts(
 def _in_counted_domain(domains: Domains, nodes: NodeView) -> BoolArray:
     inside = nodes.empty_mask()
     for key, counts in domains.items():
-        inside |= counts.take(nodes.label(key)) > 0
+        inside |= bool(counts.any()) if key == ANYWHERE else counts.take(nodes.label(key)) > 0
     return inside

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from arranger.api.types.core import LabelSelector, Pod, TopologySpreadConstraint
+from arranger.api.types.packed import labels_key, unpacked
 from arranger.cluster import ABSENT, BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.cluster.nodes.topology_counts import TopologyCounts
 from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, QueueingHint
@@ -32,7 +33,7 @@ from arranger.plugins.topology.spread_constraints import (
 
 #: Hard and soft ones.
 _Compiled = tuple[list[SpreadConstraint], list[SpreadConstraint]]
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = msgspec.json.Encoder(enc_hook=unpacked).encode
 
 #: Kinds whose selectors count where a pod states no constraints.
 _WORKLOADS: Final = frozenset({"Service", "ReplicaSet", "StatefulSet", "ReplicationController"})
@@ -42,6 +43,8 @@ MAX_CONSTRAINTS: Final = 16
 MAX_REQUIREMENTS: Final = 128
 #: Compiled default constraints that are kept.
 _MAX_COMPILED: Final = 1024
+#: Bytes of their selectors as JSON; what is kept of a selector may have twenty times as many.
+_MAX_COMPILED_BYTES: Final = 2 * 1024 * 1024
 TOO_SKEWED: Final = Rejection(("node(s) didn't match pod topology spread constraints",))
 NO_LABEL: Final = Rejection(
     ("node(s) didn't match pod topology spread constraints (missing required label)",),
@@ -119,12 +122,13 @@ class PodTopologySpread(Plugin):
             for constraint in defaults
         ]
         self._compiled: dict[bytes, _Compiled] = {}
+        self._compiled_bytes = 0
 
     def sign_pod(self, pod: PodInfo) -> Hashable:
         """Namespace, labels and controller, which decide what a pod is counted with."""
         metadata = pod.pod.metadata
         owners = tuple((o.kind, o.name) for o in metadata.owner_references if o.controller)
-        return metadata.namespace, frozenset(metadata.labels.items()), owners
+        return metadata.namespace, labels_key(metadata.labels), owners
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Count the pods of every domain; skip pods without hard constraints."""
@@ -238,8 +242,13 @@ class PodTopologySpread(Plugin):
         key = _encode(selectors)
         found = self._compiled.get(key)
         if found is None:
-            if len(self._compiled) >= _MAX_COMPILED:
-                del self._compiled[next(iter(self._compiled))]
+            self._compiled_bytes += len(key)
+            while self._compiled and (
+                len(self._compiled) >= _MAX_COMPILED or self._compiled_bytes > _MAX_COMPILED_BYTES
+            ):
+                oldest = next(iter(self._compiled))
+                del self._compiled[oldest]
+                self._compiled_bytes -= len(oldest)
             constraints = [with_selector(c, selectors) for c in self._defaults]
             found = self._compiled[key] = _compiled(constraints, {})
         return found

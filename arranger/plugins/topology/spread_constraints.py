@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -18,6 +19,7 @@ from arranger.api.types.core import (
     Requirement,
     TopologySpreadConstraint,
 )
+from arranger.api.types.packed import MANY, packed_labels, unpacked, unpacked_labels
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster import ABSENT, BoolArray, NodeView, ObjectStore, PodInfo
 from arranger.cluster.nodes.selector_counts import SelectorCountCache, SelectorCounts
@@ -27,12 +29,18 @@ from arranger.plugins.helpers.taints import tolerates_hard_taints
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = msgspec.json.Encoder(enc_hook=unpacked).encode
+#: Bytes of a selector with more of which its digest stands for it.
+_LONG: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """A constraint with its selector compiled."""
+    """A constraint with its selector compiled.
+
+    Attributes:
+        selector_key: equal for equal selectors; a digest of a large one.
+    """
 
     key: str
     max_skew: int
@@ -41,6 +49,7 @@ class SpreadConstraint:
     honor_taints: bool
     selector: Selector
     selector_key: bytes
+    large_selector: bool
 
     def pods(self, counts: SelectorCountCache, namespace: str) -> SelectorCounts:
         """How many pods on each node count: of the namespace, selected, not terminating."""
@@ -54,7 +63,9 @@ class SpreadConstraint:
             return counts.get("no pods", frozenset(), matches)
         key = "spread", self.selector_key
         spaces, cost = frozenset({namespace}), lambda: 1 + selector.size // 4
-        return counts.get(key, spaces, matches, cost, selector.required_labels)
+        return counts.get(
+            key, spaces, matches, cost, selector.required_labels, large=self.large_selector
+        )
 
     def match_node_inclusion_policies(
         self, pod: Pod, affinity: RequiredNodeAffinity, nodes: NodeView
@@ -77,6 +88,7 @@ def compile_constraint(
     """Fill in defaults, and ``matchLabelKeys`` from the pod's labels."""
     keys = constraint.match_label_keys
     also = [Requirement(key, "In", [labels[key]]) for key in keys if key in labels]
+    encoded = _encode((constraint.label_selector, also))
     return SpreadConstraint(
         key=constraint.topology_key,
         max_skew=constraint.max_skew,
@@ -84,7 +96,8 @@ def compile_constraint(
         honor_affinity=constraint.node_affinity_policy == "Honor",
         honor_taints=constraint.node_taints_policy == "Honor",
         selector=Selector(constraint.label_selector, extra_requirements=also),
-        selector_key=_encode((constraint.label_selector, also)),
+        selector_key=encoded if len(encoded) <= _LONG else sha256(encoded).digest(),
+        large_selector=len(encoded) > _LONG,
     )
 
 
@@ -93,36 +106,45 @@ def default_selector(pod: Pod, objects: ObjectStore) -> tuple[LabelSelector, ...
 
     Upstream: ``helper.DefaultSelector``.
     """
-    namespace, labels = pod.metadata.namespace, pod.metadata.labels
+    namespace, labels = pod.metadata.namespace, unpacked_labels(pod.metadata.labels)
     merged: dict[str, str] = {}
     for service in objects.in_namespace(Service, namespace):
         wanted = service.spec.selector
         if wanted and wanted.items() <= labels.items():
-            merged.update(wanted)
+            merged.update(wanted.items())
     selectors: list[LabelSelector] = []
     owner = pod.metadata.controller or OwnerReference()
     match owner.api_version, owner.kind:
         case "v1", "ReplicationController":
             replication = objects.get(ReplicationController, namespace, owner.name)
-            merged.update(replication.spec.selector if replication is not None else {})
+            merged.update(replication.spec.selector.items() if replication is not None else ())
         case "apps/v1", "ReplicaSet" | "StatefulSet" as kind:
             kinds: dict[str, type[ReplicaSet | StatefulSet]]
             kinds = {"ReplicaSet": ReplicaSet, "StatefulSet": StatefulSet}
             workload = objects.get(kinds[kind], namespace, owner.name)
             if workload is not None and workload.spec.selector is not None:
                 selectors.append(workload.spec.selector)
-    return (LabelSelector(match_labels=merged), *selectors) if merged else tuple(selectors)
+    if not merged:
+        return tuple(selectors)
+    return (LabelSelector(match_labels=packed_labels(merged)), *selectors)
 
 
 def with_selector(
     constraint: TopologySpreadConstraint, selectors: Sequence[LabelSelector]
 ) -> TopologySpreadConstraint:
     """A default constraint for the pods that all of ``selectors`` select."""
+    large = max((each.match_labels for each in selectors), key=len, default={})
+    equal = large if len(large) > MANY else {}
     expressions = [
-        *(Requirement(k, "In", [v]) for s in selectors for k, v in s.match_labels.items()),
-        *(expression for s in selectors for expression in s.match_expressions),
+        *(
+            Requirement(key, "In", [value])
+            for each in selectors
+            if each.match_labels is not equal
+            for key, value in each.match_labels.items()
+        ),
+        *(expression for each in selectors for expression in each.match_expressions),
     ]
-    selector = LabelSelector(match_expressions=expressions)
+    selector = LabelSelector(match_labels=equal, match_expressions=expressions)
     return msgspec.structs.replace(constraint, label_selector=selector)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from arranger.api.selectors import Selector
 from arranger.api.types.core import LabelSelector, Requirement
+from arranger.api.types.packed import unpacked
 from arranger.api.types.storage import PersistentVolume, PersistentVolumeClaim
 from arranger.cluster import BoolArray, IntArray
 from arranger.plugins.volumes.csi_migration import Terms
@@ -32,7 +33,7 @@ NONE: Final = -1
 Place = tuple[str, str] | bytes
 _ANYWHERE: Final = b""
 
-_encode: Final = msgspec.json.Encoder(order="sorted").encode
+_encode: Final = msgspec.json.Encoder(order="sorted", enc_hook=unpacked).encode
 
 
 class TooManyClaimsError(Exception):

@@ -55,8 +55,8 @@ class VolumeRestrictions(VolumePlugin):
                 exclusive.append((namespace, name))
         used = _in_use(exclusive, cluster.table.pvc_use_counts)
         disks = sum(1 for _ in disk_uses(pod.volumes))
-        if disks == MAX_DISK_USES:
-            why = f"pod uses {disks} disks or more by name, which are too many to look at"
+        if disks >= MAX_DISK_USES:
+            why = f"pod uses {MAX_DISK_USES} disks or more by name, which are too many to look at"
             return self.reject(why, resolvable=False)
         if not used and not disks:
             return SKIP

@@ -30,6 +30,7 @@ from arranger.api.effects import (
 from arranger.api.parsing.errors import ParseError
 from arranger.api.parsing.objects import convert_object
 from arranger.api.types.core import ObjectMeta, Pod, PodStatus, StatusCondition
+from arranger.api.types.packed import unpacked
 from arranger.api.types.resource_claims import ResourceClaim
 from arranger.api.types.storage import PersistentVolume, PersistentVolumeClaim
 from arranger.engine.handlers.watched_kinds import TYPES
@@ -223,7 +224,9 @@ class ImmediateWrites:
         if meta.get("resourceVersion", version) != version:
             return Refused(409, "Conflict", "it has changed"), []
         try:
-            after = convert_object(_merged(msgspec.to_builtins(before), effect.change), kind)
+            after = convert_object(
+                _merged(msgspec.to_builtins(before, enc_hook=unpacked), effect.change), kind
+            )
         except ParseError as error:
             return Refused(422, "Invalid", str(error)), []
         if kind is PersistentVolumeClaim:

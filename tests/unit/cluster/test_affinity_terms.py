@@ -1,4 +1,4 @@
-"""The index of terms finds what a look at each of them would find; of one pod some are left out."""
+"""The index of terms finds what a look at each of them would find, or more: not all of too many."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from arranger.cluster.affinity_terms import (
+    ANYWHERE,
+    MAX_COARSE_KEYS,
     MAX_TERMS,
     AffinityIndex,
     TermRows,
@@ -116,8 +118,32 @@ def test_of_too_many_terms_the_first_are_looked_at(case: tuple[list[dict[str, An
     terms, why = case
     found = affinity_terms_of(apart_from(*terms).build())
     assert found.too_much == why
-    assert len(found.required_anti) <= MAX_TERMS
+    assert len(found.required_anti) <= MAX_TERMS + MAX_COARSE_KEYS
     index = AffinityIndex()
     index.add(found, 0, 1)
     index.add(found, 0, -1)
     assert index == AffinityIndex()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whom_one_of_too_many_terms_keeps_away_is_kept_away(seed: int) -> None:
+    rng = random.Random(seed)
+    terms = [a_term(rng) for _ in range(MAX_TERMS + rng.randrange(200))]
+    if rng.random() < 0.3:
+        terms += [of_app(n, topologyKey=f"k{n}") for n in range(2 * MAX_COARSE_KEYS)]
+    there = apart_from(*terms).in_namespace(rng.choice(NAMES)).build()
+    found = affinity_terms_of(there).required_anti
+    assert len(found) <= MAX_TERMS + MAX_COARSE_KEYS
+    one_by_one = [
+        term
+        for each in terms
+        for term in affinity_terms_of(
+            apart_from(each).in_namespace(there.metadata.namespace).build()
+        ).required_anti
+    ]
+    for _ in range(20):
+        pod = a_stranger(rng).build()
+        labels = {key: rng.choice(NAMES) for key in NAMES if rng.random() < 0.5}
+        near = {term.topology_key for term in found if term.matches(pod, labels)}
+        unwelcome = {term.topology_key for term in one_by_one if term.matches(pod, labels)}
+        assert unwelcome <= near or ANYWHERE in near

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from arranger.cluster.exclusive_uses import MAX_DISK_USES
+from arranger.framework import ActionType, ClusterEvent
 from arranger.framework.interface import Plugin
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins.helpers.node_selectors import MAX_REQUIREMENTS, MAX_VALUES
@@ -96,14 +97,32 @@ def test_who_asks_for_more_is_told(name: str) -> None:
     assert evaluation.pre_filter_status.reasons == (told,)
 
 
-def test_disks_of_a_pod_on_a_node_count_as_far_as_they_are_looked_at() -> None:
-    there = with_disks(MAX_DISK_USES + 9).on("n1")
+#: (Disks of a pod on the node, disk of the pod that comes, whether the node is free.)
+OF_THOSE_THERE: dict[str, tuple[int, str, bool]] = {
+    "one of few": (MAX_DISK_USES, "q3", False),
+    "the last of as many as are looked at": (MAX_DISK_USES, f"q{MAX_DISK_USES - 1}", False),
+    "one that is not there": (MAX_DISK_USES, "other", True),
+    "one of many": (MAX_DISK_USES + 9, "q3", False),
+    "the last of many": (MAX_DISK_USES + 9, f"q{MAX_DISK_USES + 8}", False),
+    "any, where it is not known which are there": (MAX_DISK_USES + 9, "other", False),
+}
+
+
+@pytest.mark.parametrize("case", OF_THOSE_THERE.values(), ids=OF_THOSE_THERE)
+def test_what_is_not_looked_at_of_a_pod_on_a_node_may_be_any_disk(
+    case: tuple[int, str, bool],
+) -> None:
+    count, wanted, free = case
+    there = with_disks(count).on("n1")
     cluster = a_cluster(a_node("n1"), there)
     profile = single_plugin_profile(VolumeRestrictions())
-    for number, free in ((0, False), (MAX_DISK_USES + 5, True)):
-        disk = {"name": "d", "iscsi": {"iqn": f"q{number}"}}
-        pod = a_pod("other").with_spec(volumes=[disk])
-        assert Evaluation(profile, cluster, pod.info()).feasible.tolist() == [free]
+    pod = a_pod("other").with_spec(volumes=[{"name": "d", "iscsi": {"iqn": wanted}}])
+    assert Evaluation(profile, cluster, pod.info()).feasible.tolist() == [free]
+    went = ClusterEvent(ActionType.POD_REMOVED, pod=there.build())
+    wakes = any(hint.matches(pod.info(), went) for hint in VolumeRestrictions.queueing_hints)
+    assert wakes is not free
+    bare = a_pod("bare")
+    assert Evaluation(profile, cluster, bare.info()).feasible.tolist() == [True]
 
 
 def test_an_image_counts_for_each_of_its_containers_and_the_first_images_only() -> None:

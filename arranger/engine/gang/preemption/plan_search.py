@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
+from arranger.api.types.packed import labels_key
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
@@ -109,7 +110,7 @@ class PlanSearch:
     def _alike(self, pod: PodInfo) -> Hashable:
         """Equal for pods of which any may leave in another's place."""
         meta = pod.pod.metadata
-        labels = frozenset(meta.labels.items())
+        labels = labels_key(meta.labels)
         role = self._links.role_of(pod)
         return (self._cluster.node_of(pod.uid), pod.spec_key, meta.namespace, labels, role)
 

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from arranger.api.types.core import Node, Pod
+from arranger.api.types.packed import unpacked
 from arranger.kube.watch.decoder import Decoder, UndecodableObject, WatchEvent
 from arranger.kube.watch.protobuf_decoder import decoder_of
 from arranger.kube.watch.trimming import trim
@@ -120,7 +121,9 @@ def _refused(obj: UndecodableObject) -> Any:
 
 def _plain(obj: Any) -> Any:
     """An object as JSON has it, with what is read of disks alone."""
-    found = msgspec.to_builtins(obj, builtin_types=(datetime,))  # equal in whatever zone
+    found = msgspec.to_builtins(
+        obj, builtin_types=(datetime,), enc_hook=unpacked
+    )  # equal in whatever zone
     for volume in found.get("spec", {}).get("volumes", []):
         for name, source in volume.items():
             if isinstance(source, dict) and name not in ("image", "persistentVolumeClaim"):

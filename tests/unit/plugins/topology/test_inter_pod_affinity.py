@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from arranger.api.types.core import Namespace
+from arranger.cluster.affinity_terms import MAX_COARSE_KEYS, MAX_CROSS_NAMESPACE_TERMS, MAX_TERMS
 from arranger.explain.evaluate import evaluate_pod
 from arranger.framework import ActionType, ClusterEvent
 from arranger.framework.interface import Plugin
@@ -29,6 +30,32 @@ TOO_NEAR = ("node(s) didn't match pod anti-affinity rules",)
 UNWELCOME = ("node(s) didn't satisfy existing pods anti-affinity rules",)
 
 Members = list[NodeBuilder | PodBuilder]
+
+
+def _after_others(count: int, key: str, **more: Any) -> PodBuilder:
+    """A pod that dislikes so many others first."""
+    pod = DB_ON_A1
+    for n in range(count):
+        pod = pod.apart(key, {"app": f"other-{n}"}, **more)
+    return pod
+
+
+def _after_friends(count: int) -> PodBuilder:
+    """A pod with required affinity to so many others."""
+    pod = DB_ON_A1
+    for n in range(count):
+        pod = pod.near(HOST, {"app": f"other-{n}"})
+    return pod
+
+
+def _by_keys(count: int) -> PodBuilder:
+    """A pod that dislikes others by so many keys, after as many terms as are looked at."""
+    pod = _after_others(MAX_TERMS, HOST)
+    for n in range(count):
+        pod = pod.apart(f"key-{n}", {"app": "other"})
+    return pod
+
+
 TEAM_A: dict[str, Any] = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
 CASES: dict[str, tuple[PodBuilder, Members, dict[str, tuple[str, ...]]]] = {
     "near a pod means in its zone": (WEB_POD.near(ZONE, DB), [*NODES, DB_ON_A1], {"b1": ALONE}),
@@ -116,6 +143,56 @@ CASES: dict[str, tuple[PodBuilder, Members, dict[str, tuple[str, ...]]]] = {
     "but not another team": (
         WEB_POD.in_namespace("b-team"),
         [*NODES, DB_ON_A1.apart(HOST, WEB, **TEAM_A)],
+        {},
+    ),
+    "or the newcomer after many others": (
+        WEB_POD,
+        [*NODES, _after_others(MAX_TERMS, HOST).apart(HOST, WEB)],
+        {"a1": UNWELCOME},
+    ),
+    "or after many whole teams": (
+        WEB_POD,
+        [
+            *NODES,
+            _after_others(MAX_CROSS_NAMESPACE_TERMS, HOST, namespaceSelector={}).apart(
+                ZONE, WEB, namespaceSelector={}
+            ),
+        ],
+        {"a1": UNWELCOME, "a2": UNWELCOME},
+    ),
+    "or after many friends": (
+        WEB_POD,
+        [*NODES, _after_friends(MAX_TERMS).apart(HOST, WEB)],
+        {"a1": UNWELCOME},
+    ),
+    "friends that are too many to look at make nobody unwelcome": (
+        a_pod().labelled(app="any"),
+        [*NODES, _after_friends(MAX_TERMS).apart(HOST, WEB)],
+        {},
+    ),
+    "of too much dislike it is not known whom it means, in its domain": (
+        a_pod().labelled(app="any"),
+        [*NODES, _after_others(MAX_TERMS, ZONE).apart(HOST, WEB)],
+        {"a1": UNWELCOME},
+    ),
+    "but it means no other namespace": (
+        WEB_POD.in_namespace("other"),
+        [*NODES, _after_others(MAX_TERMS, HOST).apart(HOST, WEB)],
+        {},
+    ),
+    "nor anybody if it selects nobody": (
+        WEB_POD,
+        [*NODES, _after_others(MAX_TERMS, HOST).apart(HOST, WEB, labelSelector=None)],
+        {},
+    ),
+    "dislike by too many keys means all nodes": (
+        WEB_POD,
+        [*NODES, a_node("bare"), _by_keys(MAX_COARSE_KEYS + 1).apart(HOST, WEB)],
+        {"a1": UNWELCOME, "a2": UNWELCOME, "b1": UNWELCOME, "bare": UNWELCOME},
+    ),
+    "in its own namespace": (
+        WEB_POD.in_namespace("other"),
+        [*NODES, a_node("bare"), _by_keys(MAX_COARSE_KEYS + 1).apart(HOST, WEB)],
         {},
     ),
     "preferences reject nothing": (
@@ -263,6 +340,13 @@ HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
     "a pod that dislikes it went": (
         WEB_POD,
         ClusterEvent(ActionType.POD_REMOVED, pod=DB_ON_A1.apart(ZONE, WEB).build()),
+        True,
+    ),
+    "a pod went that perhaps disliked it": (
+        WEB_POD,
+        ClusterEvent(
+            ActionType.POD_REMOVED, pod=_by_keys(MAX_COARSE_KEYS + 1).apart(HOST, WEB).build()
+        ),
         True,
     ),
     "one of two pods disliked went": (

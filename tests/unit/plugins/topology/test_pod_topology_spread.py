@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from math import log
 from typing import Any
 
 import msgspec
 import pytest
 
+from arranger.api.types.core import Pod
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.object_store import StoredObject
+from arranger.cluster.pod_info import PodInfo
 from arranger.explain.evaluate import evaluate_pod
 from arranger.framework import ActionType, ClusterEvent
 from arranger.framework.runtime.registry import Registry
+from arranger.kube.watch.trimming import trim
 from arranger.plugins.topology.pod_topology_spread import PodTopologySpread
 from tests.builders import NodeBuilder, PodBuilder, a_cluster, a_node, a_pod
 from tests.unit.plugins.evaluation import evaluate_with, rejected, scores, single_plugin_profile
@@ -214,6 +218,79 @@ def test_workloads_are_spread_by_default(
     # allowed: 9 against 6. The own constraint does not score.
     expected = {"a1": {plugin.name: 66}, "b1": {plugin.name: 100}}
     assert points == (expected if spread else {"a1": {}, "b1": {}})
+
+
+MANY_LABELS = {f"key-{n}": f"{n}" for n in range(1000)} | WEB
+FEWER = {key: MANY_LABELS[key] for key in list(MANY_LABELS)[:500]}
+FAR = {**MANY_LABELS, "app": "db"}
+MANY_EXPRESSIONS = [
+    {"key": "app", "operator": "NotIn", "values": [f"other-{n}" for n in range(1000)]}
+]
+SERVICE, OTHERS = _made(Service, "s", MANY_LABELS), _made(Service, "o", FAR)
+REPLICAS = _made(ReplicaSet, "web", {"matchLabels": MANY_LABELS})
+#: What there is, and whether a pod with many labels is spread among others with the same.
+BY_LARGE_SELECTORS: dict[str, tuple[list[StoredObject], bool]] = {
+    "a service": ([SERVICE], True),
+    "a service of other pods": ([OTHERS], False),
+    "several services": ([SERVICE, OTHERS, _made(Service, "f", FEWER)], True),
+    "a replica set": ([REPLICAS], True),
+    "a replica set and a service": ([REPLICAS, SERVICE, OTHERS], True),
+    "a replica set and a small service": ([REPLICAS, _made(Service, "w", WEB)], True),
+    "a replica set that says otherwise than a service": (
+        [_made(ReplicaSet, "web", {"matchLabels": FAR}), SERVICE],
+        False,
+    ),
+    "expressions": ([_made(ReplicaSet, "web", {"matchExpressions": MANY_EXPRESSIONS})], True),
+    "expressions and labels": (
+        [
+            _made(
+                ReplicaSet,
+                "web",
+                {"matchLabels": MANY_LABELS, "matchExpressions": MANY_EXPRESSIONS},
+            )
+        ],
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BY_LARGE_SELECTORS.values(), ids=BY_LARGE_SELECTORS)
+def test_packed_selectors_spread_as_they_would_otherwise(
+    case: tuple[list[StoredObject], bool],
+) -> None:
+    stored, spread = case
+    new = WEB_POD.labelled(MANY_LABELS).owned_by("ReplicaSet", "web").with_uid("new").build()
+    there = web("w", "a1").labelled(MANY_LABELS).build()
+    found = []
+    for keep in (lambda _: None, trim):
+        cluster = a_cluster(A1, B1)
+        pods = [msgspec.json.decode(msgspec.json.encode(pod), type=Pod) for pod in (there, new)]
+        objects = [msgspec.convert(msgspec.to_builtins(each), type(each)) for each in stored]
+        for each in (*pods, *objects):
+            keep(each)
+        cluster.observe_pod(PodInfo(pods[0]))
+        for each in objects:
+            cluster.objects.set(each)
+        plugin = PodTopologySpread()
+        verdict = evaluate_pod(cluster, PodInfo(pods[1]), single_plugin_profile(plugin))
+        found.append(verdict["scores"])
+        cluster.check_consistent()
+    assert found[0] == found[1]
+    assert (len({points.get(plugin.name) for points in found[1].values()}) == 2) is spread
+
+
+def test_compiled_selectors_are_kept_up_to_some_bytes() -> None:
+    plugin = PodTopologySpread()
+    cluster = a_cluster(A1)
+    tracemalloc.start()
+    for n in range(40):
+        values = [f"{n}-{m}".ljust(60, "x") for m in range(3000)]
+        expression = {"key": "app", "operator": "NotIn", "values": values}
+        cluster.objects.set(_made(ReplicaSet, "web", {"matchExpressions": [expression]}))
+        evaluate_pod(cluster, OWNED.with_uid("new").info(), single_plugin_profile(plugin))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 12 * 1024 * 1024
 
 
 def test_defaults_may_be_configured_and_hard() -> None:

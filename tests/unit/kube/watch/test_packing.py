@@ -1,0 +1,133 @@
+"""Labels and selectors of megabytes take little memory, and say the same as before."""
+
+from __future__ import annotations
+
+import json
+import random
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from arranger.api.selectors import Selector
+from arranger.api.types.core import LabelSelector, Pod, Requirement
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.api.types.packed import MANY, PackedLabels, labels_key, packed_labels, unpacked
+from arranger.api.types.storage import PersistentVolumeClaim
+from arranger.api.types.workloads import (
+    Owner,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+from arranger.controllers.runtime.trimming import trim_owned
+from arranger.engine.faults.states import content_of
+from arranger.kube.watch.decoder import Decoder, WatchEvent
+from arranger.kube.watch.trimming import trim
+
+LABELS = {f"key-{n}": f"{n}" for n in range(10_000)}
+EXPRESSIONS = [{"key": f"k{n}", "operator": "NotIn", "values": [f"{n}"]} for n in range(5_000)]
+VALUES = [{"key": "k", "operator": "NotIn", "values": [f"{n}" for n in range(20_000)]}]
+
+LARGE: dict[str, tuple[Any, dict[str, Any], dict[str, str]]] = {
+    "the labels of a pod": (Pod, {}, LABELS),
+    "the labels of an owner of pods": (Owner, {}, LABELS),
+    "the selector of a Service": (Service, {"selector": LABELS}, {}),
+    "of a ReplicationController": (ReplicationController, {"selector": LABELS}, {}),
+    "of a ReplicaSet": (ReplicaSet, {"selector": {"matchLabels": LABELS}}, {}),
+    "of a StatefulSet": (StatefulSet, {"selector": {"matchLabels": LABELS}}, {}),
+    "of many expressions": (ReplicaSet, {"selector": {"matchExpressions": EXPRESSIONS}}, {}),
+    "of many values": (ReplicaSet, {"selector": {"matchExpressions": VALUES}}, {}),
+    "of a budget": (PodDisruptionBudget, {"selector": {"matchLabels": LABELS}}, {}),
+    "of a claim": (PersistentVolumeClaim, {"selector": {"matchLabels": LABELS}}, {}),
+}
+
+
+def bytes_of(kind: Any, spec: dict[str, Any], labels: dict[str, str]) -> bytes:
+    metadata = {"name": "o", "namespace": "default", "labels": labels}
+    return json.dumps({"metadata": metadata, "spec": spec}).encode()
+
+
+def size_of(decode: Callable[[bytes], Any], body: bytes) -> tuple[int, int]:
+    """Bytes that are kept of what is decoded, and at most meanwhile."""
+    tracemalloc.start()
+    kept = decode(body)
+    size = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    del kept
+    return size
+
+
+@pytest.mark.parametrize("case", LARGE.values(), ids=LARGE)
+def test_an_object_takes_no_more_than_twice_what_was_sent(
+    case: tuple[Any, dict[str, Any], dict[str, str]],
+) -> None:
+    event = b'{"type":"ADDED","object":' + bytes_of(*case) + b"}"
+    kept, _ = size_of(Decoder(case[0], trim).decode_event, event)
+    assert kept < 2 * len(event)
+
+
+def test_the_objects_of_a_page_are_packed_one_after_the_other() -> None:
+    items = [bytes_of(Service, {"selector": LABELS}, {})] * 10
+    page = b'{"metadata":{"resourceVersion":"1"},"items":[' + b",".join(items) + b"]}"
+    kept, meanwhile = size_of(Decoder(Service, trim).decode_page, page)
+    assert kept < 2 * len(page)
+    assert meanwhile < 4 * len(page)
+
+
+@pytest.mark.parametrize("case", LARGE.values(), ids=LARGE)
+def test_it_says_the_same(case: tuple[Any, dict[str, Any], dict[str, str]]) -> None:
+    kind, _, _ = case
+    event = Decoder(kind, trim).decode_event(b'{"type":"ADDED","object":' + bytes_of(*case) + b"}")
+    assert isinstance(event, WatchEvent)
+    whole = msgspec.json.decode(bytes_of(*case), type=kind)
+    assert event.object == whole
+    assert msgspec.to_builtins(event.object, enc_hook=unpacked) == msgspec.to_builtins(whole)
+    again = msgspec.json.decode(bytes_of(*case), type=kind)
+    trim_owned(again)
+    assert again == event.object
+    assert content_of(again) == content_of(event.object)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_packed_labels_are_a_mapping_like_any_other(seed: int) -> None:
+    rng = random.Random(seed)
+    labels = {
+        f"{rng.choice(['a', 'b.c/d', 'é', ''])}{rng.randrange(4000)}": f"{rng.randrange(9)}"
+        for _ in range(MANY + rng.randrange(1000))
+    }
+    packed = packed_labels(labels)
+    assert isinstance(packed, PackedLabels) is (len(labels) > MANY)
+    packed = PackedLabels(labels)
+    assert packed == labels == packed
+    assert packed.unpacked() == dict(packed) == dict(packed.items()) == labels
+    assert len(packed) == len(labels)
+    assert all(packed[key] == value and key in packed for key, value in labels.items())
+    assert not any(f"{key}!" in packed for key in labels)
+    assert "" in packed if "" in labels else packed.get("") is None
+    assert labels.items() <= packed.items()
+    assert packed.items() <= labels.items()
+    less = {key: value for key, value in labels.items() if rng.random() < 0.9}
+    assert less.items() <= packed.items()
+    assert (packed.items() <= less.items()) is (less == labels)
+    assert packed != less or less == labels
+    assert packed == PackedLabels(dict(reversed(labels.items())))
+    assert labels_key(packed) == labels_key(PackedLabels(labels))
+    assert len({packed, PackedLabels(labels), PackedLabels({**labels, "x": "y"})}) == 2
+    chosen = rng.choice(list(labels))
+    for wanted in (labels[chosen], "other"):
+        selector = Selector(LabelSelector(match_labels={chosen: wanted}))
+        assert selector.matches(packed) is selector.matches(labels)
+        large = Selector(LabelSelector(match_labels=PackedLabels({**labels, chosen: wanted})))
+        assert large.matches(labels) is large.matches(packed) is (wanted == labels[chosen])
+        listed = Requirement(chosen, "NotIn", [wanted])
+        selector = Selector(LabelSelector(match_expressions=[listed]))
+        assert selector.matches(packed) is selector.matches(labels)
+
+
+def test_labels_that_could_not_be_told_apart_are_not_packed() -> None:
+    labels = {f"k{n}": "\0" for n in range(2 * MANY)}
+    assert packed_labels(labels) is labels
