@@ -89,11 +89,11 @@ BUGS = (
     SeededBug(
         "limits-above-are-not-asked",
         "a pod is placed beyond what the queues above its own may use",
-        "arranger/quota/ledger.py",
-        """        for state in self.path_self_to_root(queue):
+        "arranger/quota/charging/queue_limits.py",
+        """        for state in self._path_of(queue):
             for name, n in demand.items():
 """,
-        """        for state in list(self.path_self_to_root(queue))[:1]:
+        """        for state in list(self._path_of(queue))[:1]:
             for name, n in demand.items():
 """,
         ("tests/unit/quota/test_ledger.py",),

@@ -67,4 +67,28 @@ BUGS = (
         "return was_known or self._has_placed_pods(name)",
         (_UNCONCERNED,),
     ),
+    SeededBug(
+        "a-placed-pod-goes-where-it-says",
+        "a pod on a node is charged to the queue that it names now, whether or not that takes it",
+        "arranger/quota/ledger.py",
+        "        if known and self.queue_name(pod) != before:\n",
+        "        if known and not self.queue_name(pod):\n",
+        ("tests/unit/engine/queue/test_kept_queues.py",),
+    ),
+    SeededBug(
+        "an-owner-says-nothing-of-lone-pods",
+        "the queue of a job does not count for those of its pods that are in no gang",
+        "arranger/quota/pod_annotations.py",
+        "        if group is None and self._lone_pods is not None:\n",
+        "        if group is None and self._pod_groups is None and self._lone_pods is not None:\n",
+        ("tests/unit/engine/gang/test_pods_in_no_gang.py",),
+    ),
+    SeededBug(
+        "who-waits-is-tried-with-old-charges",
+        "nobody is woken when the last of many pods has been charged to another queue",
+        "arranger/engine/quota/recharging.py",
+        "        if self._runs and (not self.ready or self._runs >= MOST_RUNS):\n",
+        "        if self._runs >= MOST_RUNS:\n",
+        ("tests/unit/engine/gang/test_edits_of_many_pods.py",),
+    ),
 )
