@@ -82,7 +82,12 @@ class Engine:
         self.workload_handlers = inputs.workload_handlers
         self._workload_index = state.workloads
         #: What is to be done about many pods after one event, in the order in which it is done.
-        self._sliced_parts = self.workload_handlers, inputs.owned_pods, drivers.recharging
+        self._sliced_parts = (
+            self.workload_handlers,
+            inputs.owned_pods,
+            drivers.recharging,
+            inputs.priorities,
+        )
 
     # --- deciding --------------------------------------------------------------------------
 

@@ -31,14 +31,17 @@ class PodQueues:
         return queue_of(pod.pod, queue_named_by(self._annotations.pod_group_of(pod)))
 
     def of(self, pod: PodInfo) -> str:
-        """The queue of a pod: the default one where it names what is not there, or not for it.
+        """The queue of a pod: the default one where it names one that is not for it.
 
-        One on a node stays in the queue that it was charged to until another one takes it.
+        One on a node stays in the queue that it was charged to until another one takes it, and is
+        of the default queue where the one that it names is not there. One that waits is of that all
+        the same: it may come.
         """
         if self._kept and (kept := self._kept.of(pod.uid)) and self.may_use(kept, pod.namespace):
             return kept
         stated = self.stated_by(pod)
-        return stated if self.may_use(stated, pod.namespace) else DEFAULT_QUEUE
+        rights = self if pod.pod.spec.node_name else self._rights
+        return stated if rights.may_use(stated, pod.namespace) else DEFAULT_QUEUE
 
     def of_group(self, group: AnyPodGroup) -> tuple[str, bool]:
         """(the queue of a PodGroup as of its pods, whether it is the one that it names)."""

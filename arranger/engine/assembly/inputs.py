@@ -44,6 +44,7 @@ class Inputs:
     owner_handlers: OwnerHandlers
     workload_handlers: WorkloadHandlers
     owned_pods: OwnedPods
+    priorities: EffectivePriorities
     barrier: Barrier
 
 
@@ -57,7 +58,7 @@ def make_inputs(
     """Those of an engine."""
     context, queue, registry, ledger = state.context, state.queue, state.registry, state.ledger
     nominator, gang_objects, initial = state.nominator, state.gang_objects, InitialObjects()
-    priorities = EffectivePriorities(context, nominator, registry, ledger)
+    priorities = EffectivePriorities(context, nominator, registry, ledger, queue)
     tenants = TenantHandlers(context, queue, ledger, state.quota, priorities)
     gang_handlers = GangHandlers(
         initial, context, queue, registry, ledger, priorities, state.quota, gangs, gang_objects
@@ -149,6 +150,7 @@ def make_inputs(
         ),
         owner_handlers=OwnerHandlers(state.owners, owned),
         owned_pods=owned,
+        priorities=priorities,
         workload_handlers=WorkloadHandlers(workloads, gang_handlers, pod_handlers, owned),
         barrier=barrier,
     )

@@ -74,7 +74,7 @@ class OwnedPods:
         for uid in list(islice(self._due, LOOKED_AT)):
             self._ledger.placed.doubt((uid,))
             if self._ledger.rights.limits_priority:
-                self._priorities.update_pods((uid,))
+                self._priorities.update_soon((uid,))
             if (member := self._context.pods.get(uid)) is not None:
                 self._look_at(member, now)
             del self._due[uid]

@@ -275,6 +275,7 @@ class PodHandlers:
             follower.observe(info)
         self._preemption.observe(info)
         if new_rules:
+            self._priorities.update_soon((info.uid,))
             self._queue.wake(quota_change("Pod"), now)
         if self._initial.being_handed_on and pod_events.is_being_evicted(info.pod):
             self._preemption.restore_eviction(info)

@@ -18,6 +18,10 @@ class KeptQueues:
         #: uids of those of which nobody was told; and what was told of the others.
         self._untold: dict[str, None] = {}
         self._told: dict[str, tuple[str, str]] = {}
+        #: uid → the queue that it is asked about whether a pod stays in it; and the uids of those
+        #: that are in another queue by the answer.
+        self._asked: dict[str, str] = {}
+        self._changed: dict[str, None] = {}
         #: uids of those that have left their nodes, perhaps to come back.
         self._left: dict[str, None] = {}
 
@@ -35,16 +39,21 @@ class KeptQueues:
         """A pod stays in a queue."""
         if self._told.get(uid) != (queue, why):
             self._untold[uid] = None
+        if self._asked.pop(uid, "") != queue:
+            self._changed[uid] = None
         self._kept[uid] = queue, why
 
     def release(self, uid: str) -> None:
         """It is to be found out anew whether a pod stays in its queue."""
-        self._kept.pop(uid, None)
+        if (known := self._kept.pop(uid, None)) is not None:
+            self._asked[uid] = known[0]
         self._untold.pop(uid, None)
 
     def forget(self, uid: str) -> None:
         """A pod is in the queue that it names, or is gone."""
         self.release(uid)
+        if self._asked.pop(uid, ""):
+            self._changed[uid] = None
         self._told.pop(uid, None)
 
     def on_left(self, uid: str) -> None:
@@ -59,6 +68,11 @@ class KeptQueues:
             for uid in left:
                 if not is_there(uid):
                     self.forget(uid)
+
+    def take_changed(self) -> dict[str, None]:
+        """The uids of those that are in another queue by that, since the last time."""
+        changed, self._changed = self._changed, {}
+        return changed
 
     def take_untold(self) -> list[tuple[str, str, str]]:
         """(uid, queue, why), each once."""

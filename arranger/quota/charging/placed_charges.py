@@ -83,6 +83,10 @@ class PlacedCharges:
         """Whether some are doubted and not taken."""
         return bool(self._doubted)
 
+    def is_doubted(self, uid: str) -> bool:
+        """Whether what a pod is charged may be another by now."""
+        return uid in (self._doubted or ())
+
     def take_doubted(self, most: int = sys.maxsize) -> Iterable[str] | None:
         """Those that were doubted since the last time; None for nobody.
 

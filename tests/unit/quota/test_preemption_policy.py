@@ -116,11 +116,11 @@ MAY: dict[str, tuple[list[Queue], PodBuilder, PodBuilder, bool]] = {
         training("t"),
         True,
     ),
-    "not from a queue that is not there": (
+    "from a queue that is not there, as from the default one": (
         [a_queue("inference")],
         inference("i"),
-        training("t"),
-        False,
+        training("t").on("n"),
+        True,
     ),
     "the default queue gives without being made": (
         [a_queue("inference")],

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
+import msgspec
 import pytest
 
+from arranger.api.types.pod_groups import NativePodGroup
+from arranger.engine.gang.priority import CHANGED_AT_ONCE
 from arranger.engine.handlers import owned_pods, workload_handlers
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota.recharging import CHARGED_AT_ONCE
@@ -143,3 +146,21 @@ def test_edits_that_come_again_and_again_cost_no_more_each_time(
     edit(known, owner.annotated({QUEUE: "full"}))
     steps(known, lambda: 0)
     assert known.engine.ledger.queues["full"].used["cpu"] == 1000 * MANY
+
+
+def test_the_priority_of_a_pod_group_reaches_pods_on_nodes_in_steps(known: WorkloadEngine) -> None:
+    def group(priority: int) -> NativePodGroup:
+        spec = {"priority": priority, "schedulingPolicy": {"gang": {"minCount": 2}}}
+        meta = {"name": "g", "namespace": "default", "uid": "uid-g"}
+        return msgspec.convert({"metadata": meta, "spec": spec}, NativePodGroup)
+
+    handlers, cluster = known.engine.handlers, known.engine.cluster
+    handlers.on_pod_group_updated(group(3), known.now)
+    member = {"schedulingGroup": {"podGroupName": "g"}}
+    pods = [a_pod(f"p{n}").needs(cpu=1).with_spec(**member).on("n") for n in range(MANY)]
+    observe(known, *pods)
+    known.run()
+    handlers.on_pod_group_updated(group(7), known.now)
+    reached = steps(known, lambda: sum(pod.priority == 7 for pod, _ in cluster.placed_pods()))
+    assert reached[-1] == MANY
+    assert max(after - before for before, after in pairwise(reached)) <= CHANGED_AT_ONCE

@@ -68,6 +68,10 @@ class World(WorkloadEngine):
         self.run()
         return [self.engine.ledger.queues[name].used["cpu"] // 1000 for name in names]
 
+    def priority_of(self, name: str) -> int | None:
+        placed = self.engine.cluster.pod(f"uid-default-{name}")
+        return None if placed is None else placed.priority
+
     def stays(self) -> list[tuple[str, str]]:
         found = of_kind(PublishEvent, self.effects)
         return [(e.regarding.name, e.note) for e in found if e.reason == "StaysInQueue"]
@@ -183,3 +187,18 @@ def test_who_cannot_be_counted_and_names_no_queue_that_there_is_closes_the_defau
     world.run()
     assert not ledger.why_no_pods("default")
     assert "cannot be counted" in ledger.why_no_pods("nowhere")
+
+
+def test_its_priority_is_the_one_that_the_queue_believes_in_which_it_stays(world: World) -> None:
+    world.observe(
+        a_queue("a", parent="parent", capability={"cpu": "2"}, maxPriority=5, **OURS),
+        a_queue("b", parent="parent", capability={"cpu": "0"}, maxPriority=9, **OURS),
+    )
+    world.observe(of_a("one").with_priority(9).on("n"))
+    world.run()
+    world.observe(of_a("one").with_priority(9).in_queue("b").on("n"))
+    world.run()
+    assert world.priority_of("one") == 5
+    world.observe(a_queue("b", parent="parent", capability={"cpu": "1"}, maxPriority=9, **OURS))
+    world.run()
+    assert world.priority_of("one") == 9
