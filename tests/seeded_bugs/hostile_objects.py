@@ -171,7 +171,7 @@ BUGS = (
         "any-queue-for-anybody",
         "a pod is charged to a queue that its namespace may not use",
         "arranger/quota/pod_queues.py",
-        "return stated if self.may_use(stated, pod.namespace) else DEFAULT_QUEUE",
+        "return stated if rights.may_use(stated, pod.namespace) else DEFAULT_QUEUE",
         "return stated",
         ("tests/unit/quota/test_queue_rights.py", "tests/unit/engine/test_tenants.py"),
     ),
