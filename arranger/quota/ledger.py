@@ -165,7 +165,8 @@ class QuotaLedger:
             cluster.objects.invalidate()
             if counts:
                 self._recount(cluster, charge=stale)
-            self.placed.doubt(self.kept if stale else ())
+            if stale and self.kept:
+                self.placed.doubt(self.kept)
         return any_placed
 
     def path_self_to_root(self, name: str) -> Iterator[QueueQuota]:
