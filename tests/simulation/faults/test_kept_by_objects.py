@@ -339,9 +339,9 @@ FOUND = [
     # A queue that an owner names whose spec cannot be read was not closed.
     ("what the queue of an owner uses", "gangs.workloads.definitions", "", "owner_scope"),
     # Nor was it where it was known, and its pods could not be taken in.
-    ("what the queue of an owner uses", "gangs.workloads.index", "", "_gang_name"),
+    ("what the queue of an owner uses", "gangs.workloads.known_owner", "", "gang_name"),
     # After a fault about an edit an owner counted as if it said nothing.
-    ("that an owner of a gang is not preemptable", "gangs.workloads.index", "", "_read_owner"),
+    ("that an owner of a gang is not preemptable", "gangs.workloads.known_owner", "", "read_owner"),
     ("that a Job is not preemptable", "daemon.informer_handlers", "TimedHandler", "on_updated"),
 ]
 #: The same of faults after the work.
