@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -54,10 +54,10 @@ def _of_hint(hint: Any, path: Path) -> Iterator[Field]:
         for option in typing.get_args(hint):
             if option is not type(None):
                 yield from _of_hint(option, path)
-    elif origin is list:
+    elif origin in (list, Sequence):
         yield Field(path, "array")
         yield from _of_hint(typing.get_args(hint)[0], (*path, 0))
-    elif origin is dict:
+    elif origin in (dict, Mapping):
         yield Field(path, "object")
         yield from _of_hint(typing.get_args(hint)[1], (*path, "example.com/key"))
     elif origin is typing.Literal:
