@@ -214,7 +214,7 @@ class Engine:
             AssertionError: one is broken.
         """
         self.cluster.check_consistent()
-        if self.ledger.is_current and not any(part.ready for part in self._sliced_parts):
+        if not any(part.ready for part in self._sliced_parts):  # else charges are not current
             self.ledger.check_consistent(self.cluster)
         parts = self.queue, self._binding_cycle, self._extender_calls, self._gangs, self._nominator
         kept = self.planned_room, self.reservations.room

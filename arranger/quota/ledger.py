@@ -113,11 +113,6 @@ class QuotaLedger:
         """Whether there are queues; without any, nothing is charged."""
         return bool(self.queues)
 
-    @property
-    def is_current(self) -> bool:
-        """Whether nobody is to be charged anew."""
-        return not (self._stale or self.placed.has_doubted)
-
     def set_queue(self, queue: Queue) -> bool:
         """A queue was added or edited; returns whether anything but its status has changed."""
         state, known = read_queue(queue), self.queues.get(queue.name)
@@ -222,12 +217,12 @@ class QuotaLedger:
         """What a pod is charged on a node with these cards."""
         return charges_for(pod.requests, cards)
 
-    def shortage(self, pod: PodInfo, demand: Amounts, cards: Cards) -> QuotaShortage | None:
-        """The first limit of the pod's queues that it would exceed, if any."""
-        for each in self._charged_limits(pod, demand, cards):
-            if each.left < 0 and each.binds:
-                return each.shortage
-        return None
+    def shortage(
+        self, pod: PodInfo, demand: Amounts, cards: Cards, queue: str = ""
+    ) -> QuotaShortage | None:
+        """The first limit of the pod's queues, or of another queue, that it would exceed."""
+        limits = self._charged_limits(pod, demand, cards, queue)
+        return next((each.shortage for each in limits if each.left < 0 and each.binds), None)
 
     def room_for(self, pod: PodInfo, node: str) -> int:
         """How many pods like this one all limits of its queues have room for, on such a node."""
@@ -296,11 +291,13 @@ class QuotaLedger:
         limits = self._limits(queue, demand, (), ("cpu", "memory") if free else ())
         return (each for each in limits if each.binds)
 
-    def _charged_limits(self, pod: PodInfo, demand: Amounts, cards: Cards) -> _Limits:
+    def _charged_limits(
+        self, pod: PodInfo, demand: Amounts, cards: Cards, queue: str = ""
+    ) -> _Limits:
         """The limits that count for a pod, from its queue upwards; then those beside guarantees."""
         of_cards = set(cards.values())
         exempt = ("cpu", "memory") if self.exempt_card_pods and of_cards & demand.keys() else ()
-        return self._limits(self.queue_name(pod), demand, of_cards, exempt)
+        return self._limits(queue or self.queue_name(pod), demand, of_cards, exempt)
 
     def released_by(self, pod: PodInfo) -> Iterator[tuple[Limit, int]]:
         """(queue, resource or card), amount: what a placed pod is charged in all its queues."""
@@ -364,12 +361,11 @@ class QuotaLedger:
 
     def _keep_or_move(self, pod: PodInfo, before: str, cards: Cards) -> None:
         """Have a pod on a node stay in its queue, unless the one that it names now takes it."""
-        self.kept.release(pod.uid)
         known = pod.uid not in self.uncharged and self._pod_queues.may_use(before, pod.namespace)
-        if known and self.queue_name(pod) != before:
-            short = self.shortage(pod, self.charges_for(pod, cards), cards)
+        if known and (named := self._pod_queues.named_by(pod)) != before:
+            short = self.shortage(pod, self.charges_for(pod, cards), cards, named)
             if why := self.why_refused(pod) or (f"Queue <{short.queue}> is full" if short else ""):
-                self.kept.keep(pod.uid, before, why)
+                self.kept.keep(pod, before, why)
                 return
         self.kept.forget(pod.uid)
 

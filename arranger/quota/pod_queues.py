@@ -37,8 +37,12 @@ class PodQueues:
         of the default queue where the one that it names is not there. One that waits is of that all
         the same: it may come.
         """
-        if self._kept and (kept := self._kept.of(pod.uid)) and self.may_use(kept, pod.namespace):
+        if self._kept and (kept := self._kept.of(pod)) and self.may_use(kept, pod.namespace):
             return kept
+        return self.named_by(pod)
+
+    def named_by(self, pod: PodInfo) -> str:
+        """The same, wherever it was charged before."""
         stated = self.stated_by(pod)
         rights = self if pod.pod.spec.node_name else self._rights
         return stated if rights.may_use(stated, pod.namespace) else DEFAULT_QUEUE

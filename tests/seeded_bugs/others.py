@@ -71,8 +71,8 @@ BUGS = (
         "a-placed-pod-goes-where-it-says",
         "a pod on a node is charged to the queue that it names now, whether or not that takes it",
         "arranger/quota/ledger.py",
-        "        if known and self.queue_name(pod) != before:\n",
-        "        if known and not self.queue_name(pod):\n",
+        "        if known and (named := self._pod_queues.named_by(pod)) != before:\n",
+        "        if known and not (named := self._pod_queues.named_by(pod)):\n",
         ("tests/unit/engine/queue/test_kept_queues.py",),
     ),
     SeededBug(

@@ -29,8 +29,10 @@ class EffectivePriorities:
     _registry: GangRegistry
     _ledger: QuotaLedger
     _queue: SchedulingQueue
-    #: uids of pods on nodes that may have another priority.
+    #: uids of pods on nodes that may have another priority, and whether one of those that were due
+    #: before has.
     _due: dict[str, None] = field(default_factory=dict, init=False)
+    _changed: bool = field(default=False, init=False)
 
     @property
     def ready(self) -> bool:
@@ -38,16 +40,17 @@ class EffectivePriorities:
         return bool(self._due)
 
     def advance(self, now: float) -> None:
-        """Work out the priorities of some pods on nodes; in the end wake who may evict them.
+        """Work out the priorities of some pods on nodes; in the end wake who may evict any.
 
         Not of those of which it is not known yet to which queue they are charged.
         """
         self._due.update(self._ledger.kept.take_changed())
-        doubted, before = self._ledger.placed.is_doubted, len(self._due)
+        doubted = self._ledger.placed.is_doubted
         for uid in [uid for uid in islice(self._due, CHANGED_AT_ONCE) if not doubted(uid)]:
-            self._update(uid)
+            self._changed |= self._update(uid)
             del self._due[uid]
-        if before and not self._due:
+        if self._changed and not self._due:
+            self._changed = False
             self._queue.wake(quota_change("PodGroup"), now)
 
     def stated(self, pod: PodInfo) -> int:
@@ -87,10 +90,11 @@ class EffectivePriorities:
         for uid in dict.fromkeys((*placed, *self._context.pods)):
             self._update(uid)
 
-    def _update(self, uid: str) -> None:
-        if uid not in self._nominator:
-            self._update_placed_pod(uid)
+    def _update(self, uid: str) -> bool:
+        """Work out a pod's priority; whether it is on a node and has another."""
+        changed = uid not in self._nominator and self._update_placed_pod(uid)
         self._update_waiting_pod(uid)
+        return changed
 
     def _update_waiting_pod(self, uid: str) -> None:
         member = self._context.pods.get(uid)
@@ -103,17 +107,19 @@ class EffectivePriorities:
         if uid in self._nominator and member.pod.priority != before:
             self._nominator.update(member)
 
-    def _update_placed_pod(self, uid: str) -> None:
+    def _update_placed_pod(self, uid: str) -> bool:
         cluster = self._context.cluster
         placed, node = cluster.pod(uid), cluster.node_of(uid)
         if placed is None or node is None:
-            return
+            return False
         priority = self.of(placed)
-        if placed.priority != priority:
-            # Off the node and back, so that what is cached about the pods there is computed again.
-            assumed = uid in cluster.assumed
-            cluster.remove_pod(uid)
-            placed.priority = priority
-            cluster.assume_pod(placed, node)
-            if not assumed:
-                cluster.observe_pod(placed)
+        if placed.priority == priority:
+            return False
+        # Off the node and back, so that what is cached about the pods there is computed again.
+        assumed = uid in cluster.assumed
+        cluster.remove_pod(uid)
+        placed.priority = priority
+        cluster.assume_pod(placed, node)
+        if not assumed:
+            cluster.observe_pod(placed)
+        return True

@@ -57,19 +57,13 @@ class WorkloadHandlers:
 
     def advance(self, now: float) -> None:
         """Look at some pods; where that raises, it is done again."""
-        uids = list(islice(self._due, LOOKED_AT))
-        self._look_at(uids, now)
-        for uid in uids:
-            self._due.pop(uid, None)
+        self._look_at(list(islice(self._due, LOOKED_AT)), now)
 
     def _note(self, concerned: Iterable[Pod], now: float) -> None:
         """Look again at pods: at the first of them at once, as what raises there is the owner's."""
         uids = dict.fromkeys(pod.metadata.uid for pod in concerned)
         self._due.update(uids)
-        first = list(islice(uids, AT_ONCE))
-        self._look_at(first, now)
-        for uid in first:
-            self._due.pop(uid, None)
+        self._look_at(list(islice(uids, AT_ONCE)), now)
 
     def _look_at(self, uids: list[str], now: float) -> None:
         index = self._workloads.index
@@ -85,3 +79,5 @@ class WorkloadHandlers:
                 self._gangs.on_workload_group_updated(group, now)
         if uids:
             self._pods.regroup(claims, now)
+        for uid in uids:
+            del self._due[uid]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from arranger.cluster.pod_info import PodInfo
+
 
 class KeptQueues:
     """Pods that were charged to a queue when they got their nodes, and name another since.
@@ -13,48 +15,48 @@ class KeptQueues:
     """
 
     def __init__(self) -> None:
-        #: uid → queue, and why it does not change.
-        self._kept: dict[str, tuple[str, str]] = {}
-        #: uids of those of which nobody was told; and what was told of the others.
+        #: uid → queue, why it does not change, and the pod as it was then.
+        self._kept: dict[str, tuple[str, str, PodInfo]] = {}
+        #: uids of those of which nobody was told; of those that are in another queue than before;
+        #: and of those that have left their nodes, perhaps to come back.
         self._untold: dict[str, None] = {}
-        self._told: dict[str, tuple[str, str]] = {}
-        #: uid → the queue that it is asked about whether a pod stays in it; and the uids of those
-        #: that are in another queue by the answer.
-        self._asked: dict[str, str] = {}
         self._changed: dict[str, None] = {}
-        #: uids of those that have left their nodes, perhaps to come back.
         self._left: dict[str, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._kept)
 
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._kept
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._kept)
 
-    def of(self, uid: str) -> str:
-        """The queue that a pod stays in; "" where it is in the one that it names."""
-        return self._kept[uid][0] if uid in self._kept else ""
+    def of(self, pod: PodInfo) -> str:
+        """The queue that a pod stays in; "" where it is in the one that it names.
 
-    def keep(self, uid: str, queue: str, why: str) -> None:
-        """A pod stays in a queue."""
-        if self._told.get(uid) != (queue, why):
-            self._untold[uid] = None
-        if self._asked.pop(uid, "") != queue:
+        As it was when it had no node yet it was in that: what was found out by it then, about all
+        that are like it, is asked about it still.
+        """
+        known = self._kept.get(pod.uid)
+        is_placed = known is not None and (pod is known[2] or pod.pod.spec.node_name)
+        return known[0] if known is not None and is_placed else ""
+
+    def keep(self, pod: PodInfo, queue: str, why: str) -> None:
+        """A pod that has a node, or holds one, stays in a queue."""
+        uid = pod.uid
+        before, text, _ = self._kept.get(uid, ("", "", None))
+        if before != queue:
             self._changed[uid] = None
-        self._kept[uid] = queue, why
-
-    def release(self, uid: str) -> None:
-        """It is to be found out anew whether a pod stays in its queue."""
-        if (known := self._kept.pop(uid, None)) is not None:
-            self._asked[uid] = known[0]
-        self._untold.pop(uid, None)
+        if (before, text) != (queue, why):
+            self._untold[uid] = None
+        self._kept[uid] = queue, why, pod
 
     def forget(self, uid: str) -> None:
         """A pod is in the queue that it names, or is gone."""
-        self.release(uid)
-        if self._asked.pop(uid, ""):
+        if self._kept.pop(uid, None) is not None:
             self._changed[uid] = None
-        self._told.pop(uid, None)
+            self._untold.pop(uid, None)
 
     def on_left(self, uid: str) -> None:
         """A pod has left its node, if only in a plan."""
@@ -76,8 +78,5 @@ class KeptQueues:
 
     def take_untold(self) -> list[tuple[str, str, str]]:
         """(uid, queue, why), each once."""
-        if not self._untold:
-            return []
         untold, self._untold = self._untold, {}
-        self._told.update((uid, self._kept[uid]) for uid in untold)
-        return [(uid, *self._kept[uid]) for uid in untold]
+        return [(uid, *self._kept[uid][:2]) for uid in untold]

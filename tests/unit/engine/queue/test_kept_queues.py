@@ -5,6 +5,7 @@ Else whoever may edit his pods has a queue's limit anew as often as he likes.
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import msgspec
@@ -111,6 +112,19 @@ def test_it_moves_to_a_queue_with_room_and_others_have_its_place(world: World) -
     assert not world.stays()
 
 
+def test_who_waits_in_a_queue_is_not_judged_by_one_like_him_who_stays_in_another(
+    world: World,
+) -> None:
+    world.observe(a_pod("first").needs(cpu=1).in_queue("below"))
+    world.run()
+    world.observe(a_pod("first").needs(cpu=1).in_queue("b"))
+    assert [name for name, _ in placements(world.run())] == ["first"]
+    world.observe(a_pod("first").needs(cpu=1).in_queue("below").on("n"))
+    world.run()
+    world.observe(a_pod("second").needs(cpu=1).in_queue("below"))
+    assert not placements(world.run())
+
+
 def test_its_own_use_of_what_both_queues_are_part_of_does_not_keep_it(world: World) -> None:
     world.observe(a_queue("parent", capability={"cpu": "2"}))
     world.observe(of_a("one").in_queue("b").on("n"))
@@ -202,3 +216,30 @@ def test_its_priority_is_the_one_that_the_queue_believes_in_which_it_stays(world
     world.observe(a_queue("b", parent="parent", capability={"cpu": "1"}, maxPriority=9, **OURS))
     world.run()
     assert world.priority_of("one") == 9
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_edits_of_placed_pods_bring_a_queue_above_its_limit(seed: int) -> None:
+    """Nor more pods onto nodes, than the queues that take them allow in all."""
+    chance, world = random.Random(seed), World()
+    limits = {"a": 2, "b": 4}
+    queues, pods = ["a", "b", "theirs", "nowhere", "root", "full", "closed", "below", ""], {}
+    for n in range(60):
+        name = chance.choice([*pods, f"p{n}"]) if pods else f"p{n}"
+        queue = chance.choice(queues if name in pods else ["a", "b"])
+        pod = a_pod(name).needs(cpu=1).in_queue(queue)
+        if name in pods and chance.random() < 0.1:
+            world.observe_deleted(pods.pop(name))
+        else:
+            node = pods[name].build().spec.node_name if name in pods else ""
+            pods[name] = pod.on(node) if node else pod
+            world.observe(pods[name])
+        if chance.random() < 0.1:
+            world.observe(a_queue("b", parent="parent", capability={"cpu": "4"}, **OURS))
+        for bound, node in placements(world.run()):
+            if bound in pods:
+                pods[bound] = pods[bound].on(node)
+                world.observe(pods[bound])
+        assert all(n <= most for n, most in zip(world.used(*limits), limits.values(), strict=True))
+        placed = list(world.engine.cluster.placed_pods())
+        assert len(placed) <= sum(limits.values())
