@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 #: Times at which it is tried whether a claim that does not fit any more fits a moment later.
 _MAX_PUT_OFF: Final = 8
+#: Units for a demand, however few the rows are.
+_FITTING: Final = 50
 #: Rows that are looked at for a demand in one unit, and pods that are taken away.
 _ROWS_PER_UNIT: Final = 20
 _PODS_PER_UNIT: Final = 50
@@ -267,7 +269,7 @@ class Planner:
             counts = _spread(capacity, _capacity(self._present, demand), demand.count)
             for column, amount in zip(demand.columns, demand.amounts, strict=True):
                 taken[column] += counts * amount
-            yield len(capacity) // _ROWS_PER_UNIT
+            yield _FITTING + len(capacity) // _ROWS_PER_UNIT
         rows = np.flatnonzero(taken.any(axis=0))
         return Claim(at, at + lasts, rows, taken[:, rows], self._is_known(rows, at))
 

@@ -20,7 +20,13 @@ import structlog
 
 from arranger.api.timestamps import second_time
 from arranger.embedded import Object
-from arranger.kube.client.transport import STRATEGIC_MERGE_PATCH, Request, Transport, TransportError
+from arranger.kube.client.transport import (
+    STRATEGIC_MERGE_PATCH,
+    Request,
+    Response,
+    Transport,
+    TransportError,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +42,8 @@ TERMINATION_SECONDS: Final = "arranger.io/termination-seconds"
 WAITING_REASON: Final = "arranger.io/waiting-reason"
 #: Seconds until a container that could not be configured is tried again.
 _CONFIGURE_RETRY_SECONDS: Final = 1.0
+#: Seconds until a write is tried again that the API server could not take.
+_WRITE_RETRY_SECONDS: Final = 1.0
 _PODS_WATCH: Final = Request("GET", "/api/v1/pods", {"watch": "1"})
 
 
@@ -45,13 +53,20 @@ class HollowKubelets:
     Args:
         transport: where the cluster is.
         now: the calendar clock, for the time stamps.
+        writers: how many writes are under way at most. On a server that takes its time one after
+            the other would have the pods of all nodes wait for each other.
     """
 
     def __init__(
-        self, transport: Transport, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        transport: Transport,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        writers: int = 1,
     ) -> None:
         self._transport = transport
         self._now = now
+        self._writers = writers
         self._due: asyncio.Queue[tuple[str, str, Object, bool]] = asyncio.Queue()
         #: uid → actions scheduled for it, so that a restarted watch schedules nothing twice.
         self._scheduled: dict[str, set[str]] = {}
@@ -74,7 +89,8 @@ class HollowKubelets:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._watch(), name="kubelet-watch")
-                group.create_task(self._write(), name="kubelet-write")
+                for _ in range(self._writers):
+                    group.create_task(self._write(), name="kubelet-write")
         finally:
             for timer in self._timers:
                 timer.cancel()
@@ -179,26 +195,35 @@ class HollowKubelets:
         while True:
             action, uid, pod, retry = await self._due.get()
             try:
-                await self._execute(action, uid, pod)
+                answer = await self._execute(action, uid, pod)
+                failure = "" if answer is None or _was_taken(answer) else f"HTTP {answer.status}"
             except TransportError as error:
-                log.info("kubelets.write_failed", pod=pod["metadata"]["name"], error=str(error))
-                # Seen again with the next change of the pod, or when the watch starts over.
-                self._scheduled.get(uid, set()).discard(action)
+                failure = str(error)
+            if failure:
+                log.info("kubelets.write_failed", pod=pod["metadata"]["name"], error=failure)
+                self._schedule_again(pod, action, _WRITE_RETRY_SECONDS)
             self._busy -= not retry
 
-    async def _execute(self, action: str, uid: str, pod: Object) -> None:
+    def _schedule_again(
+        self, pod: Object, action: str, wait: float, *, retry: bool = False
+    ) -> None:
+        """Have done later what could not be done now, unless the pod has gone meanwhile."""
+        if (scheduled := self._scheduled.get(pod["metadata"]["uid"])) is not None:
+            scheduled.discard(action)
+            self._schedule(pod, action, wait, retry=retry)
+
+    async def _execute(self, action: str, uid: str, pod: Object) -> Response | None:
+        """The answer to the write; None if there is nothing to be written yet."""
         meta = pod["metadata"]
         path = f"/api/v1/namespaces/{quote(meta['namespace'])}/pods/{quote(meta['name'])}"
         if action == "remove":
             options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
-            await self._transport.send(Request("DELETE", path, body=msgspec.json.encode(options)))
-            return
+            body = msgspec.json.encode(options)
+            return await self._transport.send(Request("DELETE", path, body=body))
         if action == "start" and not await self._is_configured(pod):
-            scheduled = self._scheduled.get(uid, {"remove"})
-            if "remove" not in scheduled:  # it has not gone meanwhile
-                scheduled.discard(action)
-                self._schedule(pod, action, _CONFIGURE_RETRY_SECONDS, retry=True)
-            return
+            if "remove" not in self._scheduled.get(uid, ()):
+                self._schedule_again(pod, action, _CONFIGURE_RETRY_SECONDS, retry=True)
+            return None
         match action:
             case "start":
                 status = self._start_status(pod)
@@ -208,7 +233,7 @@ class HollowKubelets:
                 status = _finished_status(pod)
         body = msgspec.json.encode({"metadata": {"uid": uid}, "status": status})
         patch = Request("PATCH", f"{path}/status", body=body, content_type=STRATEGIC_MERGE_PATCH)
-        await self._transport.send(patch)
+        return await self._transport.send(patch)
 
     async def _is_configured(self, pod: Object) -> bool:
         """Whether the keys of ConfigMaps that its environment must have are there."""
@@ -239,6 +264,11 @@ class HollowKubelets:
             "conditions": ready,
             "containerStatuses": _container_statuses(pod, {"running": {"startedAt": stamp}}),
         }
+
+
+def _was_taken(answer: Response) -> bool:
+    """Whether the API server has done it, or will never do it: the pod may be gone."""
+    return answer.status < 500 and answer.status != 429
 
 
 def _seconds(annotations: Mapping[str, str], key: str) -> float | None:

@@ -13,7 +13,7 @@ from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import load_api_server_config
-from arranger.kube.client.transport import MERGE_PATCH, Request
+from arranger.kube.client.transport import MERGE_PATCH, Request, Response
 from tests.controlplane.daemon import Daemon, install_rbac, manifests
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane
@@ -24,7 +24,7 @@ Object = dict[str, Any]
 class ContainerEndingKubelets(HollowKubelets):
     """They end containers before they remove a pod, which the Job controller waits for."""
 
-    async def _execute(self, action: str, uid: str, pod: Object) -> None:
+    async def _execute(self, action: str, uid: str, pod: Object) -> Response | None:
         if action == "remove":
             meta = pod["metadata"]
             path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status"
@@ -32,7 +32,7 @@ class ContainerEndingKubelets(HollowKubelets):
             await self._transport.send(
                 Request("PATCH", path, body=body.encode(), content_type=MERGE_PATCH)
             )
-        await super()._execute(action, uid, pod)
+        return await super()._execute(action, uid, pod)
 
 
 @dataclass
@@ -77,7 +77,7 @@ class ClusterHarness:
             transport = HttpTransport(
                 await load_api_server_config(str(plane.kubeconfig("kubelets")), None)
             )
-            working = asyncio.create_task(kubelets(transport).run())
+            working = asyncio.create_task(kubelets(transport, writers=8).run())
             try:
                 scheduler = await Daemon.start(plane, config=config)
                 harness = cls(plane, scheduler, await Daemon.controllers(plane))
@@ -101,7 +101,11 @@ class ClusterHarness:
         return self.controllers.log_lines() + self.scheduler.log_lines()
 
 
+#: What somebody else may not do either: in a namespace that is going, or beyond its ResourceQuota.
+_FORBIDDEN_TO_ALL = ("because it is being terminated", "exceeded quota")
+
+
 def _refused_rights(log: str) -> list[str]:
-    """The lines about what we may not do, but for pods in a namespace that is going."""
+    """The lines about what we may not do, and others may."""
     lines = [line for line in log.splitlines() if "orbidden" in line]
-    return [line for line in lines if "because it is being terminated" not in line]
+    return [line for line in lines if not any(why in line for why in _FORBIDDEN_TO_ALL)]

@@ -12,6 +12,8 @@ T = TypeVar("T")
 
 #: Units of :mod:`~arranger.cluster.attempt_work` for a member that gets a node.
 PLACING: Final = 100
+#: Units to tell why a member gets none, however few the nodes are.
+EXPLAINING: Final = 300
 #: Rows that are judged for a class of pods in one unit.
 ROWS_PER_UNIT: Final = 10
 

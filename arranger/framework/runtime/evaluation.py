@@ -29,6 +29,8 @@ from arranger.framework.status import CycleState, Status
 _FULL_REFRESH_SHARE = 0.25
 #: Rows that a plugin judges or scores in one unit of an attempt's work.
 _ROWS_PER_UNIT = 150
+#: Units to evaluate a class from the beginning, however few the rows are.
+_BEGINNING = 300
 #: Units to ask a plugin that judges or scores all rows at each change, however few they are.
 _ASKING = 20
 
@@ -206,7 +208,7 @@ class Evaluation:
             self._filter_all()
         self._score_all()
         active = [*filters.all, *self._scores.plugins]
-        self._cluster.work.count(len(active) * table.size // _ROWS_PER_UNIT)
+        self._cluster.work.count(_BEGINNING + len(active) * table.size // _ROWS_PER_UNIT)
         of_nodes = [plugin for plugin in active if plugin.depends_on is DependsOn.NODES]
         #: Whether changes of single nodes may change what holds of all, and more than scores.
         self._node_sensitive = bool(of_nodes) or self._pre_filter.allowed_rows is not None

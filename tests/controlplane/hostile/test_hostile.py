@@ -19,7 +19,7 @@ import pytest_asyncio
 
 from tests.controlplane.cluster import ClusterHarness
 from tests.controlplane.daemon import Daemon
-from tests.controlplane.harness import a_node, a_pod, until
+from tests.controlplane.harness import ControlPlane, a_node, a_pod, until
 from tests.hostile.attack import CULPRIT, NEIGHBOUR, Attack, Object
 from tests.hostile.expansion import expanded
 from tests.hostile.tables import audit, generated, tenancy
@@ -41,6 +41,14 @@ HOME = {"key": "tenant", "value": NEIGHBOUR, "effect": "NoSchedule"}
 AT_HOME = {
     "nodeSelector": {"kubernetes.io/hostname": "home"},
     "tolerations": [{**HOME, "operator": "Equal"}],
+}
+#: What a shared cluster allows a tenant (docs/security.md): a million pods keep the server from
+#: everybody, whoever schedules them.
+QUOTA: Object = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "pods", "namespace": CULPRIT},
+    "spec": {"hard": {"count/pods": "1000"}},
 }
 
 
@@ -144,9 +152,20 @@ async def harness() -> AsyncIterator[HostileHarness]:
             await harness.plane.post("/api/v1/namespaces", namespace)
             path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
             await harness.plane.until_served(path)
+        await _limit(harness.plane)
         for manifest in tenancy.devices():
             await harness.plane.post(await harness.plane.collection(manifest), manifest)
         yield harness
+
+
+async def _limit(plane: ControlPlane) -> None:
+    quotas = f"/api/v1/namespaces/{CULPRIT}/resourcequotas"
+    await plane.post(quotas, QUOTA)
+
+    async def counted() -> bool:
+        return "used" in (await plane.get(f"{quotas}/pods")).get("status", {})
+
+    await until(counted, what="the count of the culprit's pods")
 
 
 async def test_both_serve_others_and_start_again_among_hostile_objects(

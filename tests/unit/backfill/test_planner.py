@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -10,7 +12,10 @@ from arranger.backfill.planner import Planner
 from arranger.backfill.run_times import Basis
 from arranger.backfill.spare import SpareRoom, names_of
 from arranger.cluster.columns import CPU, MEMORY, PODS
+from arranger.engine.context.entity import QueuedPod
+from arranger.engine.gang.planning.needs import Need, Needs, nearest_to_empty
 from arranger.engine.gang.steps import at_once
+from tests.builders import a_pod
 from tests.unit.backfill.worlds import NOW, Both, random_worlds, running
 
 SEEDS = range(100)
@@ -123,3 +128,14 @@ def test_a_pod_without_a_limit_never_ends(least: Basis) -> None:
     both.timeline.refresh(NOW)
     demand = both.demand(8, 1, 1, [row])
     assert at_once(Planner(both.timeline, NOW, least=least).earliest([demand])) is None
+
+
+def test_what_many_kinds_take_is_counted_however_few_the_nodes_are() -> None:
+    both = random_worlds(1)
+    table = both.table
+    rows = list(range(table.size))
+    demands = [both.demand(0, 0, 0, rows) for _ in range(500)]
+    assert sum(Planner(both.timeline, NOW).earliest(demands)) >= 500 * 50
+    member = cast("QueuedPod", SimpleNamespace(pod=a_pod("p").needs(cpu=1).info()))
+    needs = Needs([Need(member, demand) for demand in demands], math.inf)
+    assert sum(nearest_to_empty(needs, table)) >= 500 * 50

@@ -14,7 +14,7 @@ import pytest_asyncio
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
-from arranger.kube.client.transport import MERGE_PATCH, Request
+from arranger.kube.client.transport import MERGE_PATCH, Request, Response, TransportError
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 
@@ -31,13 +31,13 @@ async def cluster() -> AsyncIterator[EmbeddedCluster]:
     await asyncio.wait({kubelets})
 
 
-def a_bound_pod(cluster: EmbeddedCluster, **annotations: str) -> None:
+def a_bound_pod(cluster: EmbeddedCluster, name: str = "p", **annotations: str) -> None:
     cluster.create(
         {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
-                "name": "p",
+                "name": name,
                 "annotations": {
                     f"arranger.io/{k.replace('_', '-')}": v for k, v in annotations.items()
                 },
@@ -158,5 +158,62 @@ async def test_a_pod_that_lacks_what_others_must_bring_keeps_nobody_busy_and_is_
     await asyncio.sleep(10)
     assert phase(cluster) is None
     assert kubelets.idle
+    running.cancel()
+    await asyncio.wait({running})
+
+
+class SlowTransport(InProcessTransport):
+    """Writes take a while, and the first of each method do not come to what was asked for."""
+
+    def __init__(self, cluster: EmbeddedCluster, fault: int | str = "", takes: float = 0.0) -> None:
+        super().__init__(cluster)
+        self._fault, self._takes = fault, takes
+        self.written: list[str] = []
+
+    async def send(self, request: Request) -> Response:
+        if request.method == "GET":
+            return await super().send(request)
+        await asyncio.sleep(self._takes)
+        self.written.append(request.method)
+        if self._fault and self.written.count(request.method) <= 3:
+            if isinstance(self._fault, int):
+                return Response(self._fault, b"{}")
+            if self._fault == "lost answer":
+                await super().send(request)
+            raise TransportError(self._fault)
+        return await super().send(request)
+
+
+@pytest.mark.parametrize("fault", [429, 500, 504, "no connection", "lost answer"])
+async def test_what_the_server_could_not_take_is_written_again(fault: int | str) -> None:
+    cluster = EmbeddedCluster(rng=random.Random(1))
+    transport = SlowTransport(cluster, fault)
+    kubelets = HollowKubelets(transport)
+    running = asyncio.create_task(kubelets.run())
+    a_bound_pod(cluster)
+    await asyncio.sleep(10)
+    assert phase(cluster) == "Running"
+    assert kubelets.idle
+    assert cluster.handle(Request("DELETE", PATH, {})).status == 200
+    await asyncio.sleep(10)
+    assert phase(cluster) is None
+    assert kubelets.idle
+    tries = len(transport.written)
+    await asyncio.sleep(60)
+    assert len(transport.written) == tries, "what is done is not written again"
+    running.cancel()
+    await asyncio.wait({running})
+
+
+@pytest.mark.parametrize(("writers", "running_after_12"), [(1, 1), (3, 3)])
+async def test_pods_do_not_wait_for_each_others_writes(writers: int, running_after_12: int) -> None:
+    cluster = EmbeddedCluster(rng=random.Random(1))
+    transport = SlowTransport(cluster, takes=10.0)
+    running = asyncio.create_task(HollowKubelets(transport, writers=writers).run())
+    for name in "pqr":
+        a_bound_pod(cluster, name)
+    await asyncio.sleep(12)
+    phases = [pod["status"]["phase"] for pod in cluster.objects("pods")]
+    assert phases.count("Running") == running_after_12
     running.cancel()
     await asyncio.wait({running})

@@ -20,7 +20,7 @@ from arranger.engine.gang.placement.boards import SearchEffort
 from arranger.engine.gang.placement.search import PlacementSearcher
 from arranger.engine.gang.placement.topology import RowMasks, placement_order, topology_row_masks
 from arranger.engine.gang.state.holds import GangHolds
-from arranger.engine.gang.steps import PLACING, ROWS_PER_UNIT, Steps, at_once
+from arranger.engine.gang.steps import EXPLAINING, PLACING, ROWS_PER_UNIT, Steps, at_once
 from arranger.engine.pod.schedule_result import (
     CycleError,
     Infeasible,
@@ -251,7 +251,8 @@ class GangSchedulingCycle:
         if isinstance(answer, CycleError) and answer.asks_again and self._cluster.work.is_limited:
             return None
         found = isinstance(answer, Scheduled)
-        self._cluster.work.count(PLACING if found else self._cluster.table.size // ROWS_PER_UNIT)
+        refusing = EXPLAINING + self._cluster.table.size // ROWS_PER_UNIT
+        self._cluster.work.count(PLACING if found else refusing)
         return answer
 
     def _place_surplus(

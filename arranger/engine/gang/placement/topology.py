@@ -172,7 +172,7 @@ def _replica_capacity(
         if cluster.work.is_spent:
             yield ()
         try:
-            with cluster.work.unlimited():
+            with cluster.work.uninterrupted():
                 evaluation = cycle.evaluate(member.profile, member.pod, member.signature)
         except Exception:
             continue  # placing the member fails in the same way, and its owner is told then

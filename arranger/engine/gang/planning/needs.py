@@ -16,9 +16,10 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 
-#: Units to evaluate a class of members, beside what that counts itself, and rows in one unit where
-#: it is looked how near they are to being empty.
+#: Units to evaluate a class of members, beside what that counts itself.
 _EVALUATING: Final = 100
+#: Units to look for a kind how near nodes are to being empty, and rows in one unit beyond that.
+_ARRANGING: Final = 100
 _ROWS_PER_UNIT: Final = 10
 
 
@@ -109,6 +110,6 @@ def nearest_to_empty(
         last = np.searchsorted(np.cumsum(total[order]), count).item() + 1
         chosen = order[:last]
         taken[chosen[total[chosen] > 0]] = True
-        yield size // _ROWS_PER_UNIT
+        yield _ARRANGING + size // _ROWS_PER_UNIT
     rows = np.flatnonzero(taken).tolist()
     return frozenset(table.name(row) for row in rows if table.alive[row])
