@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import yaml
 
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.embedded.server import EmbeddedCluster
@@ -25,13 +24,12 @@ from arranger.kube.client.transport import Request
 from tests.builders import a_pod
 from tests.faults.injector import FaultInjector, RequestMatcher
 from tests.faults.kinds import Reply
-from tests.paths import REPO
+from tests.project.crds.samples import definitions
 from tests.simulation.harnesses.controllers import native_pod_groups, running_controllers
 from tests.tyjobs import a_tyjob
 
 Object = dict[str, Any]
 
-CRDS = REPO / "crds"
 SIGS = "scheduling.sigs.k8s.io"
 WHY = "gang default/g: 3/3 members have arrived, 2 placeable"
 
@@ -56,7 +54,7 @@ class GangControllerHarness:
     def install(self, *names: str) -> None:
         """Create definitions of ``crds/``."""
         for name in names:
-            self.cluster.create(yaml.safe_load((CRDS / f"{name}.yaml").read_text()))
+            self.cluster.create(definitions()[name])
 
     def request(self, method: str, path: str, body: Object | None = None) -> None:
         """Somebody's request; it must succeed."""

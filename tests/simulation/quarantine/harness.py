@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-import yaml
 
 from arranger.controllers.assembly import Controllers
 from arranger.controllers.runtime.controller import ControllerOptions
@@ -24,7 +23,7 @@ from arranger.embedded.virtual_time import virtual_now
 from arranger.kube.client.metrics import NullMetricsRecorder
 from arranger.kube.client.transport import Request, Response, Stream
 from tests.judged import JudgedTrace, loop_time
-from tests.paths import REPO
+from tests.project.crds.samples import definitions
 from tests.specification.premises import Premises
 from tests.tyjobs import a_tyjob
 
@@ -81,8 +80,8 @@ class TwoTenants:
         self.transport = _MonstrousTransport(self.cluster)
         for name in (CULPRIT, NEIGHBOUR):
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        for file in sorted((REPO / "crds").glob("*.yaml")):
-            self.create(unchecked(yaml.safe_load(file.read_text())))
+        for definition in definitions().values():
+            self.create(unchecked(definition))
         head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
         self.create({**head, "metadata": {"name": "p"}, "value": 1})
         self.create(

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
-import yaml
 
 from arranger.api.types.core import Pod
 from arranger.controllers.gang.cache import GANG_GROUP, POD_GROUP_KINDS, GangObjectKey
@@ -22,13 +21,12 @@ from arranger.kube.client.transport import Request
 from arranger.kube.watch.informer import Informer, uid_of
 from tests.builders import PodBuilder, a_pod, an_unstructured
 from tests.faults.injector import FaultInjector, ReceivedWrite
-from tests.paths import REPO
+from tests.project.crds.samples import definitions
 
 Object = dict[str, Any]
 
 SIGS = "scheduling.sigs.k8s.io"
 LABEL = "pod-group.scheduling.sigs.k8s.io"
-CRDS = REPO / "crds"
 
 
 class ReconcilerHarness:
@@ -37,7 +35,7 @@ class ReconcilerHarness:
     def __init__(self) -> None:
         self.cluster = EmbeddedCluster(rng=random.Random(1))
         self.faults = FaultInjector()
-        self._definitions = [yaml.safe_load(f.read_text()) for f in sorted(CRDS.glob("*.yaml"))]
+        self._definitions = list(definitions().values())
         for definition in self._definitions:
             self.cluster.create(definition)
         self.restart()
