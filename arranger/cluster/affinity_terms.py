@@ -21,8 +21,9 @@ import msgspec
 from arranger.api.parsing.objects import decode_object
 from arranger.api.selectors import Selector
 from arranger.api.types.core import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
+from arranger.api.types.packed import unpacked
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = msgspec.json.Encoder(enc_hook=unpacked).encode
 #: Terms of one pod, and of these such as have a namespace selector.
 MAX_TERMS: Final = 64
 MAX_CROSS_NAMESPACE_TERMS: Final = 8

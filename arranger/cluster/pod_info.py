@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from arranger.api.resource_requests import Amounts, nonzero_requests, pod_requests
 from arranger.api.settings.gang_membership import workload_key
 from arranger.api.types.core import Pod, PodSpec, Volume
+from arranger.api.types.packed import unpacked
 from arranger.cluster.affinity_terms import NO_TERMS, affinity_terms_of
 from arranger.cluster.columns import BASIC_RESOURCES, NOT_OFFERED, PODS
 from arranger.cluster.excess_amounts import LARGE
@@ -20,7 +22,7 @@ PvcKey = tuple[str, str]
 #: What a node table counts of a pod: columns, amounts, and (cpu, memory) with defaults filled in.
 SumsKey = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int]]
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = msgspec.json.Encoder(enc_hook=unpacked).encode
 #: What pods request, by all that it follows from: the youngest so many.
 _known_requests: dict[bytes, _Requested] = {}
 _MAX_KNOWN: Final = 4096
@@ -180,14 +182,15 @@ class PodInfo:
 
 
 def spec_key(spec: PodSpec, volumes: list[Volume]) -> bytes:
-    """What of a spec decides where a pod can be placed, encoded.
+    """What of a spec decides where a pod can be placed, encoded; a digest of what is large.
 
     ``volumes`` are those that do. Others are left out: service-account volumes have random names,
     which would put every pod into a class of its own. So is the node, which is an outcome.
     """
     if spec.node_name or len(volumes) != len(spec.volumes):
         spec = msgspec.structs.replace(spec, volumes=volumes, node_name="")
-    return _encode(spec)
+    encoded = _encode(spec)
+    return encoded if len(encoded) <= _MAX_KEPT else blake2b(encoded).digest()
 
 
 def restricts_nodes(volume: Volume) -> bool:

@@ -49,7 +49,7 @@ def same_cards(before: Node | None, after: Node | None) -> bool:
 
 def _named(node: Node, vendor: str, prefix: str, product: str) -> list[tuple[str, str]]:
     cards = []
-    for resource in node.status.allocatable | node.status.capacity:
+    for resource in {**node.status.allocatable, **node.status.capacity}:
         if resource == f"{prefix}.shared":
             cards.append((resource, f"{product}/{_share(node.metadata.labels, prefix)}"))
         elif resource.startswith(vendor + _MIG):

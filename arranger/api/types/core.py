@@ -17,7 +17,7 @@ from arranger.api.quantity import RawQuantity
 #: A point in time; one without a zone is none, and could not be compared with others.
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
-ResourceList = dict[str, RawQuantity]
+ResourceList = Mapping[str, RawQuantity]
 
 
 class Struct(msgspec.Struct, rename="camel", gc=False, omit_defaults=True):
@@ -45,9 +45,9 @@ class ObjectMeta(Struct):
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     labels: Mapping[str, str] = {}
-    annotations: dict[str, str] = {}
-    owner_references: list[OwnerReference] = []
-    finalizers: list[str] = []
+    annotations: Mapping[str, str] = {}
+    owner_references: Sequence[OwnerReference] = []
+    finalizers: Sequence[str] = []
 
     @property
     def controller(self) -> OwnerReference | None:
@@ -75,7 +75,7 @@ class Requirement(Struct):
 
     key: str
     operator: str
-    values: list[str] = []
+    values: Sequence[str] = []
 
 
 class LabelSelector(Struct):
@@ -88,14 +88,14 @@ class LabelSelector(Struct):
 class NodeSelectorTerm(Struct):
     """Expressions over labels and fields, all of which must hold; an empty term matches nothing."""
 
-    match_expressions: list[Requirement] = []
-    match_fields: list[Requirement] = []
+    match_expressions: Sequence[Requirement] = []
+    match_fields: Sequence[Requirement] = []
 
 
 class NodeSelector(Struct):
     """Terms of which one must hold."""
 
-    node_selector_terms: list[NodeSelectorTerm] = []
+    node_selector_terms: Sequence[NodeSelectorTerm] = []
 
 
 class PreferredSchedulingTerm(Struct):
@@ -109,7 +109,7 @@ class NodeAffinity(Struct):
     """``affinity.nodeAffinity``."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
-    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] = []
+    preferred_during_scheduling_ignored_during_execution: Sequence[PreferredSchedulingTerm] = []
 
 
 class PodAffinityTerm(Struct):
@@ -117,9 +117,9 @@ class PodAffinityTerm(Struct):
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
-    namespaces: list[str] = []
+    namespaces: Sequence[str] = []
     namespace_selector: LabelSelector | None = None
-    match_label_keys: list[str] = []
+    match_label_keys: Sequence[str] = []
 
 
 class WeightedPodAffinityTerm(Struct):
@@ -132,8 +132,8 @@ class WeightedPodAffinityTerm(Struct):
 class PodAffinity(Struct):
     """``affinity.podAffinity`` or ``affinity.podAntiAffinity``."""
 
-    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = []
-    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] = []
+    required_during_scheduling_ignored_during_execution: Sequence[PodAffinityTerm] = []
+    preferred_during_scheduling_ignored_during_execution: Sequence[WeightedPodAffinityTerm] = []
 
 
 class Affinity(Struct):
@@ -163,7 +163,7 @@ class TopologySpreadConstraint(Struct):
     min_domains: int | None = None
     node_affinity_policy: str = "Honor"
     node_taints_policy: str = "Ignore"
-    match_label_keys: list[str] = []
+    match_label_keys: Sequence[str] = []
 
 
 class ContainerPort(Struct):
@@ -185,7 +185,7 @@ class ResourceRequirements(Struct):
 
     requests: ResourceList = {}
     limits: ResourceList = {}
-    claims: list[ResourceClaimUse] = []
+    claims: Sequence[ResourceClaimUse] = []
 
 
 class ContainerRestartRule(Struct):
@@ -200,9 +200,9 @@ class Container(Struct):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
-    ports: list[ContainerPort] = []
+    ports: Sequence[ContainerPort] = []
     restart_policy: str = ""
-    restart_policy_rules: list[ContainerRestartRule] = []
+    restart_policy_rules: Sequence[ContainerRestartRule] = []
 
 
 class ClaimVolumeSource(Struct):
@@ -222,14 +222,14 @@ class Volume(Struct):
 
     name: str = ""
     persistent_volume_claim: ClaimVolumeSource | None = None
-    ephemeral: dict[str, Any] | None = None
-    gce_persistent_disk: dict[str, Any] | None = None
-    aws_elastic_block_store: dict[str, Any] | None = None
-    azure_disk: dict[str, Any] | None = None
-    cinder: dict[str, Any] | None = None
-    portworx_volume: dict[str, Any] | None = None
-    rbd: dict[str, Any] | None = None
-    iscsi: dict[str, Any] | None = None
+    ephemeral: Mapping[str, Any] | None = None
+    gce_persistent_disk: Mapping[str, Any] | None = None
+    aws_elastic_block_store: Mapping[str, Any] | None = None
+    azure_disk: Mapping[str, Any] | None = None
+    cinder: Mapping[str, Any] | None = None
+    portworx_volume: Mapping[str, Any] | None = None
+    rbd: Mapping[str, Any] | None = None
+    iscsi: Mapping[str, Any] | None = None
     image: ImageVolumeSource | None = None
 
 
@@ -256,24 +256,24 @@ class SchedulingGroup(Struct):
 class PodSpec(Struct):
     """``spec`` of a pod."""
 
-    containers: list[Container] = []
-    init_containers: list[Container] = []
+    containers: Sequence[Container] = []
+    init_containers: Sequence[Container] = []
     node_name: str = ""
     scheduler_name: str = ""
     priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
-    node_selector: dict[str, str] = {}
+    node_selector: Mapping[str, str] = {}
     affinity: Affinity | None = None
-    tolerations: list[Toleration] = []
-    topology_spread_constraints: list[TopologySpreadConstraint] = []
-    scheduling_gates: list[SchedulingGate] = []
+    tolerations: Sequence[Toleration] = []
+    topology_spread_constraints: Sequence[TopologySpreadConstraint] = []
+    scheduling_gates: Sequence[SchedulingGate] = []
     overhead: ResourceList = {}
     resources: ResourceRequirements | None = None
-    volumes: list[Volume] = []
+    volumes: Sequence[Volume] = []
     host_network: bool = False
     host_users: bool | None = None
-    resource_claims: list[PodResourceClaim] = []
+    resource_claims: Sequence[PodResourceClaim] = []
     scheduling_group: SchedulingGroup | None = None
     active_deadline_seconds: int | None = None
     termination_grace_period_seconds: int | None = None
@@ -321,14 +321,14 @@ class PodStatus(Struct):
     """``status`` of a pod."""
 
     phase: str = ""
-    conditions: list[StatusCondition] = []
+    conditions: Sequence[StatusCondition] = []
     nominated_node_name: str = ""
     start_time: Time | None = None
-    container_statuses: list[ContainerStatus] = []
-    init_container_statuses: list[ContainerStatus] = []
+    container_statuses: Sequence[ContainerStatus] = []
+    init_container_statuses: Sequence[ContainerStatus] = []
     allocated_resources: ResourceList = {}
     resources: ResourceRequirements | None = None
-    resource_claim_statuses: list[PodResourceClaimStatus] = []
+    resource_claim_statuses: Sequence[PodResourceClaimStatus] = []
 
 
 class Pod(NamespacedObject):
@@ -366,13 +366,13 @@ class NodeSpec(Struct):
     """``spec`` of a node."""
 
     unschedulable: bool = False
-    taints: list[Taint] = []
+    taints: Sequence[Taint] = []
 
 
 class ContainerImage(Struct):
     """``status.images[]``: every name of one image, and its size in bytes."""
 
-    names: list[str] = []
+    names: Sequence[str] = []
     size_bytes: int = 0
 
 
@@ -381,9 +381,9 @@ class NodeStatus(Struct):
 
     capacity: ResourceList = {}
     allocatable: ResourceList = {}
-    images: list[ContainerImage] = []
-    conditions: list[StatusCondition] = []
-    declared_features: list[str] = []
+    images: Sequence[ContainerImage] = []
+    conditions: Sequence[StatusCondition] = []
+    declared_features: Sequence[str] = []
 
 
 class Node(Struct):

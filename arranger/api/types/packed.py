@@ -1,23 +1,28 @@
-"""Labels and selectors that are larger than anybody needs, in little memory.
+"""Parts of objects that are larger than anybody needs, in little memory.
 
 A dict takes about 170 bytes for a label of 20 bytes. Whoever may create objects may fill them with
-labels, up to a megabyte each, and some hundred of them would take the memory of the whole process.
+labels, terms or requests, up to a megabyte each, and some hundred of them would take the memory of
+the whole process. What is packed takes about what was sent, and is read again by whoever looks.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Hashable, ItemsView, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, ItemsView, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import accumulate, pairwise
-from typing import Any, Final, overload
+from types import NoneType
+from typing import Any, Final, TypeVar, get_args, get_origin, overload
 
 import msgspec
 
 from arranger.api.parsing.objects import decode_object
 from arranger.api.types.core import LabelSelector, Requirement
 
-#: Labels, or requirements and their values, with more of which they are packed.
+T = TypeVar("T")
+
+#: Labels, or parts of a list and what they consist of, with more of which they are packed.
 MANY: Final = 256
 #: Stands between labels that are packed, and in none that the API server lets in.
 _BETWEEN: Final = "\0"
@@ -48,15 +53,15 @@ def pack_selector(spec: Any) -> None:
         selector.match_labels = packed_labels(selector.match_labels)
     expressions = selector.match_expressions
     if len(expressions) + sum(len(each.values) for each in expressions) > MANY:
-        selector.match_expressions = PackedRequirements(expressions)
+        selector.match_expressions = PackedList(expressions, Requirement)
 
 
-def unpacked(part: Any) -> dict[str, str] | list[Requirement]:
+def unpacked(part: Any) -> dict[str, str] | list[Any]:
     """What is packed as msgspec can encode it, for its ``enc_hook``."""
     if isinstance(part, PackedLabels):
         return part.unpacked()
-    if isinstance(part, PackedRequirements):
-        return list(part)
+    if isinstance(part, PackedList):
+        return part.unpacked()
     raise NotImplementedError(f"{type(part).__name__} is not packed")
 
 
@@ -124,39 +129,86 @@ class _Items(ItemsView[str, str]):
         return self._mapping.pairs()
 
 
-class PackedRequirements(Sequence[Requirement]):
-    """Requirements as JSON; whoever looks at one has all of them read."""
+class PackedList(Sequence[T]):
+    """A list as JSON; whoever looks at one part has all of them read."""
 
-    __slots__ = ("_encoded", "_length")
+    __slots__ = ("_encoded", "_kind", "_length")
 
-    def __init__(self, requirements: Sequence[Requirement]) -> None:
-        self._encoded = msgspec.json.encode(requirements)
-        self._length = len(requirements)
+    def __init__(self, parts: Sequence[T], kind: type[T]) -> None:
+        """``kind`` is what the parts are."""
+        self._encoded = msgspec.json.encode(parts, enc_hook=unpacked)
+        self._kind = kind
+        self._length = len(parts)
 
     def __len__(self) -> int:
         return self._length
 
     @overload
-    def __getitem__(self, place: int) -> Requirement: ...
+    def __getitem__(self, place: int) -> T: ...
 
     @overload
-    def __getitem__(self, place: slice) -> list[Requirement]: ...
+    def __getitem__(self, place: slice) -> list[T]: ...
 
-    def __getitem__(self, place: int | slice) -> Requirement | list[Requirement]:
-        return self._read()[place]
+    def __getitem__(self, place: int | slice) -> T | list[T]:
+        return self.unpacked()[place]
 
-    def __iter__(self) -> Iterator[Requirement]:
-        return iter(self._read())
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.unpacked())
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, PackedRequirements):
+        if isinstance(other, PackedList):
             return self._encoded == other._encoded
-        return isinstance(other, list) and self._read() == other
+        return isinstance(other, list) and self.unpacked() == other
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _read(self) -> list[Requirement]:
-        return decode_object(self._encoded, list[Requirement])
+    def __repr__(self) -> str:
+        return f"PackedList({self._length} parts)"
+
+    def unpacked(self) -> list[T]:
+        """A list of the parts."""
+        # msgspec resolves the parameter at run time, which type checkers cannot follow.
+        return decode_object(self._encoded, list[self._kind])  # type: ignore[name-defined]
+
+
+def pack_parts(part: msgspec.Struct, unpacked_kinds: Collection[type] = ()) -> int:
+    """Pack the lists and dicts of a Struct, and of those in it, of which something has many parts.
+
+    Lists of ``unpacked_kinds`` are left as they are: they are looked at all the time. Returns how
+    many parts are left unpacked.
+    """
+    left = 0
+    for name, kind in _lists_and_dicts(type(part)):
+        value = getattr(part, name)
+        if isinstance(value, msgspec.Struct):
+            left += 1 + pack_parts(value, unpacked_kinds)
+        elif isinstance(value, dict):
+            if len(value) > MANY and all(isinstance(each, str) for each in value.values()):
+                setattr(part, name, packed_labels(value))
+            left += len(value) if getattr(part, name) is value else 1
+        elif isinstance(value, list):
+            structs = (each for each in value if isinstance(each, msgspec.Struct))
+            inner = sum(pack_parts(each, unpacked_kinds) for each in structs)
+            if many := len(value) + inner > MANY and kind not in unpacked_kinds:
+                setattr(part, name, PackedList(value, kind))
+            left += 1 if many else len(value) + inner
+    return left
+
+
+@cache
+def _lists_and_dicts(kind: type[msgspec.Struct]) -> Sequence[tuple[str, Any]]:
+    """The fields of a Struct that may be large, with what a list has."""
+    found: list[tuple[str, Any]] = []
+    for field in msgspec.structs.fields(kind):
+        shapes = [each for each in (get_args(field.type) or [field.type]) if each is not NoneType]
+        inner = get_args(field.type)[:1] if get_origin(field.type) is Sequence else ()
+        if inner or get_origin(field.type) is Mapping or any(map(_is_struct, shapes)):
+            found.append((field.name, inner[0] if inner else None))
+    return found
+
+
+def _is_struct(shape: Any) -> bool:
+    return isinstance(shape, type) and issubclass(shape, msgspec.Struct)
 
 
 def _joined(parts: list[str]) -> tuple[str, array[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 import msgspec
@@ -27,7 +28,7 @@ class PodGroupSpec(Struct):
     """``spec`` of the community's and Volcano's PodGroup; ``queue`` is Volcano's."""
 
     min_member: int | None = None
-    min_task_member: dict[str, int] = msgspec.field(default_factory=dict)
+    min_task_member: Mapping[str, int] = msgspec.field(default_factory=dict)
     min_resources: ResourceList = msgspec.field(default_factory=dict)
     schedule_timeout_seconds: int | None = None
     queue: str = ""

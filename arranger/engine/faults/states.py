@@ -18,7 +18,7 @@ from arranger.api.annotations import (
     QUEUE_NAME,
     SERVICE_TYPE,
 )
-from arranger.api.quantity import QuantityError
+from arranger.api.quantity import QuantityError, RawQuantity
 from arranger.api.quarantine import QuarantineKey
 from arranger.api.resource_requests import parse_resource_list
 from arranger.api.settings.gang_membership import GANG_LABELS
@@ -187,7 +187,7 @@ def _readable(stated: ResourceRequirements) -> ResourceRequirements:
 
 
 def _amounts(stated: ResourceList) -> ResourceList:
-    found: ResourceList = {}
+    found: dict[str, RawQuantity] = {}
     for name, amount in stated.items():
         with suppress(QuantityError):
             parse_resource_list({name: amount})

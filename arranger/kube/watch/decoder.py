@@ -15,6 +15,7 @@ from arranger.api.parsing.objects import decode_object, decode_without_nulls
 from arranger.api.parsing.pieces import decode_in_pieces
 from arranger.api.parsing.protobuf import MAGIC, read_message, unwrap
 from arranger.api.parsing.protobuf_messages import Messages
+from arranger.kube.watch.trimming import pack_large
 
 
 class KubeObject(Protocol):
@@ -53,6 +54,8 @@ class RawWatchEvent(msgspec.Struct):
 
 #: Bytes that are decoded at once, in some 20 ms at most. A pod has about 4 kB, a node 20.
 MAX_AT_ONCE: Final = 64 * 1024
+#: Bytes of an object of which parts may be packed.
+LARGE: Final = 16 * 1024
 _raw_event: Final = msgspec.json.Decoder(RawWatchEvent).decode
 
 
@@ -285,8 +288,7 @@ class Decoder(Generic[T]):
         if raw.type in ("ERROR", "BOOKMARK"):
             return raw
         decoded = decode_in_pieces(raw.object, self.kind)
-        if self._trim is not None:
-            self._trim(decoded)
+        self._shrink(decoded, raw.object)
         return WatchEvent(raw.type, decoded)
 
     def _large_page(self, body: bytes) -> tuple[ListMeta, list[T], list[UndecodableObject]]:
@@ -297,8 +299,7 @@ class Decoder(Generic[T]):
         page, items = _raw_items(body), list[T]()
         for part in page.items or ():
             items.append(decode_in_pieces(part, self.kind))
-            if self._trim is not None:
-                self._trim(items[-1])
+            self._shrink(items[-1], part)
         return page.metadata, items, []
 
     def _decode(self, raw: bytes | msgspec.Raw) -> T:
@@ -312,6 +313,12 @@ class Decoder(Generic[T]):
                 decoded = decode_without_nulls(raw, self.kind)
             except ParseError:
                 raise error from None
+        self._shrink(decoded, raw)
+        return decoded
+
+    def _shrink(self, decoded: T, raw: bytes | msgspec.Raw) -> None:
+        """Keep of an object what is needed, in little memory if it was sent in many bytes."""
         if self._trim is not None:
             self._trim(decoded)
-        return decoded
+            if len(memoryview(raw)) > LARGE:
+                pack_large(decoded)

@@ -106,8 +106,7 @@ class ProtobufDecoder(Decoder[T]):
     def _read(self, body: bytes) -> T | UndecodableObject:
         try:
             decoded = read_message(body, self._message)
-            if self._trim is not None:
-                self._trim(decoded)
+            self._shrink(decoded, body)
             return decoded
         except Exception as error:  # whatever it is, only this object suffers
             wrong = cut_message(str(error))

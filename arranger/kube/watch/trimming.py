@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from arranger.api import annotations as keys
+from arranger.api.types.core import Container, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.api.types.packed import MANY, pack_selector, packed_labels
+from arranger.api.types.packed import MANY, pack_parts, pack_selector, packed_labels
+from arranger.api.types.pod_groups import PodGroup
 from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
@@ -60,6 +62,13 @@ def pack(obj: Any) -> None:
         meta.labels = packed_labels(meta.labels)
     if type(obj) in _SELECTING and obj.spec.selector is not None:
         pack_selector(obj.spec)
+
+
+def pack_large(obj: Any) -> None:
+    """Pack what else of a large object that a tenant may write takes much more room than text."""
+    if isinstance(obj, Pod | PodGroup):
+        pack_parts(obj.spec, unpacked_kinds=(Container,))
+        pack_parts(obj.status)
 
 
 def _kept(annotations: dict[str, str]) -> dict[str, str]:

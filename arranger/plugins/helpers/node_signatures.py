@@ -6,10 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
+from arranger.api.types.packed import unpacked
+
 #: Bytes of a longest key: what is larger is worked out each time.
 _MAX_BYTES: Final = 4096
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = msgspec.json.Encoder(enc_hook=unpacked).encode
 
 
 def signature_of(part: Any) -> bytes | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -162,7 +162,7 @@ class NodeAffinity(SpecOnlyPlugin):
     ) -> Status | None:
         """Skip pods that prefer nothing."""
         affinity = pod.pod.spec.affinity
-        own: list[PreferredSchedulingTerm] = []
+        own: Sequence[PreferredSchedulingTerm] = []
         if affinity is not None and affinity.node_affinity is not None:
             own = affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
         if not own and not self._added_preferred:
@@ -201,5 +201,5 @@ class NodeAffinity(SpecOnlyPlugin):
         return event.node_before is None or not required.matches(event.node_before)
 
 
-def _weighted_terms(preferred: list[PreferredSchedulingTerm]) -> WeightedTerms:
+def _weighted_terms(preferred: Sequence[PreferredSchedulingTerm]) -> WeightedTerms:
     return [(p.weight, t) for p in preferred for t in compile_terms([p.preference]) if p.weight]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 import numpy as np
@@ -35,7 +35,7 @@ class _TaintListResults:
 
     __slots__ = ("_preferring", "_tolerations", "allowed", "soft_counts")
 
-    def __init__(self, tolerations: list[Toleration]) -> None:
+    def __init__(self, tolerations: Sequence[Toleration]) -> None:
         self._tolerations = tolerations
         self._preferring = [t for t in tolerations if t.effect in ("", *SOFT_EFFECTS)]
         self.allowed: BoolArray = np.zeros(0, dtype=np.bool_)

@@ -6,7 +6,7 @@ translates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ _CINDER: Final = "cinder.csi.openstack.org"
 
 Source = Mapping[str, Any]
 #: Node selector terms, any of which must hold; each a list of expressions.
-Terms = list[list[Requirement]]
+Terms = Sequence[Sequence[Requirement]]
 
 
 def _ebs_handle(source: Source, _labels: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ are show it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -106,7 +106,7 @@ def _owner(pod: Pod) -> str:
     return controller.uid if controller is not None else ""
 
 
-def _required(pod: Pod) -> list[NodeSelectorTerm]:
+def _required(pod: Pod) -> Sequence[NodeSelectorTerm]:
     affinity = pod.spec.affinity
     node = affinity.node_affinity if affinity is not None else None
     found = node.required_during_scheduling_ignored_during_execution if node is not None else None

@@ -11,10 +11,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from arranger.api.parsing.objects import decode_object
 from arranger.api.selectors import Selector
 from arranger.api.types.core import LabelSelector, Pod, Requirement
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.api.types.packed import MANY, PackedLabels, labels_key, packed_labels, unpacked
+from arranger.api.types.packed import (
+    MANY,
+    PackedLabels,
+    PackedList,
+    labels_key,
+    pack_parts,
+    packed_labels,
+    unpacked,
+)
 from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.api.types.workloads import (
     Owner,
@@ -23,14 +32,61 @@ from arranger.api.types.workloads import (
     Service,
     StatefulSet,
 )
+from arranger.cluster.pod_info import PodInfo
 from arranger.controllers.runtime.trimming import trim_owned
 from arranger.engine.faults.states import content_of
 from arranger.kube.watch.decoder import Decoder, WatchEvent
 from arranger.kube.watch.trimming import trim
 
-LABELS = {f"key-{n}": f"{n}" for n in range(10_000)}
+LABELS = {f"key-{n}": f"{n}" for n in range(10_000, 20_000)}
 EXPRESSIONS = [{"key": f"k{n}", "operator": "NotIn", "values": [f"{n}"]} for n in range(5_000)]
 VALUES = [{"key": "k", "operator": "NotIn", "values": [f"{n}" for n in range(20_000)]}]
+MANY_TERMS = [{"matchExpressions": [each]} for each in EXPRESSIONS]
+NESTED = [{"matchExpressions": EXPRESSIONS[n : n + 50]} for n in range(0, 5_000, 50)]
+
+
+def near_nodes(**affinity: Any) -> dict[str, Any]:
+    return {"affinity": {"nodeAffinity": affinity}}
+
+
+def required(terms: list[dict[str, Any]]) -> dict[str, Any]:
+    chosen = {"nodeSelectorTerms": terms}
+    return near_nodes(requiredDuringSchedulingIgnoredDuringExecution=chosen)
+
+
+def apart(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    }
+
+
+#: What of a pod's spec may be large, and is looked at by few.
+SPECS: dict[str, dict[str, Any]] = {
+    "terms of nodes": required(MANY_TERMS),
+    "terms of nodes, each with some expressions": required(NESTED),
+    "values of nodes": required([{"matchExpressions": VALUES}]),
+    "preferred nodes": near_nodes(
+        preferredDuringSchedulingIgnoredDuringExecution=[
+            {"weight": 1, "preference": term} for term in MANY_TERMS
+        ]
+    ),
+    "terms of pods": apart(*({"topologyKey": f"t{n}"} for n in range(5_000))),
+    "labels of pods": apart({"topologyKey": "t", "labelSelector": {"matchLabels": LABELS}}),
+    "values of pods": apart({"topologyKey": "t", "labelSelector": {"matchExpressions": VALUES}}),
+    "namespaces of pods": apart({"topologyKey": "t", "namespaces": list(LABELS)}),
+    "tolerations": {"tolerations": [{"key": key, "operator": "Exists"} for key in LABELS]},
+    "spread constraints": {
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": key} for key in LABELS]
+    },
+    "node selector": {"nodeSelector": LABELS},
+    "gates": {"schedulingGates": [{"name": key} for key in LABELS]},
+    "claims": {"resourceClaims": [{"name": key, "resourceClaimName": key} for key in LABELS]},
+    "volumes": {
+        "volumes": [{"name": key, "persistentVolumeClaim": {"claimName": key}} for key in LABELS]
+    },
+    "ports": {"containers": [{"name": "c", "ports": [{"hostPort": n + 1} for n in range(9_000)]}]},
+    "requests": {"containers": [{"name": "c", "resources": {"requests": LABELS}}]},
+}
 
 LARGE: dict[str, tuple[Any, dict[str, Any], dict[str, str]]] = {
     "the labels of a pod": (Pod, {}, LABELS),
@@ -43,6 +99,7 @@ LARGE: dict[str, tuple[Any, dict[str, Any], dict[str, str]]] = {
     "of many values": (ReplicaSet, {"selector": {"matchExpressions": VALUES}}, {}),
     "of a budget": (PodDisruptionBudget, {"selector": {"matchLabels": LABELS}}, {}),
     "of a claim": (PersistentVolumeClaim, {"selector": {"matchLabels": LABELS}}, {}),
+    **{f"a pod's {name}": (Pod, spec, {}) for name, spec in SPECS.items()},
 }
 
 
@@ -131,3 +188,31 @@ def test_packed_labels_are_a_mapping_like_any_other(seed: int) -> None:
 def test_labels_that_could_not_be_told_apart_are_not_packed() -> None:
     labels = {f"k{n}": "\0" for n in range(2 * MANY)}
     assert packed_labels(labels) is labels
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_a_pod_of_which_parts_are_packed_says_what_it_said(spec: dict[str, Any]) -> None:
+    body = bytes_of(Pod, spec, {})
+    plain, packed = decode_object(body, Pod), Decoder(Pod, trim)._decode(body)
+    assert packed == plain
+    said = msgspec.to_builtins(plain.spec)
+    assert msgspec.json.decode(msgspec.json.encode(packed.spec, enc_hook=unpacked)) == said
+    assert PodInfo(packed).spec_key == PodInfo(plain).spec_key
+    assert pack_parts(packed.spec) <= MANY, "what is left is as large as a usual pod"
+
+
+def test_containers_are_read_all_the_time_and_stay_as_they_are() -> None:
+    containers = [{"name": f"c{n}", "resources": {"requests": {"cpu": "1"}}} for n in range(2_000)]
+    pod = Decoder(Pod, trim)._decode(bytes_of(Pod, {"containers": containers}, {}))
+    assert isinstance(pod.spec.containers, list)
+
+
+def test_a_list_of_which_parts_are_packed_is_a_list_for_who_reads_it() -> None:
+    parts = [Requirement("a", "In", ["b"]), Requirement("c", "Exists")]
+    packed = PackedList(parts, Requirement)
+    assert packed == parts
+    assert packed == PackedList(parts, Requirement)
+    assert packed != parts[:1]
+    assert (len(packed), list(packed), packed[0], packed[1:]) == (2, parts, parts[0], parts[1:])
+    assert repr(packed) == "PackedList(2 parts)"
+    assert msgspec.json.encode(packed, enc_hook=unpacked) == msgspec.json.encode(parts)
