@@ -32,6 +32,8 @@ ZONE: Final = "topology.kubernetes.io/zone"
 _encode: Final = msgspec.json.Encoder(enc_hook=unpacked).encode
 #: Bytes of a selector with more of which its digest stands for it.
 _LONG: Final = 4096
+#: Labels of the selectors of a namespace's Services that are compared with a pod's.
+MAX_COMPARED: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +106,17 @@ def compile_constraint(
 def default_selector(pod: Pod, objects: ObjectStore) -> tuple[LabelSelector, ...]:
     """The selectors of a pod's Services and of its controller: all must match.
 
-    Upstream: ``helper.DefaultSelector``.
+    Of a namespace whose Services have more than :data:`MAX_COMPARED` labels only the first are
+    looked at. Upstream: ``helper.DefaultSelector``.
     """
     namespace, labels = pod.metadata.namespace, unpacked_labels(pod.metadata.labels)
     merged: dict[str, str] = {}
+    left = MAX_COMPARED
     for service in objects.in_namespace(Service, namespace):
         wanted = service.spec.selector
+        left -= len(wanted or ())
+        if left < 0:
+            break
         if wanted and wanted.items() <= labels.items():
             merged.update(wanted.items())
     selectors: list[LabelSelector] = []

@@ -1,12 +1,14 @@
 """How many nodes may be kept for gangs that starve, and for how long: others must go on.
 
-Nodes are kept for so long at a stretch, for whichever gangs, unless one of these starts. Then
-nothing is kept for as long as they were, so that who was kept off can go on; and the namespaces of
-that gang wait longer, twice as long each time.
+Nodes are kept for so long at a stretch, for whichever gangs. Then nothing is kept for as long as
+they were, so that who was kept off can go on; and the namespaces of these gangs wait longer, twice
+as long each time. A gang that starts counts no more: the stretch is as old as the first of the
+others for which nodes are, or were, kept in vain, and over if there is none for which they are.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,8 +27,10 @@ class ReservationBudget:
     """What is left to gangs that starve."""
 
     _policy: GangPolicy
-    #: Since when nodes have been kept without any gang having started; None while none are.
-    _since: float | None = field(default=None, init=False)
+    #: Gang that has not started → since when nodes are kept for it.
+    _kept_since: dict[str, float] = field(default_factory=dict, init=False)
+    #: The same of the first for which nodes were kept in this stretch, and are not any more.
+    _first_in_vain: float = field(default=math.inf, init=False)
     _paused_until: float = field(default=float("-inf"), init=False)
     #: Namespace → how often in vain, and until when nothing is kept for its gangs.
     _in_vain: dict[str, tuple[int, float]] = field(default_factory=dict, init=False)
@@ -44,26 +48,37 @@ class ReservationBudget:
         """Whether they may now."""
         return now >= self.allowed_at(namespaces)
 
-    def begin(self, now: float) -> None:
-        """Nodes are kept from now on, if none were."""
-        if self._since is None:
-            self._since = now
+    def keep(self, gangs: Set[str], now: float) -> None:
+        """Nodes are kept for these gangs from now on, and for no others."""
+        for gang in self._kept_since.keys() - gangs:
+            self._first_in_vain = min(self._first_in_vain, self._kept_since.pop(gang))
+        for gang in gangs:
+            self._kept_since.setdefault(gang, now)
 
     def ends_at(self) -> float | None:
         """When the nodes that are kept are given back; None if there are none."""
-        return None if self._since is None else self._since + self._policy.reservation_seconds
+        since = self._since()
+        return None if since is None else since + self._policy.reservation_seconds
 
-    def on_started(self, namespaces: Set[str]) -> None:
-        """The gang that nodes were kept for has got its place."""
-        self._since = None
-        for name in namespaces:
+    def on_started(self, gang: str, namespaces: Set[str], of_others: Set[str]) -> None:
+        """A gang that nodes were kept for has got its place.
+
+        Its namespaces wait no longer, those apart in which nodes are kept for others (``of_others``
+        are the namespaces of these).
+        """
+        self._kept_since.pop(gang, None)
+        if not self._kept_since:
+            self._first_in_vain = math.inf
+        for name in namespaces - of_others:
             self._in_vain.pop(name, None)
 
     def on_ended_in_vain(self, namespaces: Set[str], now: float) -> None:
-        """The nodes are given back, and the gang that they were kept for has not started."""
-        if self._since is None:
+        """All nodes are given back, and no gang that they were kept for has started."""
+        if (since := self._since()) is None:
             return
-        kept, self._since = now - self._since, None
+        kept = now - since
+        self._kept_since.clear()
+        self._first_in_vain = math.inf
         lasts = max(MIN_PAUSE, min(self._policy.reservation_seconds, kept))
         self._paused_until = now + lasts
         for name in [
@@ -74,3 +89,9 @@ class ReservationBudget:
             times = self._in_vain.get(name, (0, now))[0] + 1
             penalty = min(MAX_PENALTY, lasts * 2.0 ** min(times, 32))
             self._in_vain[name] = times, now + penalty
+
+    def _since(self) -> float | None:
+        """Since when nodes are kept; None while none are."""
+        if not self._kept_since:
+            return None
+        return min(self._first_in_vain, *self._kept_since.values())

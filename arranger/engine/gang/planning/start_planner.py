@@ -143,8 +143,10 @@ class StartPlanner:
         plan = self._room.plans.get(entity.key)
         if plan is not None:
             before = self._room.plans
-            self._budget.on_started(plan.namespaces)
-            self._keep([each for each in before.values() if each is not plan], before, now)
+            others = [each for each in before.values() if each is not plan]
+            of_others = frozenset[str]().union(*(each.namespaces for each in others))
+            self._budget.on_started(plan.key, plan.namespaces, of_others)
+            self._keep(others, before, now)
             self._plan_next(now)
 
     def waits_rather_than_evicts(self, entity: QueuedEntity) -> bool:
@@ -250,8 +252,7 @@ class StartPlanner:
     ) -> None:
         """Keep room for these, and wake those who were kept off by what is not kept any more."""
         self._room.keep(plans)
-        if plans:
-            self._budget.begin(now)
+        self._budget.keep({plan.key for plan in plans}, now)
         after = self._room.plans
         if any(key not in after or not plan.is_alike(after[key]) for key, plan in before.items()):
             self._queue.wake(ClusterEvent(ActionType.OTHER, resource=KEPT_NODES), now)

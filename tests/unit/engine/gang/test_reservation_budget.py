@@ -164,7 +164,7 @@ def test_a_namespace_whose_gangs_have_nodes_in_vain_waits_longer_each_time() -> 
     for _ in range(3):
         while not budget.allows(RED, now):
             now += LASTS / 10
-        budget.begin(now)
+        budget.keep({"g"}, now)
         budget.on_ended_in_vain(RED, now + LASTS)
         now += LASTS
         waits.append(next(n for n in range(1000) if budget.allows(RED, now + n * LASTS / 10)))
@@ -177,7 +177,7 @@ def test_a_namespace_whose_gangs_have_nodes_in_vain_waits_longer_each_time() -> 
 )
 def test_the_pause_is_as_long_as_nodes_were_kept(kept: float, paused: float) -> None:
     budget, blue = ReservationBudget(GangPolicy(reservation_seconds=LASTS)), frozenset({"blue"})
-    budget.begin(0)
+    budget.keep({"g"}, 0)
     budget.on_ended_in_vain(RED, kept)
     assert not budget.allows(blue, kept + paused - 1)
     assert budget.allows(blue, kept + paused)
@@ -187,7 +187,7 @@ def test_the_pause_is_as_long_as_nodes_were_kept(kept: float, paused: float) -> 
 @pytest.mark.parametrize("lasts", [1.0, MIN_PAUSE / 2])
 def test_the_pause_is_half_a_minute_though_nodes_are_kept_for_less(lasts: float) -> None:
     budget, blue = ReservationBudget(GangPolicy(reservation_seconds=lasts)), frozenset({"blue"})
-    budget.begin(0)
+    budget.keep({"g"}, 0)
     budget.on_ended_in_vain(RED, lasts)
     assert budget.allowed_at(blue) == lasts + MIN_PAUSE
     assert budget.allowed_at(RED) == lasts + 2 * MIN_PAUSE
@@ -195,18 +195,80 @@ def test_the_pause_is_half_a_minute_though_nodes_are_kept_for_less(lasts: float)
 
 def test_a_gang_that_starts_ends_the_penalty() -> None:
     budget = ReservationBudget(GangPolicy(reservation_seconds=LASTS))
-    budget.begin(0)
+    budget.keep({"g"}, 0)
     budget.on_ended_in_vain(RED, LASTS)
-    budget.begin(1000)
-    budget.on_started(RED)
+    budget.keep({"g"}, 1000)
+    budget.on_started("g", RED, frozenset())
     assert budget.allows(RED, 1000)
     assert budget.ends_at() is None
+
+
+@pytest.mark.parametrize(
+    "then", [{"never", "small"}, {"never"}, {"made after never was deleted", "small"}]
+)
+def test_who_starts_gives_others_no_more_time(then: set[str]) -> None:
+    budget = ReservationBudget(GangPolicy(reservation_seconds=LASTS))
+    budget.keep({"never"}, 0)
+    budget.keep({"never", "small"}, 10)
+    budget.keep(then, 50)
+    budget.on_started("small", RED, RED)
+    assert budget.ends_at() == LASTS
+
+
+def test_what_was_kept_for_who_starts_counts_no_more() -> None:
+    budget = ReservationBudget(GangPolicy(reservation_seconds=LASTS))
+    budget.keep({"first"}, 0)
+    budget.keep({"first", "later"}, 30)
+    budget.on_started("first", RED, RED)
+    assert budget.ends_at() == 30 + LASTS
+
+
+def test_a_penalty_stays_while_nodes_are_kept_for_another_gang_of_the_namespace() -> None:
+    budget = ReservationBudget(GangPolicy(reservation_seconds=LASTS))
+    budget.keep({"never"}, 0)
+    budget.on_ended_in_vain(RED, LASTS)
+    budget.keep({"never", "small"}, 1000)
+    budget.on_started("small", RED, RED)
+    budget.on_ended_in_vain(RED, 1000 + LASTS)
+    assert budget.allowed_at(RED) == 1000 + LASTS + 4 * LASTS, "the second time"
+
+
+def test_small_gangs_that_start_meanwhile_keep_no_nodes_for_one_that_never_does() -> None:
+    """Their owner lets one of them start whenever he likes."""
+    policy = GangPolicy(
+        starvation_after=AFTER,
+        reservation_seconds=LASTS,
+        reservation_max_nodes_percent=100,
+        planned_gangs=2,
+    )
+    harness = EngineHarness(default_profile(), gangs=policy)
+    harness.observe(*(a_node(f"n{n}").offers(cpu=4) for n in range(4)))
+    harness.observe(*(a_pod(f"old-{n}").needs(cpu=1).on(f"n{n}") for n in range(4)))
+    harness.observe(*(pod.with_priority(2) for pod in gang("never", 3, namespace="evil")))
+    hostname, waits, most, starts = "kubernetes.io/hostname", 0.0, 0.0, 0
+    for n in range(1, 100):
+        if n % 8 == 1:  # the last small one has started; the next one waits for its port
+            block = a_pod(f"block-{n}").in_namespace("evil").host_port(77).on("n3")
+            name = f"small-{n}"
+            (small,) = gang(name, 1, cpu=0, namespace="evil")
+            small = small.selects({hostname: "n3"}).host_port(77).with_priority(1)
+            harness.observe(block, small)
+        if n % 8 == 7:
+            harness.observe_deleted(block)
+        probe = a_pod(f"probe-{n}").needs(cpu=3)
+        harness.observe(probe)
+        started = bound(harness.advance_to(10.0 * n))
+        waits = 0.0 if f"probe-{n}" in started else waits + 10.0
+        most, starts = max(most, waits), starts + (f"{name}-0" in started)
+        harness.observe_deleted(probe, *([small] if f"{name}-0" in started else []))
+    assert starts > 5
+    assert 0 < most <= LASTS
 
 
 def test_no_penalty_is_longer_than_a_day() -> None:
     budget, now = ReservationBudget(GangPolicy()), 0.0
     for _ in range(50):
-        budget.begin(now)
+        budget.keep({"g"}, now)
         now += 600
         budget.on_ended_in_vain(RED, now)
         now += MAX_PENALTY
