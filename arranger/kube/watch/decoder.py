@@ -238,8 +238,7 @@ class Decoder(Generic[T]):
                 return raw
             event = self._event.decode(line)
             if event.type not in ("ERROR", "BOOKMARK"):
-                if self._trim is not None:
-                    self._trim(event.object)
+                self._shrink(event.object, line)
                 return event
         except RecursionError:
             wrong = TOO_DEEP
@@ -320,5 +319,6 @@ class Decoder(Generic[T]):
         """Keep of an object what is needed, in little memory if it was sent in many bytes."""
         if self._trim is not None:
             self._trim(decoded)
-            if len(memoryview(raw)) > LARGE:
+            size = len(raw) if isinstance(raw, bytes) else len(memoryview(raw))
+            if size > LARGE:
                 pack_large(decoded)

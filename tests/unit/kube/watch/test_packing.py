@@ -201,6 +201,16 @@ def test_a_pod_of_which_parts_are_packed_says_what_it_said(spec: dict[str, Any])
     assert pack_parts(packed.spec) <= MANY, "what is left is as large as a usual pod"
 
 
+@pytest.mark.parametrize(("count", "is_packed"), [(100, False), (700, True), (3_000, True)])
+def test_events_of_some_kilobytes_are_packed_as_well(count: int, is_packed: bool) -> None:
+    gates = {"schedulingGates": [{"name": f"gates.example.com/{n}"} for n in range(count)]}
+    event = Decoder(Pod, trim).decode_event(
+        b'{"type":"ADDED","object":' + bytes_of(Pod, gates, {}) + b"}"
+    )
+    assert isinstance(event, WatchEvent)
+    assert isinstance(event.object.spec.scheduling_gates, PackedList) is is_packed
+
+
 def test_containers_are_read_all_the_time_and_stay_as_they_are() -> None:
     containers = [{"name": f"c{n}", "resources": {"requests": {"cpu": "1"}}} for n in range(2_000)]
     pod = Decoder(Pod, trim)._decode(bytes_of(Pod, {"containers": containers}, {}))
