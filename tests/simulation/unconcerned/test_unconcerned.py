@@ -13,6 +13,7 @@ import pytest
 from arranger.engine.gang.attempt import attempts
 from arranger.engine.gang.preemption import plans
 from arranger.engine.pod import attempt_limits
+from arranger.framework.runtime import evaluation
 from tests.simulation.unconcerned.changes import CHANGES, COSTLY
 from tests.simulation.unconcerned.worlds import Done, SteppedWorld
 
@@ -26,6 +27,8 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempt_limits, "MAX_WORK", 1000)
     monkeypatch.setattr(attempts, "STEP_UNITS", 100)
     monkeypatch.setattr(plans, "STEP_UNITS", 100)
+    # Beside so small steps that would be much: a class is evaluated again when a node changes.
+    monkeypatch.setattr(evaluation, "_BEGINNING", 0)
 
 
 @cache
