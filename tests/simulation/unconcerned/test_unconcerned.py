@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from arranger.engine.gang.attempt import attempts
+from arranger.engine.gang.attempt import attempts, scheduling_cycle
 from arranger.engine.gang.preemption import plans
 from arranger.engine.pod import attempt_limits
 from arranger.framework.runtime import evaluation
@@ -27,8 +27,9 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempt_limits, "MAX_WORK", 1000)
     monkeypatch.setattr(attempts, "STEP_UNITS", 100)
     monkeypatch.setattr(plans, "STEP_UNITS", 100)
-    # Beside so small steps that would be much: a class is evaluated again when a node changes.
+    # Each would be some steps of these: a class is evaluated, and refused, again if a node changes.
     monkeypatch.setattr(evaluation, "_BEGINNING", 0)
+    monkeypatch.setattr(scheduling_cycle, "EXPLAINING", 0)
 
 
 @cache
