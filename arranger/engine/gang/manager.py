@@ -278,7 +278,8 @@ class GangManager:
         """Release nodes that a group holds; returns the members that are to be queued again."""
         for member in members:
             del hold.members[member.uid]
-        return [member for member in members if self._release.release_node(member, now)]
+        with self._release.together(now):
+            return [member for member in members if self._release.release_node(member, now)]
 
     def _requeue(self, hold: GangHold, released: Iterable[QueuedPod], now: float) -> None:
         entities = [self._entities.entity_for(member, now) for member in released]

@@ -82,9 +82,8 @@ class GangNotifier:
                 self._entities.notify(entity, entity.notify_after)  # members still arrive
                 return
             entity.reason = self._gated_reason(entity)
-            for member in entity.members.values():
-                # It may take long until the group is complete; others can use the node.
-                self._preemption.clear_nomination(member, now)
+            # It may take long until the group is complete; others can use the nodes.
+            self._preemption.clear_nominations(entity.members.values(), now)
         if entity.reason and entity.state is not QueueState.ACTIVE:
             entity.notified_at = now
             for gang in entity.gang_group.gangs:

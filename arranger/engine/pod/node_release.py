@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 from arranger.cluster.pod_info import PodInfo
@@ -12,7 +14,7 @@ from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.context.phases import HOLDS_NODE, Phase
 from arranger.engine.context.queue_state import QueueState
-from arranger.engine.pod.possible_room import FreedRoom
+from arranger.engine.pod.possible_room import Freed, FreedRoom
 from arranger.engine.pod.reserve_and_permit import run_unreserve_plugins
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.collaborators import Nominations
@@ -38,18 +40,51 @@ class NodeRelease:
     _policy: EvictionPolicy
     _nominations: Nominations
     _gangs: PartiallyBound
+    #: Of what nobody has been told, see :meth:`together`, and whether others may want it first.
+    _given_back: list[tuple[Freed, bool]] | None = field(default=None, init=False)
+
+    @contextmanager
+    def together(self, now: float) -> Iterator[None]:
+        """Of all nodes that are given back inside those that wait are told at the end, at once.
+
+        Else each of them would be asked anew for every pod of a gang that gives its nodes back.
+        """
+        if self._given_back is not None:
+            yield
+            return
+        self._given_back = []
+        try:
+            yield
+        finally:
+            given_back, self._given_back = self._given_back, None
+            for of_partial in (True, False):
+                removed = [each for each, yields in given_back if yields is of_partial]
+                self._notify(removed, now, yields=of_partial)
 
     def notify_pod_removed(self, pod: PodInfo, node: str, now: float) -> None:
         """A pod has left a node, or its nomination: wake pods that might fit there now."""
-        room = FreedRoom(self._context, self._policy, self._nominations, node, pod)
+        removed, yields = Freed(node, pod), self._gangs.is_partially_bound(pod.uid)
+        if self._given_back is not None:
+            self._given_back.append((removed, yields))
+        else:
+            self._notify([removed], now, yields=yields)
+
+    def _notify(self, removed: Sequence[Freed], now: float, *, yields: bool) -> None:
+        """Pods have left their nodes: one event, whichever they are and however many."""
+        if not removed:
+            return
+        room = FreedRoom(self._context, self._policy, self._nominations, removed)
+        first = removed[0].left if len(removed) == 1 else None
         event = ClusterEvent(
             ActionType.POD_REMOVED,
-            pod=pod.pod,
+            # Of several nothing is known: whoever asks about the pod may be helped by any of them.
+            pod=None if first is None else first.pod,
             could_fit=room.could_fit,
             frees_quota=room.frees_quota,
         )
-        self._queue.wake(event, now, yields=self._gangs.is_partially_bound(pod.uid))
-        self._wake_nominees(node, lambda member: self.fits_nominee(member, node))
+        self._queue.wake(event, now, yields=yields)
+        for node in dict.fromkeys(each.node for each in removed):
+            self._wake_nominees(node, partial(self.fits_nominee, node=node))
 
     def notify_node_changed(self, event: ClusterEvent, now: float) -> None:
         """A node has appeared or was edited: wake pods that might fit there now.
@@ -58,7 +93,7 @@ class NodeRelease:
         """
         assert event.node is not None, f"{event} is of no node"
         name = event.node.metadata.name
-        room = FreedRoom(self._context, self._policy, self._nominations, name)
+        room = FreedRoom(self._context, self._policy, self._nominations, [Freed(name)])
         event = replace(event, could_fit=room.could_fit, frees_quota=room.frees_quota)
         self._queue.wake(event, now)
         self._wake_nominees(name, lambda _: True)

@@ -6,10 +6,12 @@ evicted.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Set
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.engine_context import EngineContext
@@ -20,6 +22,9 @@ from arranger.framework.preemption import EvictionPolicy, Limit, QuotaLimits
 
 #: Pods that are asked about one by one.
 _FIRST: Final = 64
+#: Nodes that have changed at once, of which a waiting pod is asked one by one. Where they are more,
+#: it is only asked whether one of them would be large enough for it if nobody were there.
+_FEW_NODES: Final = 4
 
 
 @dataclass(slots=True, eq=False)
@@ -94,55 +99,91 @@ def is_over_quota(entity: QueuedEntity) -> bool:
     return entity.profile.quota_plugin in entity.rejected_by
 
 
+class Freed(NamedTuple):
+    """A node that has more room than before.
+
+    Attributes:
+        left: the pod that has left it; None if the node itself has changed.
+    """
+
+    node: str
+    left: PodInfo | None = None
+
+
 @dataclass(slots=True, eq=False)
 class FreedRoom:
-    """What a node has left since it changed, or since a pod has left it, which is ``_left``."""
+    """What nodes have left since they changed, or since pods have left them, all at one moment.
+
+    What a question costs does not grow with the nodes: thousands may be given back at once, and
+    each class of those that wait is asked.
+    """
 
     _context: EngineContext
     _policy: EvictionPolicy
     _nominations: Nominations
-    _node: str
-    _left: PodInfo | None = None
+    _freed: Sequence[Freed]
+    _nodes: Sequence[str] = field(init=False)
     _room: PossibleRoom = field(init=False)
     _known_limits: Set[Limit] | None = field(default=None, init=False)
-    #: (priority, class) of pods → what those on the node have whose place they might take.
-    _removable: dict[tuple[int, Hashable], dict[int, int]] = field(default_factory=dict, init=False)
+    #: Resources that those that have left request; None until somebody asks.
+    _known_resources: Set[str] | None = field(default=None, init=False)
+    #: (node, priority, class) of pods → what those on the node have whose place they might take.
+    _removable: dict[tuple[str, int, Hashable], dict[int, int]] = field(
+        default_factory=dict, init=False
+    )
 
     def __post_init__(self) -> None:
+        self._nodes = list(dict.fromkeys(each.node for each in self._freed))
         self._room = PossibleRoom(self._context, self._policy)
 
     def could_fit(self, waiting: PodInfo) -> bool:
-        """Whether a pod might fit on the node, and its gang into what there is; with evictions."""
+        """Whether a pod might fit on a node, and its gang into what there is; with evictions."""
         entity = self._entity_of(waiting)
         if entity is not None and entity.lacks:
             return self.frees_quota(waiting)
-        if entity is not None and entity.never and self._left is None:
+        if entity is not None and entity.never and any(each.left is None for each in self._freed):
             return True  # that it can never fit may not be true any more
-        if not self._fits_on_node(waiting, entity):
+        if len(self._nodes) > _FEW_NODES:
+            if not self._is_one_large_enough(waiting):
+                return False
+        elif not any(self._could_take(node, waiting, entity) for node in self._nodes):
             return False
-        if entity is not None and entity.group is not None:
-            return self._room.for_whole(entity)
-        return entity is None or not is_over_quota(entity) or self._within_limits(waiting)
+        return entity is None or entity.group is None or self._room.for_whole(entity)
 
-    def _fits_on_node(self, waiting: PodInfo, entity: QueuedEntity | None) -> bool:
-        """Whether a pod's requests would fit on the node, evictions included."""
+    def _could_take(self, node: str, waiting: PodInfo, entity: QueuedEntity | None) -> bool:
+        """Whether a pod might fit on one node, and a lone one within the limits of its queues."""
+        if not self._fits_on_node(node, waiting, entity):
+            return False
+        if entity is None or entity.group is not None or not is_over_quota(entity):
+            return True
+        return self._within_limits(node, waiting)
+
+    def _is_one_large_enough(self, waiting: PodInfo) -> bool:
+        """Whether a pod's requests would fit on one of the nodes if nobody were there."""
+        table = self._context.cluster.table
+        large = table.replica_capacity(waiting, empty=True) > 0
+        rows = [table.index[node] for node in self._nodes if node in table.index]
+        return bool(large[np.array(rows, dtype=np.int64)].any())
+
+    def _fits_on_node(self, node: str, waiting: PodInfo, entity: QueuedEntity | None) -> bool:
+        """Whether a pod's requests would fit on a node, evictions included."""
         cluster, policy = self._context.cluster, self._policy
         if len(self._nominations) > 0:
             own = {} if entity is None else entity.members  # what is nominated is there for itself
             return cluster.could_fit(
-                waiting, self._node, lambda o: o.uid in own or policy.can_preempt(waiting, o)
+                waiting, node, lambda o: o.uid in own or policy.can_preempt(waiting, o)
             )
-        key = waiting.priority, policy.preemptor_class(waiting)
+        key = node, waiting.priority, policy.preemptor_class(waiting)
         removable = self._removable.get(key)
         if removable is None:
-            pods = cluster.pods_on(self._node)
+            pods = cluster.pods_on(node)
             removable = cluster.amounts_of(o for o in pods if policy.can_preempt(waiting, o))
             self._removable[key] = removable
-        return cluster.could_fit_beside(waiting, self._node, removable)
+        return cluster.could_fit_beside(waiting, node, removable)
 
     def frees_quota(self, waiting: PodInfo) -> bool:
-        """Whether the node, or the pod that has left it, counts towards limits of a waiting one,
-        and that might be within them now."""
+        """Whether a node, or a pod that has left it, counts towards limits of a waiting one, and
+        that might be within them now."""
         quota, entity = self._policy.quota, self._entity_of(waiting)
         if entity is not None and entity.lacks:
             return self._relieves(entity.lacks, quota)
@@ -164,29 +205,37 @@ class FreedRoom:
 
     def _relieves(self, lacks: Set[Limit], quota: QuotaLimits | None) -> bool:
         """Whether there may be more for PodGroups that are not admitted for lack of this."""
-        if any(
-            not queue and (not self._left or name in self._left.requests) for queue, name in lacks
-        ):
+        if any(not queue and self._frees_resource(name) for queue, name in lacks):
             return True
         return quota is not None and not lacks.isdisjoint(self._relieved_limits(quota))
 
+    def _frees_resource(self, name: str) -> bool:
+        """Whether nodes may have more of a resource."""
+        if any(each.left is None for each in self._freed):
+            return True
+        if self._known_resources is None:
+            left = [each.left for each in self._freed if each.left is not None]
+            self._known_resources = {name for pod in left for name in pod.requests}
+        return name in self._known_resources
+
     def _relieved_limits(self, quota: QuotaLimits) -> Set[Limit]:
         if self._known_limits is None:
-            left = self._left
-            self._known_limits = (
-                quota.relieved_by_nodes() if left is None else quota.relieved_by(left, self._node)
-            )
+            found = [
+                quota.relieved_by_nodes() if left is None else quota.relieved_by(left, node)
+                for node, left in self._freed
+            ]
+            self._known_limits = found[0] if len(found) == 1 else set[Limit]().union(*found)
         return self._known_limits
 
-    def _within_limits(self, waiting: PodInfo) -> bool:
-        """Whether evictions on the node could bring a lone pod within the limits of its queues."""
+    def _within_limits(self, node: str, waiting: PodInfo) -> bool:
+        """Whether evictions on a node could bring a lone pod within the limits of its queues."""
         quota, cluster, policy = self._policy.quota, self._context.cluster, self._policy
         if quota is None:
             return True
-        short = {k: -left for k, left in quota.remaining(waiting, self._node).items() if left < 0}
+        short = {k: -left for k, left in quota.remaining(waiting, node).items() if left < 0}
         if not short or len(self._nominations) > 0:
             return True  # some that are nominated may step aside
-        for other in cluster.pods_on(self._node):
+        for other in cluster.pods_on(node):
             if policy.can_preempt(waiting, other):
                 if policy.in_gang(other):
                     return True  # others may leave with it, elsewhere

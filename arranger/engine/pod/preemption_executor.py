@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,6 +28,7 @@ from arranger.engine.context.phases import Phase
 from arranger.engine.context.queue_state import QueueState
 from arranger.engine.evictions import texts
 from arranger.engine.evictions.notices import EvictionNotices, Notice
+from arranger.engine.evictions.unsent import Unsent
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.requeue import PodRequeuer
@@ -40,21 +42,6 @@ from arranger.quota.preemption.eviction_protection import EvictionProtection
 #: Evictions that are sent in one step, of one plan: about 15 µs each. The others follow in the next
 #: steps, so that a plan for thousands does not hold the loop, nor fill the queue of writes.
 EVICTIONS_PER_STEP: Final = 1000
-
-
-@dataclass(slots=True)
-class _Unsent:
-    """Evictions of one plan that follow in later steps.
-
-    Attributes:
-        takers: uids of the pods that were nominated by the plan.
-        victims: with the nodes that they have to leave.
-    """
-
-    member: QueuedPod
-    group: str
-    takers: Collection[str]
-    victims: deque[tuple[PodInfo, str]] = field(default_factory=deque)
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +70,7 @@ class PreemptionExecutor:
     _protection: EvictionProtection
     _gangs: EvictionListener
     _notices: EvictionNotices
-    _unsent: deque[_Unsent] = field(default_factory=deque, init=False)
+    _unsent: deque[Unsent] = field(default_factory=deque, init=False)
 
     def nominate(
         self, member: QueuedPod, node: str, victims: Iterable[PodInfo], now: float
@@ -112,6 +99,16 @@ class PreemptionExecutor:
         """Clear a nomination, in the pod's status as well."""
         if self.release_nomination(member, now):
             self._context.outbox.append(pod_events.nominated(member, ""))
+
+    def clear_nominations(self, members: Iterable[QueuedPod], now: float) -> None:
+        """Clear nominations of many pods: who waits is told once, of all their nodes."""
+        with self._release.together(now):
+            for member in members:
+                self.clear_nomination(member, now)
+
+    def together(self, now: float) -> AbstractContextManager[None]:
+        """See :meth:`~arranger.engine.pod.node_release.NodeRelease.together`."""
+        return self._release.together(now)
 
     def release_nomination(self, member: QueuedPod, now: float) -> bool:
         """The pod needs its nominated node no more: others may have it; whether it had one."""
@@ -146,7 +143,7 @@ class PreemptionExecutor:
         :meth:`advance`; all count as leaving from now on.
         """
         entity = member.entity if group else None
-        later = _Unsent(member, group, (member.uid,) if entity is None else set(entity.members))
+        later = Unsent(member, group, (member.uid,) if entity is None else set(entity.members))
         at_once = EVICTIONS_PER_STEP
         time = self._notices.time_for([victim for victim, _ in victims])
         try:
@@ -164,7 +161,7 @@ class PreemptionExecutor:
         victim: PodInfo,
         member: QueuedPod,
         node: str,
-        later: _Unsent,
+        later: Unsent,
         now: float,
         *,
         seconds: float,

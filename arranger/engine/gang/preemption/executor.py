@@ -71,12 +71,13 @@ class GangPreemptionExecutor:
 
         So are those of members that the group does without and that have lost their nominations.
         """
-        for member in placed if nominated else ():
-            self._executor.release_unused(member, nominated.get(member.uid, ""), now)
-        for uid, node in nominated.items():
-            lost = entity.members.get(uid)
-            if lost is not None and uid not in self._nominator:
-                self._executor.release_lost(lost, node, now)
+        with self._executor.together(now):
+            for member in placed if nominated else ():
+                self._executor.release_unused(member, nominated.get(member.uid, ""), now)
+            for uid, node in nominated.items():
+                lost = entity.members.get(uid)
+                if lost is not None and uid not in self._nominator:
+                    self._executor.release_lost(lost, node, now)
 
     def give_up_refused(self, entity: QueuedEntity, now: float) -> None:
         """No member keeps its nomination when extenders have refused one of them its node.
@@ -98,7 +99,7 @@ class GangPreemptionExecutor:
         for member in members.values():
             for node in nodes.get(member.equivalence_key, ()):
                 member.refused_nominations.note(node, now)
-            self._executor.clear_nomination(member, now)
+        self._executor.clear_nominations(members.values(), now)
 
     def may_plan(self, entity: QueuedEntity, now: float) -> bool:
         """Whether room may be made for a group that does not fit.
@@ -140,15 +141,13 @@ class GangPreemptionExecutor:
         if plan.given_up:
             entity.evict_after = now + MAX_EVICTION_INTERVAL
         if not plan.victims:
-            for member in entity.members.values():
-                self._executor.clear_nomination(member, now)
+            self._executor.clear_nominations(entity.members.values(), now)
             return False
         entity.evictions += 1
         entity.evict_after = now + interval_after(entity.evictions)
         going = {member.uid for member, _ in plan.destinations}
-        for member in entity.members.values():
-            if member.uid not in going:
-                self._executor.clear_nomination(member, now)
+        stay = [member for member in entity.members.values() if member.uid not in going]
+        self._executor.clear_nominations(stay, now)
         for member, node in plan.destinations:
             self._executor.nominate(member, node, (), now)
             self._context.outbox.append(pod_events.nominated(member, node))
