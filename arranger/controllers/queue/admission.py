@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.controllers.queue.cache import QueueCache, queue_of
+from arranger.controllers.queue.cache import QueueCache
+from arranger.controllers.queue.entries import queue_of
 from arranger.quota.min_resources import Room, cluster_limit, requested_minimum, why_not_admitted
 from arranger.quota.queue_rights import not_for_namespace
 
@@ -20,7 +21,7 @@ from arranger.quota.queue_rights import not_for_namespace
 @dataclass(frozen=True, slots=True)
 class PodGroupAdmission:
     """Admits PodGroups beside what pods use, and what is promised to others of their namespace that
-    were admitted."""
+    were admitted. Pods that are being counted anew may be counted where they were before."""
 
     _cache: QueueCache
 

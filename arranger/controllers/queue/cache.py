@@ -10,16 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from arranger.api.effects import ObjectReference
 from arranger.api.quantity import QuantityError
-from arranger.api.resource_requests import (
-    Amounts,
-    add_amounts,
-    parse_resource_list,
-    pod_requests,
-)
+from arranger.api.resource_requests import Amounts, add_amounts, parse_resource_list, pod_requests
 from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.settings.queue_annotations import DEFAULT_QUEUE, ROOT_QUEUE, declared_queue
 from arranger.api.types.core import Namespace, Node, ObjectMeta, Pod
@@ -32,8 +28,11 @@ from arranger.controllers.queue.entries import (
     ObservedQueue,
     PodEntry,
     Usage,
+    discard,
+    queue_of,
 )
 from arranger.controllers.queue.promises import Promises
+from arranger.controllers.queue.sums import QueueSums
 from arranger.controllers.runtime.objects import is_stale
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.min_resources import requested_minimum
@@ -50,6 +49,8 @@ from arranger.quota.queue_spec import (
 )
 
 QUEUES_PATH: Final = f"/apis/{QUEUE_API_VERSION}/queues"
+#: Pods counted anew at once, some 8 ms: one edit may concern all pods of a large group.
+RECOUNTED_AT_ONCE: Final = 256
 
 
 class QueueCache:
@@ -85,16 +86,18 @@ class QueueCache:
         self._pods: dict[str, PodEntry] = {}
         #: Pods that could not be counted anew when something else had changed.
         self._uncounted: set[str] = set()
+        #: Queues of those that were counted beside them, and of which nobody knows.
+        self._untold: set[str] = set()
+        #: Pods that are still to be counted anew, in this order; see :meth:`recount_due`.
+        self._due: dict[str, None] = {}
         self._pods_on_node: dict[str, set[str]] = {}
         self._pods_of_pod_group: dict[str, set[str]] = {}
-        #: Queue → what its own pods use, those of its children not counted.
-        self._usage: dict[str, Usage] = {}
+        self._sums = QueueSums()
         self.rights = TenantRights(
             lambda: (state.rights for state in self.states.values()),
             lambda name: (state.rights for state in self.path_self_to_root(name)),
         )
-        #: Queue → workload → state → pods; and queue → PodGroups.
-        self._workloads: dict[str, dict[str, Counter[str]]] = {}
+        #: Queue → PodGroups.
         self._pod_groups_in_queue: dict[str, set[str]] = {}
         self._queue_of_pod_group: dict[str, str] = {}
 
@@ -139,7 +142,8 @@ class QueueCache:
 
     def _move_all(self) -> set[str]:
         """Count all pods and PodGroups where they may be counted now."""
-        names = self._recount([u for u, e in self._pods.items() if self._queue_for(e) != e.queue])
+        moved = [u for u, e in self._pods.items() if self._queue_for(e) != e.queue]
+        names = self._recount_in_slices(moved)
         for name, group in list(self.pod_groups.items()):
             if self._queue_of_pod_group[name] != self._allowed(queue_of(group), group.metadata):
                 names |= self._set_pod_group(name, group)
@@ -149,7 +153,7 @@ class QueueCache:
         """Keep what a queue says, None once it is gone; returns what it said before."""
         old = self.states.pop(name, None)
         if old is not None:
-            _discard(self._children, old.parent or ROOT_QUEUE, name)
+            discard(self._children, old.parent or ROOT_QUEUE, name)
         if state is not None:
             self.states[name] = state
             self._children.setdefault(state.parent or ROOT_QUEUE, set()).add(name)
@@ -206,11 +210,10 @@ class QueueCache:
             names.add(allowed)
         # A queue is Closing as long as one below it has work.
         concerned = {queue for each in names for queue in self._with_ancestors(each)}
-        same_queue = len(names) == 1 and before is not None and group is not None
-        if same_queue and before is not None and group is not None:
+        if len(names) == 1 and before is not None and group is not None:
             changed = before.status.phase != group.status.phase
-            return self._recount(()) | (concerned if changed else set())
-        return concerned | self._recount(self._pods_of_pod_group.get(name, ()))
+            return self._recount_in_slices(()) | (concerned if changed else set())
+        return concerned | self._recount_in_slices(sorted(self._pods_of_pod_group.get(name, ())))
 
     def on_pod_updated(self, pod: Pod) -> set[str]:
         """A pod was added or edited."""
@@ -230,17 +233,12 @@ class QueueCache:
         self._uncounted.discard(uid)
         if entry is None:
             return set()
-        _discard(self._pods_on_node, entry.pod.spec.node_name, uid)
-        _discard(self._pods_of_pod_group, entry.pod_group, uid)
-        self._usage[entry.queue].add(entry.usage, -1)
+        discard(self._pods_on_node, entry.pod.spec.node_name, uid)
+        discard(self._pods_of_pod_group, entry.pod_group, uid)
         add_amounts(self.total_requests, entry.bound_requests, -1)
         if entry.pod_group:
             self.promises.add_pod(entry.pod_group, entry.bound_requests, -1)
-        if entry.ours:
-            workloads = self._workloads[entry.queue]
-            workloads[entry.workload][entry.state] -= 1
-            if not workloads[entry.workload].total():
-                del workloads[entry.workload]
+        self._sums.remove(entry)
         return self._with_ancestors(entry.queue)
 
     def _add_pod(self, entry: PodEntry) -> set[str]:
@@ -252,10 +250,7 @@ class QueueCache:
             self._pods_of_pod_group.setdefault(entry.pod_group, set()).add(uid)
             self.promises.add_pod(entry.pod_group, entry.bound_requests)
         self._pods[uid] = entry
-        self._usage.setdefault(entry.queue, Usage()).add(entry.usage)
-        if entry.ours:
-            workloads = self._workloads.setdefault(entry.queue, {})
-            workloads.setdefault(entry.workload, Counter())[entry.state] += 1
+        self._sums.add(entry)
         return self._with_ancestors(entry.queue)
 
     def _charged(self, entry: PodEntry) -> PodEntry:
@@ -276,21 +271,50 @@ class QueueCache:
     def _allowed(self, queue: str, of: ObjectMeta) -> str:
         return queue if self.rights.may_use(queue, of.namespace) else DEFAULT_QUEUE
 
+    @property
+    def has_due(self) -> bool:
+        """Whether there is more to do for :meth:`recount_due`."""
+        return bool(self._due)
+
+    def recount_due(self) -> set[str]:
+        """Count some of the pods anew that are counted as they were before an edit."""
+        some = list(islice(self._due, RECOUNTED_AT_ONCE))
+        for uid in some:
+            del self._due[uid]
+        return self._count_anew(some)
+
+    def _recount_in_slices(self, uids: Iterable[str]) -> set[str]:
+        """Count pods anew, the first of them now; then some queue has to be looked at for more."""
+        self._due |= dict.fromkeys(uids)
+        names = {DEFAULT_QUEUE} if len(self._due) > RECOUNTED_AT_ONCE else set[str]()
+        return names | self._recount(()) | self.recount_due()
+
     def _recount(self, uids: Iterable[str]) -> set[str]:
-        names: set[str] = set()
+        return self._count_anew(self._uncounted.union(uids))
+
+    def _count_anew(self, uids: Iterable[str]) -> set[str]:
+        """Count pods in the queues where they belong now. What they ask for stays the same, and so
+        does what their PodGroups are promised."""
+        queues: set[str] = set()
         errors: list[Exception] = []
-        for uid in self._uncounted.union(uids) & self._pods.keys():
+        for uid in uids:
+            if (before := self._pods.get(uid)) is None:
+                continue
             try:
-                entry = self._charged(self._pods[uid])
+                entry = self._charged(before)
             except Exception as error:  # the others are counted all the same
                 errors.append(error)
                 self._uncounted.add(uid)
                 continue
             self._uncounted.discard(uid)
-            names |= self.on_pod_deleted(uid)
-            names |= self._add_pod(entry)
+            self._sums.remove(before)
+            self._pods[uid] = entry
+            self._sums.add(entry)
+            queues |= {before.queue, entry.queue}
+        self._untold.update(*map(self._with_ancestors, queues))
         if errors:
             raise errors[0]
+        names, self._untold = self._untold, set()
         return names
 
     def _entry_for(self, pod: Pod) -> PodEntry:
@@ -327,7 +351,7 @@ class QueueCache:
         """What the pods of a queue and of its descendants use."""
         total = Usage()
         for queue in self.with_descendants(name):
-            total.add(self._usage.get(queue, Usage()))
+            total.add(self._sums.usage_of(queue))
         return Usage(+total.resources, +total.cards)
 
     def path_self_to_root(self, name: str) -> list[QueueQuota]:
@@ -343,14 +367,9 @@ class QueueCache:
 
         Of a PodGroup of Volcano's its phase counts, of all else what its pods do.
         """
-        found = Counter(
-            self.pod_groups[group].status.phase or "Pending"
-            for group in self._pod_groups_in_queue.get(name, ())
-        )
-        for workload, pods in self._workloads.get(name, {}).items():
-            if workload not in self.pod_groups:
-                phases = ((BOUND, "Running"), (WAITING, "Pending"), (ENDED, "Completed"))
-                found[next(phase for state, phase in phases if pods[state])] += 1
+        found = self._sums.phase_counts(name, leave_out=self.pod_groups)
+        groups = self._pod_groups_in_queue.get(name, ())
+        found.update(self.pod_groups[group].status.phase or "Pending" for group in groups)
         return found
 
     def has_work(self, name: str) -> bool:
@@ -379,15 +398,3 @@ class QueueCache:
             if entry.ours and entry.state == WAITING:
                 found.setdefault(entry.queue, []).append(entry)
         return found
-
-
-def queue_of(group: VolcanoPodGroup) -> str:
-    """The queue that a PodGroup names, or the default one."""
-    return group.spec.queue or DEFAULT_QUEUE
-
-
-def _discard(index: dict[str, set[str]], key: str, uid: str) -> None:
-    if key in index:
-        index[key].discard(uid)
-        if not index[key]:
-            del index[key]

@@ -9,7 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.resource_requests import Amounts, add_amounts
+from arranger.api.settings.queue_annotations import DEFAULT_QUEUE
 from arranger.api.types.core import ObjectMeta, Pod, Struct
+from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import Queue, QueueSpec, QueueStatus
 
 WAITING: Final = "waiting"
@@ -80,3 +82,16 @@ class PodEntry:
         """What of the pod decides how it is charged and counted."""
         what = (self.declared_queue, self.pod_group, self.workload, self.queue)
         return *what, self.state, self.ours, self.requests, self.usage
+
+
+def queue_of(group: VolcanoPodGroup) -> str:
+    """The queue that a PodGroup names, or the default one."""
+    return group.spec.queue or DEFAULT_QUEUE
+
+
+def discard(index: dict[str, set[str]], key: str, uid: str) -> None:
+    """Take one out of a set of an index; a set that is empty then is not kept."""
+    if key in index:
+        index[key].discard(uid)
+        if not index[key]:
+            del index[key]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 import structlog
 
@@ -25,6 +27,10 @@ from arranger.controllers.runtime.writer import StatusError, Writer
 
 log = structlog.get_logger(__name__)
 
+#: Slices of pods counted anew before a status is written: else who edits all the time keeps all
+#: statuses from being written.
+MOST_SLICES: Final = 64
+
 
 @dataclass(frozen=True, slots=True)
 class QueueReconciler:
@@ -40,9 +46,12 @@ class QueueReconciler:
     events: EventBroadcaster
     work_queue: WorkQueue
     now: Callable[[], datetime]
+    #: One at a time counts pods anew, so that the event loop is held for no more than one slice.
+    _recounting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def reconcile(self, name: str) -> Result:
-        """Write what is to be written about one queue."""
+        """Write what is to be written about one queue, once all pods are counted where they are."""
+        await self._recount()
         if (command := self.commands.next(name)) is None:
             return await self._write_status(name)
         if not self.commands.was_obeyed(command):
@@ -55,6 +64,15 @@ class QueueReconciler:
         # Who may not delete Commands cares for the queue all the same.
         result = await self._write_status(name)
         return Result.BACKOFF if result is Result.DONE else result
+
+    async def _recount(self) -> None:
+        """Count the pods anew that an edit concerns, slice by slice beside all else."""
+        async with self._recounting:
+            for _ in range(MOST_SLICES):
+                if not self.cache.has_due:
+                    return
+                self.work_queue.enqueue(self.cache.recount_due())
+                await asyncio.sleep(0)
 
     async def _obey(self, command: Command) -> Result:
         """Do what a Command asks for; DONE if it is to be deleted."""
