@@ -187,6 +187,11 @@ class EvictionPolicy(Protocol):
         and the victims stay what they are."""
         return None
 
+    def lasting_preemptor_class(self, pod: PodInfo) -> Hashable:
+        """Preemptors of one class may evict the same, also once others of the class have been
+        placed; None for who has to be asked about again."""
+        return None
+
     def for_group(self, members: Sequence[PodInfo], needed: int) -> EvictionPolicy:
         """The policy for members of a gang, so many of which want nodes at once."""
         return self
@@ -229,6 +234,10 @@ class EvictionPolicy(Protocol):
 
 class PriorityPolicy(EvictionPolicy):
     """Goes by the pods' priorities alone."""
+
+    def lasting_preemptor_class(self, pod: PodInfo) -> Hashable:
+        """Pods of one priority may evict the same."""
+        return pod.priority
 
 
 class PreemptionContext(Protocol):

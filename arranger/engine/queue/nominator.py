@@ -9,14 +9,34 @@ there, and leaves it out
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
 from arranger.framework.preemption import EvictionPolicy
+
+#: Units of :mod:`~arranger.cluster.attempt_work` to take one nominated pod off its node and to put
+#: it back.
+HIDING: Final = 15
+
+
+@dataclass(slots=True, eq=False)
+class _StepOfGang:
+    """What is hidden from one member of a gang to the next.
+
+    Attributes:
+        hidden: uid → nominated pod.
+        whom_for: the class of the members for which these are hidden; None for a single one.
+        times: how often pods have been hidden.
+    """
+
+    hidden: dict[str, QueuedPod] = field(default_factory=dict)
+    whom_for: Hashable = None
+    times: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +58,8 @@ class Nominator:
     terminating_victims: set[str] = field(default_factory=set, init=False)
     inherited_victims: set[str] = field(default_factory=set, init=False)
     changes: int = field(default=0, init=False)
+    #: Set while :meth:`keep_hidden` counts.
+    _step: _StepOfGang | None = field(default=None, init=False)
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -107,18 +129,69 @@ class Nominator:
         A pod that gets a node inside keeps it; its nomination is over. Those of the ``mates`` are
         hidden as well.
         """
-        hidden = {each.uid: each for each in self._hidden_for(member, policy)}
-        hidden |= {mate.uid: mate for mate in mates if mate.uid in self._nodes}
-        for other in hidden.values():
-            self._cluster.remove_pod(other.uid)
+        if (step := self._step) is not None:
+            self._hide_in_step(step, member, policy)
+            alone = [member, *mates]
+        else:
+            alone = [*self._hidden_for(member, policy), *mates]
+        hidden = {each.uid: each for each in alone if each.uid in self._nodes}
+        if step is not None:
+            hidden = {uid: each for uid, each in hidden.items() if uid not in step.hidden}
+        self._hide(hidden)
         try:
             yield
         finally:
-            for other in hidden.values():
-                if other.uid in self._cluster:
-                    self._forget(other.uid)
-                else:
-                    self._cluster.assume_pod(other.pod, self._nodes[other.uid])
+            self._show(hidden)
+            if step is not None:
+                placed = [uid for uid in (member.uid,) if uid in step.hidden]
+                self._show({uid: step.hidden.pop(uid) for uid in placed if uid in self._cluster})
+                if step.whom_for is None:
+                    self.show_hidden()
+
+    def keep_hidden(self) -> None:
+        """From now on what is hidden from a pod stays hidden from those who may preempt the same,
+        until :meth:`show_all`: nobody but members of one gang is placed in between."""
+        self._step = _StepOfGang()
+
+    def show_all(self) -> None:
+        """All nominated pods are on their nodes again; does no harm where they are."""
+        self.show_hidden()
+        self._step = None
+
+    def show_hidden(self) -> None:
+        """The same, while :meth:`keep_hidden` goes on."""
+        if (step := self._step) is not None:
+            hidden, step.hidden, step.whom_for = step.hidden, {}, None
+            self._show(hidden)
+
+    def _hide_in_step(self, step: _StepOfGang, member: QueuedPod, policy: EvictionPolicy) -> None:
+        """Hide what a member may preempt, if anything else is hidden now.
+
+        Raises:
+            UnfinishedError: it is hidden in the next step: that would be the second time in this.
+        """
+        whom_for = policy.lasting_preemptor_class(member.pod)
+        if whom_for is not None and step.whom_for == whom_for:
+            return
+        self.show_hidden()
+        hidden = {o.uid: o for o in self._hidden_for(member, policy) if o is not member}
+        if step.times and hidden:
+            self._cluster.work.count(HIDING * len(hidden))
+            self._cluster.work.check()
+        step.times += 1
+        step.hidden, step.whom_for = hidden, whom_for
+        self._hide(hidden)
+
+    def _hide(self, pods: dict[str, QueuedPod]) -> None:
+        self._cluster.lift([uid for uid in pods if uid in self._cluster])
+
+    def _show(self, pods: dict[str, QueuedPod]) -> None:
+        """Put nominated pods back on their nodes; who has got a node is nominated no more."""
+        for uid in pods:
+            if uid in self._cluster:
+                self._forget(uid)
+        away = [(pod.pod, self._nodes[uid]) for uid, pod in pods.items() if uid in self._nodes]
+        self._cluster.put_back(away)
 
     def _hidden_for(self, member: QueuedPod, policy: EvictionPolicy) -> list[QueuedPod]:
         can_preempt, by_priority = policy.can_preempt, policy.by_priority_alone

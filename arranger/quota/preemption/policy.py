@@ -223,6 +223,17 @@ class QueuePreemptionPolicy:
             return spared
         return spared, self._reclaim.state(self._demand_of(pod, charge))
 
+    def lasting_preemptor_class(self, pod: PodInfo) -> Hashable:
+        """Preemptors of one class may evict the same while only some of them are placed; None where
+        that goes by what their queue has now, or by the time."""
+        ledger, spared = self._ledger, self._spared.version
+        if not ledger.active:
+            return pod.priority, spared
+        charge, open_ = self._preemptor_facts(pod)
+        if self._protection is not None or (ledger.has_dues and not charge.says_service):
+            return None
+        return pod.priority, spared, charge.queue, charge.service, open_, ledger.facts_version
+
     def for_group(self, members: Sequence[PodInfo], needed: int) -> QueuePreemptionPolicy:
         """The policy for members of a gang, so many of which want nodes at once.
 

@@ -207,6 +207,25 @@ class GangSchedulingCycle:
         required: bool,
     ) -> Steps[list[QueuedPod]]:
         """Try members once, only those that the minimum needs or all; returns the unplaced."""
+        self._nominator.keep_hidden()
+        try:
+            unplaced = yield from self._place_each(attempt, members, group, required=required)
+        except GeneratorExit:
+            raise  # dropped between two steps: nothing is hidden, or it is for somebody else
+        except BaseException:
+            self._nominator.show_all()
+            raise
+        self._nominator.show_all()
+        return unplaced
+
+    def _place_each(
+        self,
+        attempt: GroupAttempt,
+        members: Sequence[QueuedPod],
+        group: GangGroup,
+        *,
+        required: bool,
+    ) -> Steps[list[QueuedPod]]:
         unplaced, passed_over, work = list[QueuedPod](), list[QueuedPod](), self._cluster.work
         attempt.look_again(group)
         for n, member in enumerate(members):
@@ -219,11 +238,9 @@ class GangSchedulingCycle:
                 passed_over.append(member)
                 continue
             if work.is_spent:
-                yield attempt.result.placed
-                attempt.look_again(group)
+                yield from self._rest(attempt, group)
             while (answer := self._place(member, attempt.row_mask)) is None:
-                yield attempt.result.placed
-                attempt.look_again(group)
+                yield from self._rest(attempt, group)
             if isinstance(answer, Scheduled):
                 attempt.result.placed.append((member, answer.held))
                 attempt.count_placed(gang.name, bundle)
@@ -231,6 +248,7 @@ class GangSchedulingCycle:
                 attempt.result.error, attempt.result.blocker = answer.message, member
                 return [*unplaced, *members[n:]]
             else:
+                self._nominator.show_hidden()
                 attempt.fail(member, self._cycle.kind_of(member), answer)
                 unplaced.append(member)
                 if not (attempt.hopeful and _fits_nowhere_later(member, answer)):
@@ -239,6 +257,13 @@ class GangSchedulingCycle:
                     attempt.hopeless = True
                     return [*unplaced, *members[n + 1 :]]
         return unplaced
+
+    def _rest(self, attempt: GroupAttempt, group: GangGroup) -> Steps[None]:
+        """Go on in the next step; in between all nominated pods count again."""
+        self._nominator.show_all()
+        yield attempt.result.placed
+        self._nominator.keep_hidden()
+        attempt.look_again(group)
 
     def _place(
         self, member: QueuedPod, row_mask: RowMask | None
