@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Protocol
 
 from arranger.api.annotations import CHECKPOINT_BEFORE_EVICTION
@@ -20,7 +21,7 @@ from arranger.api.settings.checkpoints import (
 )
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.engine_context import EngineContext
-from arranger.engine.context.entity import QueuedPod
+from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.evictions import texts
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy
@@ -90,6 +91,11 @@ class EvictionNotices:
     _notices: dict[str, Notice] = field(default_factory=dict, init=False)
     #: The nominations that were looked at last; -1: look again.
     _seen: int = field(default=-1, init=False)
+    #: The plan for which notice was given last (its gang group, the nominations and how many
+    #: members there were then), and its takers.
+    _plan: tuple[tuple[QueuedEntity, int, int], Mapping[str, str]] | None = field(
+        default=None, init=False
+    )
 
     def time_for(self, victims: Sequence[PodInfo]) -> Mapping[str, float]:
         """Uid → the seconds that a victim is given, of those that are given any."""
@@ -113,14 +119,11 @@ class EvictionNotices:
     ) -> Notice:
         """Give a victim so long; the condition is the caller's to send."""
         now = self._context.unix_now
-        takers = [member]
-        if group and member.entity is not None:
-            takers = list(member.entity.members.values())
         notice = Notice(
             victim,
             node,
             group,
-            {each.uid: self._nominator.node_of(each.uid) for each in takers},
+            self._takers(member, group),
             began=now,
             seconds=seconds,
             deadline=self._not_after_its_end(victim, math.ceil(now + seconds)),
@@ -130,6 +133,16 @@ class EvictionNotices:
         self._notices[victim.uid] = notice
         self._seen = -1
         return notice
+
+    def _takers(self, member: QueuedPod, group: str) -> Mapping[str, str]:
+        """Uid → node of those for whom notice is given: the same object for all of one plan."""
+        node_of = self._nominator.node_of
+        if not group or member.entity is None:
+            return {member.uid: node_of(member.uid)}
+        plan = member.entity, self._nominator.changes, len(member.entity.members)
+        if self._plan is None or self._plan[0] != plan:
+            self._plan = plan, {uid: node_of(uid) for uid in member.entity.members}
+        return self._plan[1]
 
     def restore(self, victim: PodInfo) -> bool:
         """A pod that is seen at the start was given notice by an earlier run of ours, if it was.
@@ -193,24 +206,28 @@ class EvictionNotices:
             self._seen = -1  # the others of its gang may have waited for it
         return notice
 
-    def take_settled(self) -> Iterator[tuple[Notice, QueuedPod | None]]:
+    def take_settled(self, most: int) -> Iterator[tuple[Notice, QueuedPod | None]]:
         """Those that are over, with who takes the place; None for nobody, so that the pod stays.
 
-        What is not asked for comes again.
+        So many at most: what is left, or is not asked for, comes again.
         """
         if not self._notices:
             return
         now, looked_at = self._context.unix_now, self._nominator.changes
         changed = self._seen != looked_at
         waited_for = self._waited_for(now) if changed else set()
+        takers = _Takers(self._nominator, self._policy)
         for notice in list(self._notices.values()):
             due = notice.told and notice.deadline <= now
             if not changed and not due:
                 continue
-            taker = self._taker_of(notice)
+            taker = takers.taker_of(notice)
             saved = notice.ready or not notice.patient
             early = notice.told and saved and notice.gang not in waited_for
             if taker is None or due or early:
+                if not most:
+                    return  # the nominations count as not looked at
+                most -= 1
                 del self._notices[notice.victim.uid]
                 yield notice, taker
         self._seen = looked_at
@@ -236,18 +253,6 @@ class EvictionNotices:
             and not notice.ready
         }
 
-    def _taker_of(self, notice: Notice) -> QueuedPod | None:
-        """A pod that still needs the place."""
-        nominator, victim = self._nominator, notice.victim
-        for uid, node in notice.takers.items():
-            if node and nominator.node_of(uid) == node:
-                return nominator.nominated_pod(uid)
-        nearby: Iterable[QueuedPod] = nominator.nominated_pods_on(notice.node)
-        if not notice.takers:  # a gang's members may be nominated for other nodes
-            others = (p for p in nominator.nominated_pods() if _in_group(p))
-            nearby = [*nearby, *others]
-        return next((p for p in nearby if self._policy.can_preempt(p.pod, victim)), None)
-
     def _gang_of(self, pod: PodInfo) -> str:
         gang = self._gangs.gang_of(pod.uid)
         return "" if gang is None else gang.name
@@ -264,6 +269,40 @@ class EvictionNotices:
         """
         for uid in self._notices:
             assert uid in self._nominator.terminating_victims, f"{uid} has notice and stays"
+
+
+@dataclass(slots=True, eq=False)
+class _Takers:
+    """Who still needs the places of those that were given notice, as of now.
+
+    Thousands may be given notice for one gang: who takes its places is found out once.
+    """
+
+    _nominator: Nominator
+    _policy: EvictionPolicy
+    #: Takers of a plan, by their identity → one of them that is still nominated as then.
+    _of_plan: dict[int, QueuedPod | None] = field(default_factory=dict, init=False)
+    _in_groups: list[QueuedPod] | None = field(default=None, init=False)
+
+    def taker_of(self, notice: Notice) -> QueuedPod | None:
+        """A pod that still needs the place."""
+        nominator, victim = self._nominator, notice.victim
+        if (planned := self._still_nominated(notice.takers)) is not None:
+            return planned
+        nearby: Iterable[QueuedPod] = nominator.nominated_pods_on(notice.node)
+        if not notice.takers:  # a gang's members may be nominated for other nodes
+            if self._in_groups is None:
+                self._in_groups = [p for p in nominator.nominated_pods() if _in_group(p)]
+            nearby = chain(nearby, self._in_groups)
+        return next((p for p in nearby if self._policy.can_preempt(p.pod, victim)), None)
+
+    def _still_nominated(self, takers: Mapping[str, str]) -> QueuedPod | None:
+        if id(takers) not in self._of_plan:
+            nominator = self._nominator
+            still = (u for u, node in takers.items() if node and nominator.node_of(u) == node)
+            uid = next(still, None)
+            self._of_plan[id(takers)] = None if uid is None else nominator.nominated_pod(uid)
+        return self._of_plan[id(takers)]
 
 
 def _in_group(pod: QueuedPod) -> bool:

@@ -16,10 +16,10 @@ class Unsent:
 
     Attributes:
         takers: uids of the pods that were nominated by the plan.
-        victims: with the nodes that they have to leave.
+        victims: with the nodes that they have to leave, and the seconds that they are given.
     """
 
     member: QueuedPod
     group: str
     takers: Collection[str]
-    victims: deque[tuple[PodInfo, str]] = field(default_factory=deque)
+    victims: deque[tuple[PodInfo, str, float]] = field(default_factory=deque)

@@ -139,8 +139,8 @@ class PreemptionExecutor:
         """Make victims leave their nodes: at once, or when the time is over that they ask for.
 
         A pod whose Binding is not on its way only loses its node. ``group`` names the gang group
-        that the member is of. Of more than :data:`EVICTIONS_PER_STEP` the rest is sent by
-        :meth:`advance`; all count as leaving from now on.
+        that the member is of. Of more than :data:`EVICTIONS_PER_STEP` the rest is sent, or given
+        notice, by :meth:`advance`; all count as leaving from now on.
         """
         entity = member.entity if group else None
         later = Unsent(member, group, (member.uid,) if entity is None else set(entity.members))
@@ -167,11 +167,11 @@ class PreemptionExecutor:
         seconds: float,
         at_once: bool,
     ) -> bool:
-        """Begin the eviction of a victim, if nobody has; whether its delete is sent now."""
+        """Begin the eviction of a victim, if nobody has; whether anything is sent now."""
         leaving = self._context.is_leaving(victim.pod)
         if leaving or victim.uid in self._nominator.terminating_victims:
             return False
-        own, group, sends = self._context.pods.get(victim.uid), later.group, False
+        own, group = self._context.pods.get(victim.uid), later.group
         if own is not None and (
             own.phase is Phase.WAITING or (own.phase is Phase.BINDING and own.binding is None)
         ):
@@ -181,22 +181,28 @@ class PreemptionExecutor:
             return False
         self._nominator.terminating_victims.add(victim.uid)
         try:
-            if seconds:
-                notice = self._notices.give(victim, seconds, member, node, group)
-                said = texts.for_taker(node, notice.deadline)
-                self._effects.send(texts.condition(victim.pod, said), self, member)
-            elif at_once:
-                sends = True
-                self._delete(victim, member, node, group)
+            if at_once:
+                self._send(victim, member, node, group, seconds)
             else:
-                later.victims.append((victim, node))
+                later.victims.append((victim, node, seconds))
         except Exception:
             self._notices.forget(victim.uid)
             if not self._is_sent(victim.uid):
                 self._nominator.keep(victim.uid)  # nobody makes it leave
             raise
         self._gangs.on_evicted(victim)
-        return sends
+        return at_once
+
+    def _send(
+        self, victim: PodInfo, member: QueuedPod, node: str, group: str, seconds: float
+    ) -> None:
+        """Have a victim deleted, or told by when it has to be ready for that."""
+        if not seconds:
+            self._delete(victim, member, node, group)
+            return
+        notice = self._notices.give(victim, seconds, member, node, group)
+        said = texts.for_taker(node, notice.deadline)
+        self._effects.send(texts.condition(victim.pod, said), self, member)
 
     def _delete(self, victim: PodInfo, member: QueuedPod, node: str, group: str) -> None:
         """Have a victim deleted, and say why."""
@@ -215,17 +221,15 @@ class PreemptionExecutor:
     ) -> str:
         """Say for whom a victim has to go; returns the taker's queue, if that is not its own."""
         by, controller = member.pod.pod, member.profile.scheduler_name
-        queue = self._foreign_queue(victim, member)
-        event = pod_events.preempted(
-            victim.pod, by, node, controller, group=group, queue=queue, stays=stays
-        )
+        more = {"group": group, "queue": (queue := self._foreign_queue(victim, member))}
+        event = pod_events.preempted(victim.pod, by, node, controller, stays=stays, **more)
         self._context.outbox.append(event)
         return queue
 
     def advance(self, now: float) -> None:
         """Delete whose time is over, and let those stay whose place nobody needs any more."""
         self._send_more()
-        for notice, taker in self._notices.take_settled():
+        for notice, taker in self._notices.take_settled(EVICTIONS_PER_STEP):
             victim = notice.victim
             if self._context.is_leaving(victim.pod):
                 continue  # it leaves anyway
@@ -234,9 +238,7 @@ class PreemptionExecutor:
                 continue
             group, entity = notice.group, taker.entity
             if not group and entity is not None and entity.group is not None:
-                group = (
-                    entity.group.name
-                )  # for whom an earlier run of ours gave notice is not known
+                group = entity.group.name  # an earlier run of ours gave notice, for whomever
             try:
                 self._delete(victim, taker, notice.node, group)
             except Exception:
@@ -282,13 +284,15 @@ class PreemptionExecutor:
         taker = next((nominator.nominated_pod(uid) for uid in takers if uid in nominator), None)
         try:
             for _ in range(min(EVICTIONS_PER_STEP, len(plan.victims))):
-                victim, node = plan.victims.popleft()
-                self._send_late(victim, node, taker, plan.group)
+                victim, node, seconds = plan.victims.popleft()
+                self._send_late(victim, node, taker, plan.group, seconds)
         finally:
             if not plan.victims:
                 self._unsent.popleft()
 
-    def _send_late(self, victim: PodInfo, node: str, taker: QueuedPod | None, group: str) -> None:
+    def _send_late(
+        self, victim: PodInfo, node: str, taker: QueuedPod | None, group: str, seconds: float
+    ) -> None:
         uid, current = victim.uid, self._context.cluster.pod(victim.uid)
         if current is None or uid not in self._nominator.terminating_victims:
             return  # it is gone
@@ -298,8 +302,9 @@ class PreemptionExecutor:
             self._keep(uid)
             return
         try:
-            self._delete(current, taker, node, group)
+            self._send(current, taker, node, group, seconds)
         except Exception:
+            self._notices.forget(uid)
             if not self._is_sent(uid):
                 self._keep(uid)
             raise
@@ -324,8 +329,7 @@ class PreemptionExecutor:
         ledger = self._ledger
         if not ledger.active:
             return ""
-        queue = ledger.queue_name(preemptor.pod)
-        return queue if queue != ledger.queue_name(victim) else ""
+        return "" if (own := ledger.queue_name(preemptor.pod)) == ledger.queue_name(victim) else own
 
     def restore_eviction(self, victim: PodInfo) -> None:
         """A pod that is seen at the start is being evicted, by an earlier run of ours."""

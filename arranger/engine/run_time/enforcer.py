@@ -26,6 +26,8 @@ RETRY_AFTER: Final = 10.0
 RAN_TOO_LONG: Final = "maximum run time"
 #: Pods whose end is worked out anew in one step, when queues have changed.
 _PODS_IN_A_STEP: Final = 2000
+#: Pods that are ended in one step; others whose time is over follow in the next.
+_ENDED_IN_A_STEP: Final = 1000
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +72,7 @@ class RunTimeEnforcer:
             del self._unseen[uid]
             if (pod := cluster.pod(uid)) is not None:
                 self._schedule(pod)
-        for uid in self._ends.pop_due(unix_now):
+        for uid in self._ends.pop_due(unix_now, _ENDED_IN_A_STEP):
             if (pod := cluster.pod(uid)) is not None:
                 self._end_if_over(pod, unix_now)
 

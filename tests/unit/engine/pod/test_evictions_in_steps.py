@@ -6,9 +6,11 @@ from typing import NoReturn
 
 import pytest
 
-from arranger.api.effects import DeletePod, Effect, Refused
+from arranger.api.annotations import CHECKPOINT_BEFORE_EVICTION
+from arranger.api.effects import Applied, DeletePod, Effect, PatchPodStatus, Refused
 from arranger.engine.context import pod_events
 from arranger.gangs.member_state import MemberState
+from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, of_kind
 from tests.unit.engine.pod.test_preemption import bound, evicted, gang, running
@@ -175,3 +177,49 @@ def test_whom_nobody_could_tell_later_counts_as_leaving_no_more(
     harness.observe_deleted(*(pod for pod in old if pod.build().metadata.name in told))
     harness.advance_to(60)
     assert evicted(harness.effects) == {f"old-{n}" for n in range(NODES)}
+
+
+# --- victims that ask for time -----------------------------------------------------------------
+
+
+@pytest.fixture
+def patient(harness: EngineHarness) -> EngineHarness:
+    """A gang of five needs the place of five others, each of which asks for a minute."""
+    harness = EngineHarness(default_profile(), max_checkpoint_time=600)
+    harness.start()
+    for n in range(NODES):
+        low = running(f"low-{n}", f"n{n}").annotated({CHECKPOINT_BEFORE_EVICTION: "60s"})
+        low = low.with_status(phase="Running", startTime="1970-01-01T00:00:00Z")
+        harness.observe(a_node(f"n{n}").offers(cpu=1), low)
+    harness.observe(*gang("g", NODES, 10))
+    return harness
+
+
+def steps_of(harness: EngineHarness, kind: type[Effect]) -> list[int]:
+    """How many of them each step sends, until nothing is left to be done now."""
+    counts = []
+    for _ in range(30):
+        effects = step(harness)
+        named = {(type(e), e.pod.uid) for e in of_kind(kind, effects) if is_about_victims(e)}
+        counts.append(len(named))
+        for effect in of_kind(PatchPodStatus, effects):
+            harness.engine.on_outcome(effect, Applied(), harness.now)
+    return [count for count in counts if count]
+
+
+def is_about_victims(effect: Effect) -> bool:
+    return isinstance(effect, DeletePod | PatchPodStatus) and effect.pod.name.startswith("low-")
+
+
+def test_they_are_given_notice_in_steps_and_deleted_in_steps(patient: EngineHarness) -> None:
+    assert steps_of(patient, PatchPodStatus) == [2, 2, 1]
+    patient.now += 61
+    assert steps_of(patient, DeletePod) == [2, 2, 1]
+    assert evicted(patient.effects) == low()
+
+
+def test_what_is_known_of_the_takers_is_kept_once_for_all_of_them(patient: EngineHarness) -> None:
+    steps_of(patient, PatchPodStatus)
+    notices = patient.engine._preemption._notices._notices.values()
+    assert len(notices) == NODES
+    assert len({id(notice.takers) for notice in notices}) == 1
