@@ -163,7 +163,7 @@ BUGS = (
         "reservation-for-ever",
         "nodes are kept for as long as the gang starves, if it never starts",
         "arranger/engine/gang/planning/reservation_budget.py",
-        "return None if self._since is None else self._since + self._policy.reservation_seconds",
+        "return None if since is None else since + self._policy.reservation_seconds",
         "return None",
         ("tests/unit/engine/gang/test_reservation_budget.py",),
     ),
