@@ -58,9 +58,7 @@ def pack_selector(spec: Any) -> None:
 
 def unpacked(part: Any) -> dict[str, str] | list[Any]:
     """What is packed as msgspec can encode it, for its ``enc_hook``."""
-    if isinstance(part, PackedLabels):
-        return part.unpacked()
-    if isinstance(part, PackedList):
+    if isinstance(part, PackedLabels | PackedList):
         return part.unpacked()
     raise NotImplementedError(f"{type(part).__name__} is not packed")
 

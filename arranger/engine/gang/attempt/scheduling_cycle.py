@@ -174,7 +174,8 @@ class GangSchedulingCycle:
         result = attempt.result
         result.bounded = effort.bounded and not result.complete
         if result.complete and surplus and not result.error:
-            yield from self._place_members(attempt, unplaced, group, required=False)
+            surplus_steps = self._place_members(attempt, unplaced, group, required=False)
+            yield from self._hidden_once(surplus_steps)
         failed = attempt.failed_classes.values()
         result.placeable = len(held_uids) + len(result.placed)
         result.rejected_by = frozenset[str]().union(*(plugins for _, plugins in failed))
@@ -188,7 +189,8 @@ class GangSchedulingCycle:
         result, unplaced = attempt.result, list(members)
         while True:
             before = len(result.placed)
-            unplaced = yield from self._place_members(attempt, unplaced, group, required=True)
+            steps = self._place_members(attempt, unplaced, group, required=True)
+            unplaced = yield from self._hidden_once(steps)
             result.complete = not group.lacks_members(attempt.placed_counts)
             progress = len(result.placed) > before
             if result.complete or result.error or attempt.hopeless or not progress:
@@ -207,25 +209,6 @@ class GangSchedulingCycle:
         required: bool,
     ) -> Steps[list[QueuedPod]]:
         """Try members once, only those that the minimum needs or all; returns the unplaced."""
-        self._nominator.keep_hidden()
-        try:
-            unplaced = yield from self._place_each(attempt, members, group, required=required)
-        except GeneratorExit:
-            raise  # dropped between two steps: nothing is hidden, or it is for somebody else
-        except BaseException:
-            self._nominator.show_all()
-            raise
-        self._nominator.show_all()
-        return unplaced
-
-    def _place_each(
-        self,
-        attempt: GroupAttempt,
-        members: Sequence[QueuedPod],
-        group: GangGroup,
-        *,
-        required: bool,
-    ) -> Steps[list[QueuedPod]]:
         unplaced, passed_over, work = list[QueuedPod](), list[QueuedPod](), self._cluster.work
         attempt.look_again(group)
         for n, member in enumerate(members):
@@ -238,9 +221,11 @@ class GangSchedulingCycle:
                 passed_over.append(member)
                 continue
             if work.is_spent:
-                yield from self._rest(attempt, group)
+                yield attempt.result.placed
+                attempt.look_again(group)
             while (answer := self._place(member, attempt.row_mask)) is None:
-                yield from self._rest(attempt, group)
+                yield attempt.result.placed
+                attempt.look_again(group)
             if isinstance(answer, Scheduled):
                 attempt.result.placed.append((member, answer.held))
                 attempt.count_placed(gang.name, bundle)
@@ -258,12 +243,18 @@ class GangSchedulingCycle:
                     return [*unplaced, *members[n + 1 :]]
         return unplaced
 
-    def _rest(self, attempt: GroupAttempt, group: GangGroup) -> Steps[None]:
-        """Go on in the next step; in between all nominated pods count again."""
-        self._nominator.show_all()
-        yield attempt.result.placed
-        self._nominator.keep_hidden()
-        attempt.look_again(group)
+    def _hidden_once(self, steps: Steps[list[QueuedPod]]) -> Steps[list[QueuedPod]]:
+        """Go on with what is hidden from a member hidden from others like it, in each step."""
+        while True:
+            self._nominator.keep_hidden()
+            try:
+                placed = next(steps)
+            except StopIteration as end:
+                unplaced: list[QueuedPod] = end.value
+                return unplaced
+            finally:
+                self._nominator.show_all()
+            yield placed
 
     def _place(
         self, member: QueuedPod, row_mask: RowMask | None
