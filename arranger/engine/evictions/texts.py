@@ -1,4 +1,4 @@
-"""What the owner of a pod reads that was given notice: a condition, an annotation, and Events."""
+"""What the owner of a pod reads that has to leave: a condition, an annotation, and Events."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ from arranger.api.effects import (
 )
 from arranger.api.timestamps import from_unix, second_time
 from arranger.api.types.core import Pod, StatusCondition
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.pod_events import PREEMPTION, object_ref, pod_key
+from arranger.quota.ledger import QuotaLedger
 
 #: The reason of the condition once it is not true any more.
 WITHDRAWN: Final = "PlaceNotNeeded"
 _WITHDRAWN_TEXT: Final = "nobody needs its place any more: it stays"
+
+
+def foreign_queue(ledger: QuotaLedger, victim: PodInfo, preemptor: PodInfo) -> str:
+    """The preemptor's queue where that is not the victim's, and queues count; else ""."""
+    if not ledger.active:
+        return ""
+    queue = ledger.queue_name(preemptor)
+    return queue if queue != ledger.queue_name(victim) else ""
 
 
 def notice_of(pod: Pod, reason: str = PREEMPTION) -> StatusCondition | None:

@@ -221,8 +221,10 @@ class PreemptionExecutor:
     ) -> str:
         """Say for whom a victim has to go; returns the taker's queue, if that is not its own."""
         by, controller = member.pod.pod, member.profile.scheduler_name
-        more = {"group": group, "queue": (queue := self._foreign_queue(victim, member))}
-        event = pod_events.preempted(victim.pod, by, node, controller, stays=stays, **more)
+        queue = texts.foreign_queue(self._ledger, victim, member.pod)
+        event = pod_events.preempted(
+            victim.pod, by, node, controller, group=group, queue=queue, stays=stays
+        )
         self._context.outbox.append(event)
         return queue
 
@@ -323,13 +325,6 @@ class PreemptionExecutor:
             if not outcome.status or outcome.status >= 500:  # it may have been written
                 self._context.outbox.extend(texts.withdrawn(notice.victim.pod))
             self._on_eviction_failed(uid, subject, now)
-
-    def _foreign_queue(self, victim: PodInfo, preemptor: QueuedPod) -> str:
-        """The preemptor's queue where that is not the victim's, and queues count; else ""."""
-        ledger = self._ledger
-        if not ledger.active:
-            return ""
-        return "" if (own := ledger.queue_name(preemptor.pod)) == ledger.queue_name(victim) else own
 
     def restore_eviction(self, victim: PodInfo) -> None:
         """A pod that is seen at the start is being evicted, by an earlier run of ours."""
