@@ -72,11 +72,7 @@ class PlanSearch:
         enough = list(pods) if least is None else least
         surplus = [pod for pod in enough if not self._policy.groups_broken([pod])]
         first = VictimSet()
-        if (
-            not violating
-            and len(surplus) < len(enough)
-            and (yield from group.fits_without(surplus))
-        ):
+        if not violating and len(surplus) < len(enough) and (yield from self._fits(group, surplus)):
             first = yield from self._search(group, surplus)
             if first.victims and not first.groups_broken:
                 return first
@@ -102,10 +98,14 @@ class PlanSearch:
         try:
             asked = next(questions)
             while True:
-                asked = questions.send((yield from group.fits_without(asked)))
+                asked = questions.send((yield from self._fits(group, asked)))
         except StopIteration as end:
             found: VictimSet = end.value
             return found
+
+    def _fits(self, group: DryPlacement, pods: Sequence[PodInfo]) -> PlanSteps[bool]:
+        """Whether the group fits if these leave; nobody is placed where requests alone say no."""
+        return (yield from self.may_do(group, pods)) and (yield from group.fits_without(pods))
 
     def _alike(self, pod: PodInfo) -> Hashable:
         """Equal for pods of which any may leave in another's place."""
@@ -173,10 +173,10 @@ class PlanSearch:
 
     def _are_enough(self, group: DryPlacement, pods: Sequence[PodInfo]) -> PlanSteps[bool]:
         """Whether the group fits if these leave, or some of them where they are many."""
+        if len(pods) <= MANY_MOVED:
+            return (yield from self._fits(group, pods))
         if not (yield from self.may_do(group, pods)):
             return False
-        if len(pods) <= MANY_MOVED:
-            return (yield from group.fits_without(pods))
         by_node = yield from self._by_node(pods)
         return (yield from self._enough_nodes(group, by_node, fewest=False)) is not None
 

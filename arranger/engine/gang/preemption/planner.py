@@ -109,7 +109,8 @@ class GangPreemptionPlanner:
         if plugin is None or not _may_preempt(entity, members):
             return PreemptionPlan()
         candidates = self._candidates(entity, members, plugin)
-        leaving_requests = LeavingRequests(self._cluster, self._nominator)
+        takers = [member.pod for member in members]
+        leaving_requests = LeavingRequests(self._cluster, self._nominator, self._policy, takers)
         search = PlanSearch(
             self._cluster,
             candidates.policy,

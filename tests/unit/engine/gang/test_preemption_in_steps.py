@@ -282,7 +282,8 @@ def test_what_changes_all_the_time_does_not_have_a_plan_begin_anew(
 
     beside.until_evicted(changes)
     assert beside.evicted == alone.evicted
-    assert beside.steps <= alone.steps * 5 // 4
+    # Not anew: at the end it is looked at once more whether the plan still holds.
+    assert beside.steps <= alone.steps + 8
 
 
 class _Reserves(SpecOnlyPlugin):
