@@ -73,7 +73,7 @@ class NodeRelease:
         """Pods have left their nodes: one event, whichever they are and however many."""
         if not removed:
             return
-        room = FreedRoom(self._context, self._policy, self._nominations, removed)
+        room = FreedRoom(self._context, self._policy, self._nominations, list(removed))
         first = removed[0].left if len(removed) == 1 else None
         event = ClusterEvent(
             ActionType.POD_REMOVED,
@@ -82,7 +82,7 @@ class NodeRelease:
             could_fit=room.could_fit,
             frees_quota=room.frees_quota,
         )
-        self._queue.wake(event, now, yields=yields)
+        self._queue.wake(event, now, yields=yields, room=room)
         for node in dict.fromkeys(each.node for each in removed):
             self._wake_nominees(node, partial(self.fits_nominee, node=node))
 

@@ -121,8 +121,9 @@ class FreedRoom:
     _context: EngineContext
     _policy: EvictionPolicy
     _nominations: Nominations
-    _freed: Sequence[Freed]
-    _nodes: Sequence[str] = field(init=False)
+    _freed: list[Freed]
+    #: The nodes, each once; None until somebody asks.
+    _known_nodes: Sequence[str] | None = field(default=None, init=False)
     _room: PossibleRoom = field(init=False)
     _known_limits: Set[Limit] | None = field(default=None, init=False)
     #: Resources that those that have left request; None until somebody asks.
@@ -133,8 +134,20 @@ class FreedRoom:
     )
 
     def __post_init__(self) -> None:
-        self._nodes = list(dict.fromkeys(each.node for each in self._freed))
         self._room = PossibleRoom(self._context, self._policy)
+
+    def extend(self, more: FreedRoom) -> None:
+        """There is this as well, and all of it is looked at as it is when somebody asks next."""
+        self._freed += more._freed
+        self._known_nodes = self._known_limits = self._known_resources = None
+        self._removable.clear()
+        self._room = PossibleRoom(self._context, self._policy)
+
+    @property
+    def _nodes(self) -> Sequence[str]:
+        if self._known_nodes is None:
+            self._known_nodes = list(dict.fromkeys(each.node for each in self._freed))
+        return self._known_nodes
 
     def could_fit(self, waiting: PodInfo) -> bool:
         """Whether a pod might fit on a node, and its gang into what there is; with evictions."""

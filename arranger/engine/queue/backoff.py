@@ -23,12 +23,15 @@ class SchedulingQueueConfig:
             the max.
         flush_after: the longest an unschedulable entity waits without being tried.
         questions_at_once: of how many that wait it is asked at once whether an event may help.
+        asked_with_event: up to how many are asked when the event is noticed; if more wait, before
+            the next attempt.
     """
 
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     flush_after: float = 300.0
     questions_at_once: int = 512
+    asked_with_event: int = 16
 
     def backoff_ends(self, entity: QueuedEntity, *, yields: bool = False) -> float:
         """When an entity may be tried again; one that ``yields`` waits at least for a moment."""

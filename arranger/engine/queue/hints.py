@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, Self
 
 from arranger.api.types.core import Namespace
 from arranger.cluster.pod_info import PodInfo
@@ -16,6 +16,13 @@ from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingH
 _MAX_ASKED: Final = 64
 #: Kinds of entities and events that are remembered.
 _MAX_KNOWN: Final = 4096
+
+
+class Room(Protocol):
+    """What has become free; of an event of it the answers are its own."""
+
+    def extend(self, more: Self) -> None:
+        """This has become free as well."""
 
 
 class Interest(NamedTuple):
@@ -38,9 +45,9 @@ class HelpQuestions:
 
     _known: dict[Hashable, Interest] = field(default_factory=dict, init=False)
 
-    def __call__(self, event: ClusterEvent) -> HelpQuestion:
-        """The question of one event."""
-        return HelpQuestion(event, self._known)
+    def __call__(self, event: ClusterEvent, room: Room | None = None) -> HelpQuestion:
+        """The question of one event, which may be joined by others that have a ``room``."""
+        return HelpQuestion(event, self._known, room)
 
 
 class HelpQuestion:
@@ -50,10 +57,13 @@ class HelpQuestion:
 
     Args:
         known: what entities that were rejected alike want to know of events of a type.
+        room: what answers for the event, where that may be asked about others at once.
     """
 
-    def __init__(self, event: ClusterEvent, known: dict[Hashable, Interest]) -> None:
-        self._event = event
+    def __init__(
+        self, event: ClusterEvent, known: dict[Hashable, Interest], room: Room | None = None
+    ) -> None:
+        self._event, self._room = event, room
         self._bits = event.action_type.value
         self._changes_rules = bool(self._bits & ActionType.EVICTION_RULES.value)
         self._changes_node = bool(self._bits & ActionType.NODE_CHANGED.value)
@@ -66,6 +76,18 @@ class HelpQuestion:
     def kind(self) -> Hashable:
         """Equal for events of one type."""
         return self._kind
+
+    def join(self, later: HelpQuestion) -> bool:
+        """Ask about a later event as well, at once; False if each has to be asked about alone.
+
+        Of several pods nothing is known: whoever asks about one may be helped by any of them.
+        """
+        if self._room is None or later._room is None or self._kind != later._kind:
+            return False
+        self._room.extend(later._room)
+        self._event = replace(self._event, pod=None)
+        self._for_gangs.clear()
+        return True
 
     def without_objects(self) -> HelpQuestion:
         """The question of an event of this type of which nothing else is known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -17,7 +18,8 @@ class InterestIndex:
     #: What rejected them → key → its number in the order of coming.
     _alike: dict[Hashable, dict[Hashable, int]] = field(default_factory=dict)
     _filed_under: dict[Hashable, Hashable] = field(default_factory=dict)
-    _last: int = 0
+    #: The number of the last that came.
+    last: int = 0
 
     def __bool__(self) -> bool:
         return bool(self._alike)
@@ -25,8 +27,8 @@ class InterestIndex:
     def add(self, key: Hashable, entity: QueuedEntity) -> None:
         """Something is rejected as ``entity`` is."""
         alike = self._filed_under[key] = rejected_alike(entity)
-        self._last += 1
-        self._alike.setdefault(alike, {})[key] = self._last
+        self.last += 1
+        self._alike.setdefault(alike, {})[key] = self.last
 
     def remove(self, key: Hashable) -> None:
         """It is not rejected any more."""
@@ -35,19 +37,37 @@ class InterestIndex:
         if not self._alike[alike]:
             del self._alike[alike]
 
-    def asking(
+    def __len__(self) -> int:
+        return len(self._filed_under)
+
+    def concerns_any(
         self, question: HelpQuestion, entity_of: Callable[[Hashable], QueuedEntity]
+    ) -> bool:
+        """Whether such an event matters to any of them."""
+        return any(
+            question.is_asked_by(entity_of(next(iter(keys))), alike)
+            for alike, keys in self._alike.items()
+        )
+
+    def asking(
+        self,
+        question: HelpQuestion,
+        entity_of: Callable[[Hashable], QueuedEntity],
+        until: int = sys.maxsize,
     ) -> list[Hashable]:
-        """Those to whom such an event matters, in the order in which they came."""
+        """Those to whom such an event matters, in the order in which they came.
+
+        Of those that came before ``last`` was ``until``.
+        """
         found = [
             keys
             for alike, keys in self._alike.items()
             if question.is_asked_by(entity_of(next(iter(keys))), alike)
         ]
-        if len(found) < 2:
-            return list(found[0]) if found else []
-        numbered = [(n, key) for keys in found for key, n in keys.items()]
-        return [key for _, key in sorted(numbered, key=itemgetter(0))]
+        numbered = [(n, key) for keys in found for key, n in keys.items() if n <= until]
+        if len(found) > 1:
+            numbered.sort(key=itemgetter(0))
+        return [key for _, key in numbered]
 
     def check_consistent(self, keys: set[Hashable]) -> None:
         """Check that these and no others are in it.

@@ -27,15 +27,14 @@ from arranger.engine.queue.active_entities import ActiveEntities
 from arranger.engine.queue.attempt_start import AttemptStart
 from arranger.engine.queue.backoff import SchedulingQueueConfig, retry_times
 from arranger.engine.queue.collaborators import Gate, Nominations
-from arranger.engine.queue.hints import HelpQuestions
+from arranger.engine.queue.hints import HelpQuestions, Room
 from arranger.engine.queue.in_flight_events import InFlightEvents
-from arranger.engine.queue.interest_index import InterestIndex
 from arranger.engine.queue.invariants import check_parts
-from arranger.engine.queue.open_questions import OpenQuestion, OpenQuestions
+from arranger.engine.queue.open_questions import OpenQuestions, Piece
 from arranger.engine.queue.order.job_shares import JobShares
 from arranger.engine.queue.order.queue_order import FairShareOrder
 from arranger.engine.queue.order.ranking import set_rank
-from arranger.engine.queue.requirements import Requirements
+from arranger.engine.queue.requirements import GatedEntities, Requirements
 from arranger.engine.queue.unschedulable_entities import UnschedulableEntities
 from arranger.framework.cluster_event import ClusterEvent
 from arranger.framework.status import Status
@@ -62,11 +61,12 @@ class SchedulingQueue:
         self._unschedulable = UnschedulableEntities()
         #: (heap version, entity) of those that leave room to another for a moment.
         self._yielding: list[tuple[int, QueuedEntity]] = []
-        self._gated: dict[Hashable, QueuedEntity] = {}
-        self._gated_interests = InterestIndex()
+        self._gated = GatedEntities()
         self._ask_of = HelpQuestions()
         #: Nobody is tried before these are answered: any of them may help one that goes first.
-        self._open_questions = OpenQuestions(config.questions_at_once)
+        self._open_questions = OpenQuestions(
+            self._unschedulable, self._gated, config.questions_at_once, config.asked_with_event
+        )
         self._in_flight = InFlightEvents()
         self._last_version, self._now = 0, -math.inf
         #: How many cluster events there have been, for others who may have missed some.
@@ -149,7 +149,8 @@ class SchedulingQueue:
         The caller says when it has been tried: :meth:`on_tried`.
         """
         if self._open_questions:
-            self._answer_next()
+            for piece in self._open_questions.pieces():
+                self._answer(piece)
             if self._open_questions:
                 return None  # others are to have their turn in between
         if self._yielding and self.ready:
@@ -240,30 +241,29 @@ class SchedulingQueue:
         """Whether :meth:`pop` has something to give, or to do before."""
         return bool(self._open_questions) or self._active.ready
 
-    def wake(self, event: ClusterEvent, now: float, *, yields: bool = False) -> None:
+    def wake(
+        self, event: ClusterEvent, now: float, *, yields: bool = False, room: Room | None = None
+    ) -> None:
         """Something has happened in the cluster: wake the entities that it may help.
 
         Upstream: ``MoveAllToActiveOrBackoffQueue``. With ``yields`` those that were tried not long
         ago leave the room for a moment, while nobody else is to be tried: another is about to come.
+        Events that free ``room`` may be asked about together.
 
-        Of many that wait only some are asked at once, the others by :meth:`pop`.
+        Where many wait they are asked by :meth:`pop`, before anybody else is tried.
         """
         self.event_count += 1
         self._now = now
-        waiting = self._unschedulable or self._gated_interests or self._open_questions
-        if not waiting and not self._in_flight:
+        if not (self._unschedulable or self._gated or self._in_flight):
             return
-        self._in_flight.note(asked := self._ask_of(event), self.event_count)
-        groups = self._unschedulable.groups_asking(asked)
-        gated = self._gated_interests.asking(asked, self._gated.__getitem__)
-        if self._open_questions.add(OpenQuestion(asked, groups, gated, yields)):
-            self._answer_next()
+        self._in_flight.note(question := self._ask_of(event, room), self.event_count)
+        if (piece := self._open_questions.ask(question, yields=yields)) is not None:
+            self._answer(piece)
 
-    def _answer_next(self) -> None:
+    def _answer(self, piece: Piece) -> None:
         """Ask some of those to whom an event matters, and wake those whom it may help."""
-        piece = self._open_questions.next_piece()
-        question = piece.question
-        helped = [key for key in piece.groups if self._unschedulable.is_helped(key, question)]
+        question, all_ = piece.asked.question, piece.asked.helps_all
+        helped = [k for k in piece.groups if all_ or self._unschedulable.is_helped(k, question)]
         if helped:
             for member in list(self._nominations.nominated_pods()):
                 entity = member.entity
@@ -272,11 +272,10 @@ class SchedulingQueue:
                     entity.broken_attempts = 0  # it may be trying just now, and making its room
                     self._enqueue(entity)
         for key in helped:
-            self._wake_first(key, yields=piece.yields)
-        waiting = [self._gated[key] for key in piece.gated if key in self._gated]
-        for entity in filter(question.may_help, waiting):
-            self._enqueue(entity)
-        self._open_questions.on_answered(piece)
+            self._wake_first(key, yields=piece.asked.yields)
+        for entity in self._gated.still(piece.gated):
+            if all_ or question.may_help(entity):
+                self._enqueue(entity)
 
     def update(
         self, entity: QueuedEntity, member: QueuedPod, pod: PodInfo, event: ClusterEvent, now: float
@@ -308,9 +307,11 @@ class SchedulingQueue:
         """
         timers = {(version, id(entity)) for _, version, entity in self._timers}
         waiting = {entity.key: entity for entity in self._unschedulable.entities()}
-        check_parts(self._entities, self._active.entity_ids(), timers, waiting, self._gated)
+        check_parts(
+            self._entities, self._active.entity_ids(), timers, waiting, self._gated.by_key()
+        )
         self._unschedulable.check_consistent()
-        self._gated_interests.check_consistent(set(self._gated))
+        self._gated.check_consistent()
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -354,8 +355,7 @@ class SchedulingQueue:
         entity.state = QueueState.GATED
         entity.rejected_by = frozenset(refusal.plugin for refusal in refusals)
         entity.reason = refusals[0].message()
-        self._gated[entity.key] = entity
-        self._gated_interests.add(entity.key, entity)
+        self._gated.add(entity)
 
     def sort_key(self, entity: QueuedEntity) -> tuple[Any, ...]:
         """The entity's place in the order of its quota queue, smallest first."""
@@ -392,7 +392,6 @@ class SchedulingQueue:
         if state is QueueState.UNSCHEDULABLE:
             self._unschedulable.remove(entity)
         elif state is QueueState.GATED:
-            del self._gated[entity.key]
-            self._gated_interests.remove(entity.key)
+            self._gated.remove(entity)
         elif state in (QueueState.ACTIVE, QueueState.BACKOFF):
             self._pass_on(entity)

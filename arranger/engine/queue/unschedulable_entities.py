@@ -75,9 +75,6 @@ class UnschedulableEntities:
     _groups: dict[Hashable, _WakeupGroup] = field(default_factory=dict)
     _interests: InterestIndex = field(default_factory=InterestIndex)
 
-    def __bool__(self) -> bool:
-        return bool(self._groups)
-
     def add(self, entity: QueuedEntity) -> None:
         """An entity is unschedulable from now on; it has its rank and a new version."""
         entity.wakeup_group = entity.rejected_by, _class_of(entity)
@@ -95,9 +92,22 @@ class UnschedulableEntities:
             del self._groups[entity.wakeup_group]
             self._interests.remove(entity.wakeup_group)
 
-    def groups_asking(self, question: HelpQuestion) -> list[Hashable]:
-        """The wake-up groups to which events of that type matter."""
-        return self._interests.asking(question, lambda key: self._groups[key].any_member)
+    def __len__(self) -> int:
+        """How many wake-up groups there are."""
+        return len(self._groups)
+
+    @property
+    def last_group(self) -> int:
+        """The number of the wake-up group that came last."""
+        return self._interests.last
+
+    def concern(self, question: HelpQuestion) -> bool:
+        """Whether events of that type matter to any of them."""
+        return self._interests.concerns_any(question, lambda key: self._groups[key].any_member)
+
+    def groups_asking(self, question: HelpQuestion, until: int) -> list[Hashable]:
+        """The wake-up groups to which events of that type matter, up to the one of that number."""
+        return self._interests.asking(question, lambda key: self._groups[key].any_member, until)
 
     def is_helped(self, key: Hashable, question: HelpQuestion) -> bool:
         """Whether the event may help a wake-up group, if there still is one."""

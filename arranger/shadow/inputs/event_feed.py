@@ -33,7 +33,9 @@ def build_engine(config: Config, to_unix_time: Callable[[float], float], **optio
         EngineSettings(
             build_profiles(config),
             # Whom no event wakes is not tried again: nothing would be different.
-            queue_config=replace(queue, flush_after=float("inf"), questions_at_once=_ALL),
+            queue_config=replace(
+                queue, flush_after=float("inf"), questions_at_once=_ALL, asked_with_event=_ALL
+            ),
             gang_policy=config.gang_policy(),
             quota_config=config.quota_config(),
             workload_kinds=config.workload_kinds(),
