@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from arranger.api.types.resource_claims import Device, DeviceAttribute
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.plugin_errors import PluginFailureError
-from arranger.plugins.dynamicresources import cel_selectors
+from arranger.plugins.dynamicresources import cel_selectors, known_results
 from arranger.plugins.dynamicresources.cel_device import variables_of
 from arranger.plugins.dynamicresources.cel_selectors import (
     MAX_COST,
@@ -27,6 +30,7 @@ from arranger.plugins.dynamicresources.effort import (
     Effort,
     EffortSpentError,
 )
+from arranger.plugins.dynamicresources.known_results import RoomForResults
 from tests.builders import Member, PodBuilder, a_cluster, a_node, a_pod
 from tests.devices import ATTRIBUTES, DRIVER, a_claim, a_device, a_device_class, a_slice, claiming
 from tests.unit.plugins.evaluation import single_plugin_profile
@@ -148,11 +152,73 @@ def test_what_is_kept_of_selectors_is_bounded(monkeypatch: pytest.MonkeyPatch) -
     for n in range(100):
         selectors.compile(f'device.driver == "{n}"{padding}')
     assert len(selectors) <= cel_selectors._MAX_KEPT // 10_000
-    monkeypatch.setattr(cel_selectors, "_MAX_RESULTS", 8)
+    monkeypatch.setattr(known_results, "MAX_RESULTS", 8)
     compiled = CelSelector(f"{ATTRIBUTES}.index > 2")
     for n in range(20):
         compiled.matches(DRIVER, Device("x", attributes={"index": DeviceAttribute(int_value=n)}))
-        assert sum(map(len, compiled._results.values())) <= 8
+        assert compiled._results.count <= 8
+
+
+def test_what_is_kept_of_all_selectors_together_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_results, "MAX_VALUES", 20)
+    room, selectors = RoomForResults(), []
+    for n in range(20):
+        selectors.append(CelSelector(f"{ATTRIBUTES}.index > {n}", room))
+        for index in range(4):
+            selectors[-1].matches(DRIVER, indexed(index))
+        assert sum(each._results.count for each in selectors) <= 10
+        assert selectors[-1]._results.count == 4
+
+
+class Attributes(dict[str, DeviceAttribute]):
+    """Counts how often they are looked at."""
+
+    looks = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(key, default)
+
+
+#: What each reads depends on the device.
+READS_ITS_OWN: dict[str, str] = {
+    "an attribute that another names": f'has(device.attributes["{DRIVER}" + {ATTRIBUTES}.uuid].x)',
+    "nothing after the first": f'{ATTRIBUTES}.uuid == "x" || {ATTRIBUTES}[{ATTRIBUTES}.uuid] == 1',
+}
+
+
+@pytest.mark.parametrize("expression", READS_ITS_OWN.values(), ids=READS_ITS_OWN)
+def test_what_is_known_is_found_at_once_however_much_there_is(expression: str) -> None:
+    selector = CelSelector(expression)
+    for n in range(200):
+        with suppress(SelectorError):
+            selector.matches(DRIVER, unique(f"u{n}"))
+    asked = unique("u150")
+    attributes = Attributes(asked.attributes)
+    with suppress(SelectorError):
+        selector.matches(DRIVER, structs.replace(asked, attributes=attributes), Effort(0))
+    assert attributes.looks <= 6
+
+
+def test_names_that_no_device_has_take_no_room() -> None:
+    """Megabytes of them, that an expression makes for each device."""
+    grows = f'cel.bind(t, "{"a" * 1000}", cel.bind(t, t + t + t + t + t + t, '
+    selector = CelSelector(f"{grows} has({ATTRIBUTES}[{ATTRIBUTES}.uuid + t].x)))")
+    tracemalloc.start()
+    for n in range(100):
+        with suppress(SelectorError):
+            selector.matches(DRIVER, unique(f"u{n}"))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 200_000, "600,000 characters"
+
+
+def unique(uuid: str) -> Device:
+    return Device("x", attributes={"uuid": DeviceAttribute(string_value=uuid)})
+
+
+def indexed(index: int) -> Device:
+    return Device("x", attributes={"index": DeviceAttribute(int_value=index)})
 
 
 def test_without_effort_left_nothing_is_compiled_or_evaluated() -> None:
