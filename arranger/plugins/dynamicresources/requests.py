@@ -237,19 +237,31 @@ class AttributeConstraint:
 
     rule: DeviceConstraint
     chosen: list[DeviceAttribute] = field(default_factory=list)
+    #: Alternative of a request → whether it is concerned; device → its value.
+    _concerned: dict[int, bool] = field(default_factory=dict)
+    _values: dict[DeviceId, DeviceAttribute | None] = field(default_factory=dict)
+
+    @property
+    def comparisons(self) -> int:
+        """With how many devices chosen the next one is compared."""
+        return 1 if self.rule.match_attribute is not None else 1 + len(self.chosen) // 4
 
     def applies_to(self, wanted: RequestAlternative) -> bool:
         """Whether devices of the request are among those compared."""
-        named = self.rule.requests
-        return not named or wanted.name in named or wanted.parent in named
+        if not (named := self.rule.requests):
+            return True
+        concerned = self._concerned.get(id(wanted))
+        if concerned is None:
+            concerned = wanted.name in named or wanted.parent in named
+            self._concerned[id(wanted)] = concerned
+        return concerned
 
     def add(self, wanted: RequestAlternative, offer: DeviceOffer) -> bool:
         """Choose a device; ``False`` if the constraint is not satisfied."""
         if not self.applies_to(wanted):
             return True
-        name = self.rule.match_attribute or self.rule.distinct_attribute or ""
-        value = _attribute(offer.id, offer.device.attributes, name)
-        if value is None or value == DeviceAttribute():
+        value = self._value(offer)
+        if value is None:
             return False
         if self.rule.match_attribute is not None:
             agrees = not self.chosen or self.chosen[0] == value
@@ -263,6 +275,14 @@ class AttributeConstraint:
         """Undo the last :meth:`add` that was granted."""
         if self.applies_to(wanted):
             self.chosen.pop()
+
+    def _value(self, offer: DeviceOffer) -> DeviceAttribute | None:
+        device = offer.id
+        if device not in self._values:
+            name = self.rule.match_attribute or self.rule.distinct_attribute or ""
+            value = _attribute(device, offer.device.attributes, name)
+            self._values[device] = None if value == DeviceAttribute() else value
+        return self._values[device]
 
 
 def _attribute(
