@@ -49,6 +49,11 @@ _MAX_ENTRIES: Final = 16
 _MAX_EXHAUSTED_SEARCHES: Final = 4
 _SHORT_SEARCH_STEPS: Final = 50
 _SHORT_SEARCH_LOOKS: Final = 200
+#: Attempts that are spent on one node alone, some sixteen seconds of a core, and after so many such
+#: searches. Upstream stops after ten seconds.
+_MAX_ATTEMPTS: Final = 200
+_SHORT_ATTEMPTS: Final = 2
+TAKES_TOO_LONG: Final = "gave up looking for devices: that takes too long"
 #: States of the devices of one node of which it is kept what was found there.
 _MAX_STATES: Final = 16
 #: Rows whose results are handed on in one unit of an attempt's work.
@@ -79,6 +84,7 @@ class _CacheEntry:
         kept: row → state of the devices there → what was found: members of a gang are taken off and
             put back, or tried with other victims, and the devices are as they were.
         exhausted_searches: how many searches hit their limit.
+        attempts: (row, how many whole attempts in a row have not come to an end there).
     """
 
     claims: list[str]
@@ -88,6 +94,18 @@ class _CacheEntry:
     found: dict[int, list[list[ChosenDevice]]] = field(default_factory=dict)
     kept: dict[int, dict[Hashable, list[list[ChosenDevice]] | str]] = field(default_factory=dict)
     exhausted_searches: int = 0
+    attempts: tuple[int, int] = (-1, 0)
+
+    def takes_too_long(self, row: int) -> bool:
+        """A whole attempt has not come to an end on a row; whether that was the last one there."""
+        last, so_far = self.attempts
+        self.attempts = row, so_far + 1 if row == last else 1
+        impatient = self.exhausted_searches >= _MAX_EXHAUSTED_SEARCHES
+        if self.attempts[1] < (_SHORT_ATTEMPTS if impatient else _MAX_ATTEMPTS):
+            return False
+        self.attempts = -1, 0
+        self.count_search(exhausted=True)
+        return True
 
     def count_search(self, *, exhausted: bool) -> None:
         """A search has failed; whether it hit its limit."""
@@ -136,7 +154,9 @@ class AllocationQuery:
             try:
                 found = self._look(row, selection)
             except EffortSpentError:
-                break
+                if row != left[0] or not entry.takes_too_long(row):
+                    break
+                found = self._keep(row, TAKES_TOO_LONG)
             if isinstance(found, str):
                 entry.kind_of[row] = self._number_of(found)
             else:
@@ -168,14 +188,21 @@ class AllocationQuery:
             EffortSpentError: it has not been found out; ask again.
         """
         selection.effort.spend(_LOOKING_UP)
-        kept = self._entry.kept.setdefault(row, {})
-        state = self._cluster.devices.state_at(self._cluster.table.name(row))
-        if (found := kept.get(state)) is None:
+        if (found := self._entry.kept.get(row, {}).get(self._state_of(row))) is None:
             selection.effort.count(NODE)
-            found = self._search(row, selection)
-            if len(kept) >= _MAX_STATES:
-                kept.clear()
-            kept[state] = found
+            found = self._keep(row, self._search(row, selection))
+        return found
+
+    def _state_of(self, row: int) -> Hashable:
+        return self._cluster.devices.state_at(self._cluster.table.name(row))
+
+    def _keep(
+        self, row: int, found: list[list[ChosenDevice]] | str
+    ) -> list[list[ChosenDevice]] | str:
+        kept = self._entry.kept.setdefault(row, {})
+        if len(kept) >= _MAX_STATES:
+            kept.clear()
+        kept[self._state_of(row)] = found
         return found
 
     def _search(self, row: int, selection: DeviceSelection) -> list[list[ChosenDevice]] | str:

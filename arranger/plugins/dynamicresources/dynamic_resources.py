@@ -36,7 +36,11 @@ from arranger.plugins.dynamicresources.claims import (
     claim_references,
     look_up_claims,
 )
-from arranger.plugins.dynamicresources.requests import preference_score, unallocatable_reason
+from arranger.plugins.dynamicresources.requests import (
+    beyond_limits_of_pod,
+    preference_score,
+    unallocatable_reason,
+)
 from arranger.plugins.helpers.node_selectors import compile_terms, matches_any
 from arranger.plugins.helpers.normalize_score import default_normalize_score
 
@@ -135,6 +139,8 @@ class DynamicResources(Plugin):
         for claim in claims:
             if why := _classify_claim(claim, pod, data):
                 return self.reject(why, resolvable=False)
+        if why := beyond_limits_of_pod(data.to_allocate):
+            return self.reject(why, resolvable=False)
         if data.to_allocate:
             data.query = self._allocation_cache.query(cluster, data.to_allocate)
         state[self.name] = data

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from arranger.api.selectors import untolerated_taints
 from arranger.api.types.resource_claims import (
@@ -26,6 +26,9 @@ from arranger.plugins.dynamicresources.cel_selectors import CompiledSelectors, S
 from arranger.plugins.dynamicresources.effort import Effort
 from arranger.plugins.dynamicresources.pools import DeviceOffer, Pool
 
+#: Requests, with each of their alternatives, and selectors of all claims of one pod.
+MAX_REQUESTS_OF_POD: Final = 512
+MAX_SELECTORS_OF_POD: Final = 128
 #: Looks a DeviceClass up by name.
 DeviceClassLookup = Callable[[str], DeviceClass | None]
 
@@ -140,6 +143,25 @@ def _beyond_limits(claim: ResourceClaim) -> str:
     return next(
         (f"{n} {what}, and at most {most} are allowed" for what, n, most in counts if n > most), ""
     )
+
+
+def beyond_limits_of_pod(claims: Sequence[ResourceClaim]) -> str:
+    """What the claims of a pod have too much of, all together; "" if nothing."""
+    requests = [
+        each
+        for claim in claims
+        for request in claim.spec.devices.requests
+        for each in (*filter(None, [request.exactly]), *request.first_available)
+    ]
+    told = "the resource claims of the pod have {} {}, and at most {} are looked at"
+    if (count := len(requests)) > MAX_REQUESTS_OF_POD:
+        return told.format(count, "requests and alternatives", MAX_REQUESTS_OF_POD)
+    selectors = {
+        each.cel.expression for of in requests for each in of.selectors if each.cel is not None
+    }
+    if (count := len(selectors)) > MAX_SELECTORS_OF_POD:
+        return told.format(count, "selectors", MAX_SELECTORS_OF_POD)
+    return ""
 
 
 def preference_score(claim: ResourceClaim, served: Set[str]) -> int:

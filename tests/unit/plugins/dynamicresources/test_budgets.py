@@ -12,7 +12,7 @@ from msgspec import structs
 from arranger.api.types.resource_claims import Device, DeviceAttribute
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.plugin_errors import PluginFailureError
-from arranger.plugins.dynamicresources import cel_selectors, known_results
+from arranger.plugins.dynamicresources import allocation_cache, cel_selectors, known_results
 from arranger.plugins.dynamicresources.cel_device import variables_of
 from arranger.plugins.dynamicresources.cel_selectors import (
     MAX_COST,
@@ -32,7 +32,17 @@ from arranger.plugins.dynamicresources.effort import (
 )
 from arranger.plugins.dynamicresources.known_results import RoomForResults
 from tests.builders import Member, PodBuilder, a_cluster, a_node, a_pod
-from tests.devices import ATTRIBUTES, DRIVER, a_claim, a_device, a_device_class, a_slice, claiming
+from tests.devices import (
+    ATTRIBUTES,
+    DRIVER,
+    a_claim,
+    a_device,
+    a_device_class,
+    a_slice,
+    cel,
+    claiming,
+    option,
+)
 from tests.unit.plugins.evaluation import single_plugin_profile
 
 GPU = Device("gpu", attributes={"model": DeviceAttribute(string_value="a100")})
@@ -286,3 +296,45 @@ def test_a_claim_of_more_than_an_api_server_accepts_is_refused(case: tuple[Any, 
 def test_a_pod_with_very_many_claims_is_refused() -> None:
     pod = claiming(a_pod(), *(f"c{n}" for n in range(100)))
     assert "100 resource claims" in refusal(pod, a_node("n1"))
+
+
+def test_what_never_comes_to_an_end_on_a_node_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt would begin again where the last one has begun, and spend all that it may."""
+    monkeypatch.setattr(allocation_cache, "MAX_EFFORT", 100)
+    monkeypatch.setattr(allocation_cache, "_MAX_ATTEMPTS", 5)
+    every = [option(f"o{n}", allocationMode="All") for n in range(8)]
+    nodes = [a_node(f"n{n}") for n in range(8)]
+    slices = [a_slice(f"n{n}", *(f"g{m}" for m in range(20))) for n in range(8)]
+    claim = a_claim("c").asks_first(*every)
+    cluster = a_cluster(*nodes, *slices, a_device_class(), claim)
+    plugin, pod = DynamicResources(), claiming(a_pod("p"), "c").info()
+    attempts = 0
+    while True:
+        attempts += 1
+        try:
+            found = Evaluation(single_plugin_profile(plugin), cluster, pod)
+            break
+        except PluginFailureError:
+            assert attempts < 4 * 5 + 4 * 2, "four are given five attempts, the others two"
+    assert attempts > 20
+    assert not found.feasible.any()
+    assert "takes too long" in found.diagnosis().message()
+
+
+def test_claims_that_ask_too_much_together_are_refused() -> None:
+    options = [option(f"o{n}") for n in range(8)]
+    claims = []
+    for n in range(3):
+        claim = a_claim(f"c{n}")
+        for m in range(32):
+            claim = claim.asks_first(*options, name=f"r{m}")
+        claims.append(claim)
+    pod = claiming(a_pod(), "c0", "c1", "c2")
+    told = refusal(pod, a_device_class(), a_node("n1"), *claims)
+    assert "768 requests and alternatives, and at most 512" in told
+    selectors = [[cel(f"{n} > {m}") for m in range(32)] for n in range(5)]
+    chooser = a_claim("c")
+    for n, of_request in enumerate(selectors):
+        chooser = chooser.asks(f"r{n}", selectors=of_request)
+    told = refusal(claiming(a_pod(), "c"), a_device_class(), a_node("n1"), chooser)
+    assert "160 selectors, and at most 128" in told
