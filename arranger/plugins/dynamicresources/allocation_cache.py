@@ -35,7 +35,11 @@ from arranger.plugins.dynamicresources.effort import (
     EffortSpentError,
 )
 from arranger.plugins.dynamicresources.pools import pools_for
-from arranger.plugins.dynamicresources.requests import AllocationError, DeviceSelection
+from arranger.plugins.dynamicresources.requests import (
+    AllocationError,
+    DeviceSelection,
+    preference_points,
+)
 
 NOT_ENOUGH: Final = "cannot allocate all claims"
 #: In place of a reason, for nodes that another attempt looks at.
@@ -54,10 +58,14 @@ _SHORT_SEARCH_LOOKS: Final = 200
 _MAX_ATTEMPTS: Final = 200
 _SHORT_ATTEMPTS: Final = 2
 TAKES_TOO_LONG: Final = "gave up looking for devices: that takes too long"
+#: Claims of which it is known what stands for their request.
+_MAX_DIGESTS: Final = 4096
 #: States of the devices of one node of which it is kept what was found there.
 _MAX_STATES: Final = 16
 #: Rows whose results are handed on in one unit of an attempt's work.
 _ROWS_PER_UNIT: Final = 50
+#: Devices found whose points are added up in one unit of effort.
+_POINTS_PER_UNIT: Final = 4
 #: Units of a look at what is kept.
 _LOOKING_UP: Final = 1
 #: In place of a reason's index: devices were found; nobody has looked yet.
@@ -80,6 +88,7 @@ class _CacheEntry:
         versions: of nodes, devices, classes and shared devices when the results were current.
         reasons: reason → its index.
         kind_of: row → index into ``reasons``, -1 where devices were found, -2 where nobody looked.
+        points: row → points for the alternatives that were found there.
         found: row → the devices for each claim.
         kept: row → state of the devices there → what was found: members of a gang are taken off and
             put back, or tried with other victims, and the devices are as they were.
@@ -91,6 +100,7 @@ class _CacheEntry:
     versions: tuple[int, int, int, int] = (-1, -1, -1, -1)
     reasons: dict[str, int] = field(default_factory=dict)
     kind_of: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    points: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     found: dict[int, list[list[ChosenDevice]]] = field(default_factory=dict)
     kept: dict[int, dict[Hashable, list[list[ChosenDevice]] | str]] = field(default_factory=dict)
     exhausted_searches: int = 0
@@ -126,6 +136,7 @@ class AllocationQuery:
         self._selectors = selectors
         self._claims = claims
         self._entry = entry
+        self._points = [preference_points(claim) for claim in claims]
 
     def devices_on(self, row: int) -> list[list[ChosenDevice]] | str:
         """The devices for each claim, or why the claims cannot be allocated there."""
@@ -161,6 +172,7 @@ class AllocationQuery:
                 entry.kind_of[row] = self._number_of(found)
             else:
                 entry.found[row], entry.kind_of[row] = found, _FOUND
+                entry.points[row] = self._points_of(found, selection.effort)
         effort = MICROSECONDS * (units - selection.effort.left)
         work.count(effort + len(rows) // _ROWS_PER_UNIT)
         reasons = [self._reworded(reason) for reason in entry.reasons]
@@ -173,6 +185,20 @@ class AllocationQuery:
             )
         index: IntArray = np.where(unknown, len(reasons), np.maximum(kinds, _FOUND))
         return [*reasons, NOT_LOOKED_AT], index
+
+    def points_on(self, nodes: NodeView) -> IntArray:
+        """For each entry of the view the points for the alternatives that were found there."""
+        self._refresh()
+        rows = nodes.row_numbers()
+        return np.where(self._entry.kind_of[rows] == _FOUND, self._entry.points[rows], 0)
+
+    def _points_of(self, found: list[list[ChosenDevice]], effort: Effort) -> int:
+        effort.count(sum(map(len, found)) // _POINTS_PER_UNIT)
+        return sum(
+            points.get(name, 0)
+            for points, chosen in zip(self._points, found, strict=True)
+            for name in {wanted.name for wanted, _ in chosen}
+        )
 
     def _number_of(self, reason: str) -> int:
         """The index of a reason; of very many only the first are told apart."""
@@ -251,6 +277,7 @@ class AllocationQuery:
         homes = devices.changed_since(taken)
         if rows is None or homes is None or tuple(before) != shared:
             entry.kind_of = np.full(table.size, _UNKNOWN, dtype=np.int64)
+            entry.points = np.zeros(table.size, dtype=np.int64)
             entry.found.clear()
             if rows is None or tuple(before) != shared:
                 entry.kept.clear()
@@ -259,6 +286,7 @@ class AllocationQuery:
         if len(entry.kind_of) < table.size:
             more = np.full(table.size - len(entry.kind_of), _UNKNOWN, dtype=np.int64)
             entry.kind_of = np.concatenate([entry.kind_of, more])
+            entry.points = np.concatenate([entry.points, np.zeros_like(more)])
         changed = {row for change, row in rows if change is RowChange.NODE}
         for row in changed:
             entry.kept.pop(row, None)
@@ -275,12 +303,14 @@ class AllocationCache:
         self._cluster: Cluster | None = None
         self._entries: OrderedDict[bytes, _CacheEntry] = OrderedDict()
         self._selectors = CompiledSelectors()
+        #: (uid, version) of a claim → what stands for all that it asks for.
+        self._digests: OrderedDict[tuple[str, str], bytes] = OrderedDict()
 
     def query(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> AllocationQuery:
         """The query for these claims."""
         if cluster is not self._cluster:
             self._cluster, self._entries = cluster, OrderedDict()
-        key = blake2b(_encode([claim.spec for claim in claims])).digest()
+        key = b"".join(map(self._digest, claims))
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = _CacheEntry([claim.key for claim in claims])
@@ -288,3 +318,12 @@ class AllocationCache:
                 self._entries.popitem(last=False)
         self._entries.move_to_end(key)
         return AllocationQuery(cluster, claims, entry, self._selectors)
+
+    def _digest(self, claim: ResourceClaim) -> bytes:
+        """Equal for claims that ask for the same; a claim may be a megabyte."""
+        key = claim.metadata.uid, claim.metadata.resource_version
+        if (digest := self._digests.get(key)) is None:
+            digest = self._digests[key] = blake2b(_encode(claim.spec)).digest()
+            if len(self._digests) > _MAX_DIGESTS:
+                self._digests.popitem(last=False)
+        return digest

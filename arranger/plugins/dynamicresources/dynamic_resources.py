@@ -212,12 +212,7 @@ class DynamicResources(Plugin):
             results = [] if given is None else given.devices.results
             points += preference_score(claim, {result.request for result in results})
         if data.query is not None:
-            for place, info in nodes.nodes():
-                found = data.query.devices_on(info.row)
-                if not isinstance(found, str):
-                    for claim, chosen in zip(data.to_allocate, found, strict=True):
-                        served = {wanted.name for wanted, _ in chosen}
-                        points[place] += preference_score(claim, served)
+            points += data.query.points_on(nodes)
         return points
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:

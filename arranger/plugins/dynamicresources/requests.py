@@ -164,14 +164,19 @@ def beyond_limits_of_pod(claims: Sequence[ResourceClaim]) -> str:
     return ""
 
 
-def preference_score(claim: ResourceClaim, served: Set[str]) -> int:
-    """Points for the alternatives chosen, more for those named earlier."""
-    return sum(
-        MAX_ALTERNATIVES - n
+def preference_points(claim: ResourceClaim) -> dict[str, int]:
+    """Points for each alternative that may be chosen, more for those named earlier."""
+    return {
+        f"{request.name}/{each.name}": MAX_ALTERNATIVES - n
         for request in claim.spec.devices.requests
         for n, each in enumerate(request.first_available)
-        if f"{request.name}/{each.name}" in served
-    )
+    }
+
+
+def preference_score(claim: ResourceClaim, served: Set[str]) -> int:
+    """Points for the alternatives chosen."""
+    points = preference_points(claim)
+    return sum(points.get(name, 0) for name in served)
 
 
 def unsupported_feature(device: Device) -> str:

@@ -6,13 +6,16 @@ import tracemalloc
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
 from arranger.api.types.resource_claims import Device, DeviceAttribute
+from arranger.cluster import IntArray, NodeView
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.plugins.dynamicresources import allocation_cache, cel_selectors, known_results
+from arranger.plugins.dynamicresources.allocation_cache import AllocationQuery
 from arranger.plugins.dynamicresources.cel_device import variables_of
 from arranger.plugins.dynamicresources.cel_selectors import (
     MAX_COST,
@@ -338,3 +341,38 @@ def test_claims_that_ask_too_much_together_are_refused() -> None:
         chooser = chooser.asks(f"r{n}", selectors=of_request)
     told = refusal(claiming(a_pod(), "c"), a_device_class(), a_node("n1"), chooser)
     assert "160 selectors, and at most 128" in told
+
+
+def test_alternatives_of_all_nodes_are_scored_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks, check = [], AllocationQuery.check
+
+    def count(query: AllocationQuery, nodes: NodeView) -> tuple[list[str], IntArray]:
+        checks.append(nodes.length)
+        return check(query, nodes)
+
+    monkeypatch.setattr(AllocationQuery, "check", count)
+    nodes = [a_node(f"n{n}") for n in range(30)]
+    slices = [a_slice(f"n{n}", a_device("g", big=n % 2 == 0)) for n in range(30)]
+    big = option("big", selectors=[cel(f"{ATTRIBUTES}.big")])
+    claim = a_claim("c").asks_first(big, option("any"))
+    cluster = a_cluster(*nodes, *slices, a_device_class(), claim)
+    pod = claiming(a_pod("p"), "c").info()
+    found = Evaluation(single_plugin_profile(DynamicResources()), cluster, pod)
+    assert found.total_scores.tolist() == [100, 87] * 15
+    assert checks == [30]
+
+
+def test_what_a_large_claim_asks_for_is_written_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[object] = []
+
+    def encode(value: object) -> bytes:
+        written.append(value)
+        return msgspec.json.encode(value)
+
+    monkeypatch.setattr(allocation_cache, "_encode", encode)
+    claim = a_claim("c").asks()
+    cluster = a_cluster(a_node("n1"), a_device_class(), claim)
+    plugin, pod = DynamicResources(), claiming(a_pod("p"), "c").info()
+    for _ in range(5):
+        Evaluation(single_plugin_profile(plugin), cluster, pod)
+    assert len(written) == 1
