@@ -297,7 +297,8 @@ def _classify_claim(claim: ResourceClaim, pod: PodInfo, data: _PreFilterState) -
         return unallocatable_reason(claim, lambda name: cluster.objects.get(DeviceClass, "", name))
     if any(result.binding_conditions for result in given.devices.results):
         return f"resource claim {claim.key}: binding conditions are not supported yet"
-    if len(claim.status.reserved_for) >= MAX_RESERVED_FOR and not claim.is_reserved_for(pod.uid):
+    users = data.tracker.users_of(claim)  # those that it is about to be reserved for, too
+    if len(users) >= MAX_RESERVED_FOR and pod.uid not in users:
         return "resourceclaim in use"
     data.allocated.append(claim)
     return ""
