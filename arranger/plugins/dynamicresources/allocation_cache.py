@@ -167,7 +167,7 @@ class AllocationQuery:
             except EffortSpentError:
                 if row != left[0] or not entry.takes_too_long(row):
                     break
-                found = self._keep(row, TAKES_TOO_LONG)
+                found = self._keep(row, self._state_of(row), TAKES_TOO_LONG)
             if isinstance(found, str):
                 entry.kind_of[row] = self._number_of(found)
             else:
@@ -214,21 +214,22 @@ class AllocationQuery:
             EffortSpentError: it has not been found out; ask again.
         """
         selection.effort.spend(_LOOKING_UP)
-        if (found := self._entry.kept.get(row, {}).get(self._state_of(row))) is None:
+        state = self._state_of(row)
+        if (found := self._entry.kept.get(row, {}).get(state)) is None:
             selection.effort.count(NODE)
-            found = self._keep(row, self._search(row, selection))
+            found = self._keep(row, state, self._search(row, selection))
         return found
 
     def _state_of(self, row: int) -> Hashable:
         return self._cluster.devices.state_at(self._cluster.table.name(row))
 
     def _keep(
-        self, row: int, found: list[list[ChosenDevice]] | str
+        self, row: int, state: Hashable, found: list[list[ChosenDevice]] | str
     ) -> list[list[ChosenDevice]] | str:
         kept = self._entry.kept.setdefault(row, {})
         if len(kept) >= _MAX_STATES:
             kept.clear()
-        kept[self._state_of(row)] = found
+        kept[state] = found
         return found
 
     def _search(self, row: int, selection: DeviceSelection) -> list[list[ChosenDevice]] | str:
