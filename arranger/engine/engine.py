@@ -106,7 +106,7 @@ class Engine:
             barrier.run(now, partial(later.advance, now))
         if barrier.books.is_due(now):
             barrier.books.check(self.check_consistent, now)
-        barrier.run(now, partial(self._on_extender_results, now))
+        barrier.run(now, partial(self._on_extender_results, now, in_steps=timed))
         for part in self._timed_parts:
             barrier.run(now, partial(part.advance, now))
         process_changes = partial(self._gang_scheduler.process_changes, now)
@@ -135,9 +135,9 @@ class Engine:
         self.barrier.run(now, partial(self._binding_cycle.begin_more, now))
         return self._context.take_outbox()
 
-    def _on_extender_results(self, now: float) -> None:
+    def _on_extender_results(self, now: float, *, in_steps: bool) -> None:
         for call in self._extender_calls.advance(now):
-            step = partial(self._scheduler.on_extender_result, call, now)
+            step = partial(self._scheduler.on_extender_result, call, now, in_steps=in_steps)
             self.barrier.attempt(call.entity, now, step)
 
     @property

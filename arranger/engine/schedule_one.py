@@ -16,7 +16,8 @@ from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedEntity
 from arranger.engine.context.phases import Phase
 from arranger.engine.context.queue_state import QueueState
-from arranger.engine.extenders.coordinator import ExtenderCall, ExtenderCoordinator
+from arranger.engine.extenders.calls import ExtenderCall
+from arranger.engine.extenders.coordinator import ExtenderCoordinator
 from arranger.engine.extenders.preemption import select_candidate, without_victims
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.pod.binding_cycle import SILENT_REFUSALS, BindingCycle
@@ -24,6 +25,7 @@ from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.satisfiability import Satisfiability
 from arranger.engine.pod.schedule_result import CycleError, Scheduled, Unfinished, Unschedulable
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
+from arranger.engine.queue.attempt_start import AttemptStart
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.preemption import EvictionPolicy
@@ -60,18 +62,34 @@ class EntityScheduler:
         ``in_steps``: others are to have their turn in between if it is a gang group of which that
         takes long.
         """
-        start = self._queue.begin_attempt(entity)
+        start, call = self._queue.begin_attempt(entity), None
         if entity.group is None or (
             self._gangs.is_admitted(entity, now)
             and not (start.woken_from is not None and self._gangs.stays_unschedulable(entity, now))
         ):
-            self._try(entity, now, in_steps=in_steps)
+            call = self._extenders.answers_for(entity)
+            self._try(entity, call, now, in_steps=in_steps)
+        self._on_tried(entity, start, call, now)
+
+    def _on_tried(
+        self, entity: QueuedEntity, start: AttemptStart, call: ExtenderCall | None, now: float
+    ) -> None:
+        """A step has been taken, with the answers to a call if it is given."""
         if entity.slices and entity.state is QueueState.NOT_QUEUED:
+            if call is not None:
+                self._extenders.keep_answers(call)
             self._queue.go_on(entity, start)
             return
         self._queue.on_tried(entity, start, now)
+        unasked = call is not None and start.events != call.event_count
+        if unasked and entity.state is QueueState.UNSCHEDULABLE:
+            # What might have woken it has happened while they were asked: of nodes that have come
+            # since they know nothing.
+            self._queue.requeue_with_backoff(entity, now)
 
-    def _try(self, entity: QueuedEntity, now: float, *, in_steps: bool) -> None:
+    def _try(
+        self, entity: QueuedEntity, call: ExtenderCall | None, now: float, *, in_steps: bool
+    ) -> None:
         entity.attempts += not entity.slices
         entity.last_attempt = now
         if entity.plugin_fault is not None:
@@ -80,19 +98,17 @@ class EntityScheduler:
         with self._context.tracer.attempt(partial(self._describe, entity)):
             if entity.plugin_error:
                 self._handle_error(entity, entity.plugin_error, now)
+            elif call is not None:
+                self._attempt_with(call, now, in_steps=in_steps)
             elif not self._extenders.starts_for(entity, now):
                 self._attempt(entity, now, in_steps=in_steps)
 
-    def on_extender_result(self, call: ExtenderCall, now: float) -> None:
-        """Extenders have answered about an entity, or failed to."""
+    def on_extender_result(self, call: ExtenderCall, now: float, *, in_steps: bool = False) -> None:
+        """Extenders have answered about an entity, or failed to; see :meth:`schedule_one`."""
         entity, start = call.entity, self._queue.begin_attempt(call.entity)
         with self._context.tracer.attempt(partial(self._describe, entity)):
-            self._go_on_after(call, now)
-        self._queue.on_tried(entity, start, now)
-        if start.events != call.event_count and entity.state is QueueState.UNSCHEDULABLE:
-            # What might have woken it has happened while they were asked: of nodes that have come
-            # since they know nothing.
-            self._queue.requeue_with_backoff(entity, now)
+            self._go_on_after(call, now, in_steps=in_steps)
+        self._on_tried(entity, start, call, now)
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -110,7 +126,7 @@ class EntityScheduler:
             known |= {"gang": entity.group.name, "members": len(entity.members)}
         return known
 
-    def _go_on_after(self, call: ExtenderCall, now: float) -> None:
+    def _go_on_after(self, call: ExtenderCall, now: float, *, in_steps: bool) -> None:
         entity = call.entity
         if call.refused is not None:
             self._on_extender_failure(call, call.refused, now)
@@ -119,8 +135,11 @@ class EntityScheduler:
             result = select_candidate(self._cycle, self._policy, pod, unschedulable, call.victims)
             self._handle_unschedulable(entity, result, now)
         else:
-            with self._cycle.with_extender_results(call.results):
-                self._attempt(entity, now)
+            self._attempt_with(call, now, in_steps=in_steps)
+
+    def _attempt_with(self, call: ExtenderCall, now: float, *, in_steps: bool) -> None:
+        with self._cycle.with_extender_results(call.answers):
+            self._attempt(call.entity, now, in_steps=in_steps)
 
     def _on_extender_failure(self, call: ExtenderCall, refused: Refused, now: float) -> None:
         entity = call.entity

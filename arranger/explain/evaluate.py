@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
@@ -13,6 +14,7 @@ from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, PluginRej
 from arranger.framework.filter_result import Rejection
 from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.framework.runtime.post_filter import run_post_filter
 from arranger.framework.runtime.profile import Profile
 from arranger.plugins import default_profile
@@ -22,8 +24,12 @@ from arranger.plugins import default_profile
 #: ``pod`` (namespace/name) · ``preFilter`` {plugin, code, reasons} if the pod was rejected as a
 #: whole · ``feasible`` node names · ``rejected`` {node: {plugin, code, reasons}} by the first
 #: plugin to reject · ``scores`` {node: {plugin: points}} and ``totals`` of the feasible nodes ·
-#: ``fitError`` if there are none, and ``preemption`` {node, victims, message}: who would go.
+#: ``fitError`` if there are none, and ``preemption`` {node, victims, message}: who would go ·
+#: ``error`` if that took too long to be found out, and nothing else then.
 Verdict = dict[str, Any]
+
+#: Attempts at one pod, each some 30 ms at most: what one leaves undone the next goes on with.
+_MAX_ATTEMPTS: Final = 1000
 
 _NOT_IN_PRE_FILTER_RESULT = "node is not in the PreFilter result"
 
@@ -41,7 +47,10 @@ def evaluate(snapshot: Snapshot, profile: Profile | None = None) -> list[Verdict
 
 def evaluate_pod(cluster: Cluster, pod: PodInfo, profile: Profile) -> Verdict:
     """What the profile's plugins say about one pod."""
-    evaluation = Evaluation(profile, cluster, pod)
+    evaluation = _evaluation(cluster, pod, profile)
+    if isinstance(evaluation, str):
+        nothing: Verdict = {"feasible": [], "rejected": {}, "scores": {}, "totals": {}}
+        return {"pod": pod.key, "error": evaluation, **nothing}
     diagnosis = evaluation.diagnosis()
     verdict: Verdict = {"pod": pod.key}
     if diagnosis.pre_filter_status is not None:
@@ -73,6 +82,21 @@ def evaluate_pod(cluster: Cluster, pod: PodInfo, profile: Profile) -> Verdict:
             **({"message": post_filter.message()} if post_filter.message() else {}),
         }
     return verdict
+
+
+def _evaluation(cluster: Cluster, pod: PodInfo, profile: Profile) -> Evaluation | str:
+    """What is found out about a pod on all nodes, or why that took too long."""
+    why = ""
+    for _ in range(_MAX_ATTEMPTS):
+        try:
+            # What may be put off is asked about all nodes, and not only until some are found.
+            with cluster.work.at_most(sys.maxsize):
+                return Evaluation(profile, cluster, pod)
+        except PluginFailureError as failure:
+            if not failure.asks_again:
+                raise
+            why = str(failure)
+    return why
 
 
 def _rejected(cluster: Cluster, diagnosis: Diagnosis) -> dict[str, Any]:

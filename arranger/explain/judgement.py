@@ -5,9 +5,11 @@ Nodes that are kept for others at that moment, by a Reservation or for a gang, s
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 import numpy as np
@@ -21,9 +23,13 @@ from arranger.engine.context.rejecters import KEPT_ROOM
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.explain.lack import Lack
 from arranger.framework.diagnosis import Diagnosis, PluginRejection
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.framework.status import Code
 
 _FIT: Final = "NodeResourcesFit"
+#: Attempts at one pod, each some 30 ms at most: what one leaves undone the next goes on with.
+_MAX_ATTEMPTS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +46,10 @@ class Judgement:
         """Judge a pod as the scheduling cycle does, which has decided all else before.
 
         Raises:
-            PluginFailureError: a plugin raised.
+            PluginFailureError: a plugin raised, or has come to no end in many attempts.
         """
         with cycle.hide_lower_nominees(member):
-            evaluation = cycle.evaluate(member.profile, member.pod, member.signature)
+            evaluation = _evaluation(cycle, member)
             masks = cycle.row_masks(member, None, evaluation)
             diagnosis = cycle.diagnose(evaluation, masks, None)
             fits = evaluation.feasible.copy()
@@ -64,9 +70,9 @@ class Judgement:
         index = diagnosis.rejection_index
         times = np.bincount(index[index >= 0], minlength=len(diagnosis.rejections)).tolist()
         counts: Counter[str] = Counter()
-        for kind, count in zip(diagnosis.rejections, times, strict=True):
-            if count:
-                counts[f"{', '.join(sorted(kind.rejection.reasons))} ({kind.plugin})"] += count
+        for kind, nodes in zip(diagnosis.rejections, times, strict=True):
+            if nodes:
+                counts[f"{', '.join(sorted(kind.rejection.reasons))} ({kind.plugin})"] += nodes
         fitting = int(np.count_nonzero(self._fits))
         told = [("fit", fitting)] if fitting else []
         return [*told, *sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
@@ -114,3 +120,15 @@ class Judgement:
 
     def _names(self, rows: IntArray) -> list[str]:
         return sorted(self._cluster.table.name(row) for row in rows.tolist())
+
+
+def _evaluation(cycle: SchedulingCycle, member: QueuedPod) -> Evaluation:
+    for n in count(1):
+        try:
+            # What may be put off is asked about all nodes, and not only until some are found.
+            with cycle.cluster.work.at_most(sys.maxsize):
+                return cycle.evaluate(member.profile, member.pod, member.signature)
+        except PluginFailureError as failure:
+            if not failure.asks_again or n == _MAX_ATTEMPTS:
+                raise
+    raise AssertionError("it ends in one way or the other")

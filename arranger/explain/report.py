@@ -52,6 +52,8 @@ def headline(snapshot: Snapshot, verdict: Verdict) -> str:
     """The answer about one pod in one line."""
     nodes = snapshot.cluster.table.count
     feasible = verdict["feasible"]
+    if "error" in verdict:
+        return f"{verdict['pod']}: it takes too long to find out: {verdict['error']}"
     if not feasible:
         return f"{verdict['pod']}: no node fits (of {nodes})"
     totals = verdict["totals"]

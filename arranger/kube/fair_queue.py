@@ -55,8 +55,16 @@ class FairQueue(Generic[T]):
 
     def pop_allowed(self, may: Callable[[str], bool]) -> T | None:
         """Take out what is next of the namespaces that ``may``; they keep their turns meanwhile."""
-        namespace = next(filter(may, self._lanes), None)
+        namespace = self.first_allowed(may)
         return None if namespace is None else self._take_turn(namespace)
+
+    def first_allowed(self, may: Callable[[str], bool]) -> str | None:
+        """The namespace whose turn is next of those that ``may``; None if there is none."""
+        return next(filter(may, self._lanes), None)
+
+    def pop_from(self, namespace: str) -> T:
+        """Take out what is next of a namespace that has something waiting, as its turn."""
+        return self._take_turn(namespace)
 
     def pop_from_longest(self) -> T:
         """Take out what waits longest of the namespace that has most waiting.

@@ -10,7 +10,7 @@ from arranger.api.quarantine import Quarantine, QuarantineKey, frames_of, key_of
 from arranger.api.types.core import Pod
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedEntity, QueuedPod
-from arranger.engine.extenders.coordinator import ExtenderCall
+from arranger.engine.extenders.calls import ExtenderCall
 from arranger.engine.gang.state.holds import GangHold
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup

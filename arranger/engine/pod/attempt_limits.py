@@ -10,6 +10,8 @@ from arranger.engine.context.entity import QueuedPod
 
 #: Units of one step: some 20 milliseconds.
 MAX_WORK: Final = 20_000
+#: Nodes by name that an extender is told of, or tells of, in one unit.
+NAMES_PER_UNIT: Final = 2
 #: After so many steps there are twice as many units, for what is looked at may change as fast.
 _MANY_STEPS: Final = 512
 
@@ -17,9 +19,12 @@ _MANY_STEPS: Final = 512
 def most_work(member: QueuedPod) -> int:
     """What the next step of an attempt to place a pod may spend."""
     entity = member.entity
-    if entity is None or not entity.slices:
-        return MAX_WORK
-    return MAX_WORK << min(entity.slices // _MANY_STEPS, 10)
+    return MAX_WORK if entity is None else work_of_step(entity.slices)
+
+
+def work_of_step(taken: int) -> int:
+    """What the step may spend that follows so many others."""
+    return MAX_WORK << min(taken // _MANY_STEPS, 10)
 
 
 def looks_at_pods(pod: PodInfo) -> bool:

@@ -16,7 +16,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.context.phases import Phase
-from arranger.engine.pod.attempt_limits import looks_at_pods, most_work
+from arranger.engine.pod.attempt_limits import NAMES_PER_UNIT, looks_at_pods, most_work
 from arranger.engine.pod.extender_result import ExtenderResult, rows_to_clear
 from arranger.engine.pod.kept_rows import KeptRows
 from arranger.engine.pod.reserve_and_permit import (
@@ -83,8 +83,11 @@ class SchedulingCycle:
         """The nodes that any of some members of one class could be placed on now, if it were alone.
 
         Those count that others of its gang are nominated for; and if not the same nodes are kept
-        from all of them, those that are kept from some. None when a plugin raises: placing the pods
-        will then raise as well, and their conditions say so.
+        from all of them, those that are kept from some. None when a plugin raises, as placing the
+        pods will, too.
+
+        Raises:
+            UnfinishedError: it takes another step to know them.
         """
         member = max(members, key=lambda each: each.pod.priority)
         try:
@@ -96,9 +99,12 @@ class SchedulingCycle:
                 else:
                     feasible = self.evaluate(member.profile, member.pod, member.signature).feasible
                     rows = np.flatnonzero(feasible)
-        except Exception:
+        except Exception as error:
+            if isinstance(error, UnfinishedError) or cycle_error(error).asks_again:
+                raise UnfinishedError from error
             return ()
-        return tuple(self.cluster.table.name(row) for row in rows.tolist())
+        self.cluster.work.count(len(rows) // NAMES_PER_UNIT)
+        return tuple(map(self.cluster.table.name, rows.tolist()))
 
     def feasible_rows(self, member: QueuedPod, within: RowMask | None = None) -> IntArray:
         """The rows that the pod could be placed on now, of those ``within`` if given.
@@ -149,8 +155,6 @@ class SchedulingCycle:
         When :class:`Scheduled` is returned the node is assumed in the cluster and every Reserve
         plugin has agreed; otherwise nothing is held.
         """
-        if self._extender_results:
-            return self._decide_at_once(member)
         if member.signature is None:  # plugins alone keep what they have found out
             return or_unfinished(self._decide_at_once(member))
         work = self.cluster.work
@@ -165,8 +169,7 @@ class SchedulingCycle:
     def _decide_at_once(self, member: QueuedPod) -> ScheduleResult:
         if not self._nominator:
             return self._decide(member)
-        # Also while victims are sought: a pod that is only nominated can be no victim, and the
-        # pod's own nomination takes nothing from it.
+        # Also while victims are sought: who is only nominated is none, and takes nothing from it.
         with self.hide_lower_nominees(member):
             return self._decide(member)
 
@@ -187,9 +190,8 @@ class SchedulingCycle:
     def place(
         self, member: QueuedPod, within: RowMask | None = None
     ) -> ScheduleResult | Infeasible:
-        """Place a pod on the best feasible node, of the rows ``within`` if given.
-
-        Runs no PostFilter: that is left to the caller, who may have more pods to place."""
+        """Place a pod on the best feasible node, of the rows ``within`` if given; no PostFilter is
+        run: that is left to the caller, who may have more pods to place."""
         if not self._nominator:
             return self._find_and_reserve(member, within)
         with self.hide_lower_nominees(member):
@@ -274,10 +276,8 @@ class SchedulingCycle:
         return self._kept.kind_of(member)
 
     def may_stay(self, members: Iterable[QueuedPod]) -> bool:
-        """Whether pods that are on their nodes again may be there now.
-
-        Asked about what may have changed though no node and no pod there has.
-        """
+        """Whether pods that are on their nodes again may be there now, where what may have changed
+        is no node and no pod there."""
         return self._kept.allow(members)
 
     # --- inside ----------------------------------------------------------------------------

@@ -44,7 +44,11 @@ class ExtenderBinder:
             return
         try:
             error = await self.caller.post(
-                extender, extender.bind_verb, encode_binding_args(bind), decode_binding_error
+                extender,
+                extender.bind_verb,
+                encode_binding_args(bind),
+                decode_binding_error,
+                bind.pod.namespace,
             )
         except RefusedConnectionError as unsent:
             refused = call_error(extender, str(unsent)).refused
@@ -94,7 +98,7 @@ class ExtenderBinder:
             ExtenderCallError: it cannot be read.
         """
         try:
-            raw = await self.caller.read_pod(bind.pod)
+            raw = await self.caller.read_pod(bind.pod, bind.pod.namespace)
         except ExtenderCallError as error:
             if error.refused.reason in ("NotFound", "Replaced"):
                 return error.refused

@@ -11,6 +11,7 @@ from arranger.api.effects import ObjectKey, Refused
 from arranger.api.extenders import Extender
 from arranger.kube.client.metrics import MetricsRecorder
 from arranger.kube.client.transport import Request, RequestTransport, TransportError
+from arranger.kube.extenders.slots import FairSlots
 from arranger.kube.extenders.wire import ExtenderProtocolError
 from arranger.kube.watch.decoder import decode_metadata
 from arranger.kube.writes.call import ATTEMPT_TIMEOUT, pod_path
@@ -46,6 +47,9 @@ class ExtenderCallError(Exception):
 class ExtenderCaller:
     """Bounds and measures the calls to all extenders.
 
+    Each call is made for somebody, the namespace of the pod that it is about: they share the calls
+    that may be under way.
+
     Args:
         extender_transport: where extenders are.
         transport: the API server, for the pods that they are told about.
@@ -56,12 +60,10 @@ class ExtenderCaller:
     extender_transport: ExtenderTransport
     transport: RequestTransport
     metrics: MetricsRecorder
-    _slots: asyncio.Semaphore = field(
-        default_factory=lambda: asyncio.Semaphore(MAX_PARALLEL_CALLS), init=False
-    )
+    _slots: FairSlots = field(default_factory=lambda: FairSlots(MAX_PARALLEL_CALLS), init=False)
 
-    async def read_pod(self, pod: ObjectKey) -> bytes:
-        """A pod of this uid, as JSON.
+    async def read_pod(self, pod: ObjectKey, namespace: str) -> bytes:
+        """A pod of this uid, as JSON, read for a ``namespace``.
 
         Raises:
             ExtenderCallError: it cannot be read (``Unreachable``, ``Unreadable``), is gone
@@ -69,7 +71,7 @@ class ExtenderCaller:
         """
         request = Request("GET", pod_path(pod), timeout=ATTEMPT_TIMEOUT)
         try:
-            async with self._slots:
+            async with self._slots.one_for(namespace):
                 answer = await self.transport.send(request)
         except TransportError as error:
             text = f"reading pod {pod} for extenders: {error}"
@@ -84,7 +86,12 @@ class ExtenderCaller:
         return answer.body
 
     async def query(
-        self, extender: Extender, verb: str, body: bytes, decode: Callable[[bytes], Any]
+        self,
+        extender: Extender,
+        verb: str,
+        body: bytes,
+        decode: Callable[[bytes], Any],
+        namespace: str,
     ) -> Any:
         """Call a verb that changes nothing, and decode the answer.
 
@@ -92,12 +99,17 @@ class ExtenderCaller:
             ExtenderCallError: no answer, or none that can be used.
         """
         try:
-            return await self.post(extender, verb, body, decode)
+            return await self.post(extender, verb, body, decode, namespace)
         except TransportError as error:
             raise call_error(extender, str(error)) from error
 
     async def post(
-        self, extender: Extender, verb: str, body: bytes, decode: Callable[[bytes], Any]
+        self,
+        extender: Extender,
+        verb: str,
+        body: bytes,
+        decode: Callable[[bytes], Any],
+        namespace: str,
     ) -> Any:
         """Call a verb that may change something, and decode the answer.
 
@@ -107,7 +119,7 @@ class ExtenderCaller:
         """
         now = asyncio.get_running_loop().time
         labels = {"extender": extender.url, "verb": verb}
-        async with self._slots:
+        async with self._slots.one_for(namespace):
             started = now()
             try:
                 async with asyncio.timeout(extender.timeout):

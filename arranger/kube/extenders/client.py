@@ -133,7 +133,7 @@ class ExtenderClient:
 
     async def _run_query(self, query: ExtenderQuery, on_outcome: OutcomeCallback) -> None:
         try:
-            pod = await self._caller.read_pod(query.pod)
+            pod = await self._caller.read_pod(query.pod, query.pod.namespace)
             if node := bound_node(pod):  # a watch may be late
                 outcome: Outcome = Refused(409, "AlreadyBound", f"the pod is bound to {node}")
             elif isinstance(query, QueryExtenders):
@@ -145,7 +145,7 @@ class ExtenderClient:
         on_outcome(outcome)
 
     async def _query(self, query: QueryExtenders, pod: bytes) -> ExtenderDecision:
-        names = list(query.nodes)
+        names, namespace = list(query.nodes), query.pod.namespace
         failed: dict[str, str] = {}
         unresolvable: dict[str, str] = {}
         for extender in query.extenders:
@@ -154,7 +154,7 @@ class ExtenderClient:
             try:
                 args = self._args(extender, pod, names)
                 result = await self._caller.query(
-                    extender, extender.filter_verb, args, decode_filter_result
+                    extender, extender.filter_verb, args, decode_filter_result, namespace
                 )
                 if result.error:
                     raise call_error(extender, result.error)
@@ -169,20 +169,22 @@ class ExtenderClient:
             unresolvable.update(result.unresolvable)
         scoring = [e for e in query.extenders if e.prioritize_verb] if names else []
         scores: dict[str, int] = {}
-        all_scores = await asyncio.gather(*(self._prioritize(e, pod, names) for e in scoring))
+        all_scores = await asyncio.gather(
+            *(self._prioritize(e, pod, names, namespace) for e in scoring)
+        )
         for extender, each in zip(scoring, all_scores, strict=True):
             for node, score in each.items():
                 scores[node] = scores.get(node, 0) + score * extender.weight * SCORE_SCALE
         return ExtenderDecision(tuple(names), scores, failed, unresolvable)
 
     async def _prioritize(
-        self, extender: Extender, pod: bytes, names: list[str]
+        self, extender: Extender, pod: bytes, names: list[str], namespace: str
     ) -> Mapping[str, int]:
         """An extender's scores; none if it fails: the others decide then, as upstream."""
         try:
             args = self._args(extender, pod, names)
             scores: dict[str, int] = await self._caller.query(
-                extender, extender.prioritize_verb, args, decode_host_priorities
+                extender, extender.prioritize_verb, args, decode_host_priorities, namespace
             )
         except ExtenderCallError as error:
             log.warning("extender.gave_no_scores", extender=extender.url, error=str(error))
@@ -209,7 +211,11 @@ class ExtenderClient:
                 pods = None if extender.node_cache_capable else raw_pods
                 args = encode_preemption_args(pod, remaining, pods)
                 result = await self._caller.query(
-                    extender, extender.preempt_verb, args, decode_preemption_result
+                    extender,
+                    extender.preempt_verb,
+                    args,
+                    decode_preemption_result,
+                    query.pod.namespace,
                 )
                 remaining = _with_victims(extender, result)
             except ExtenderCallError as error:
@@ -231,7 +237,7 @@ class ExtenderClient:
             raise ExtenderCallError(Refused(0, "Extender", text))
 
         async def read(uid: str) -> None:
-            raw_pods[uid] = await self._caller.read_pod(query.pods[uid])
+            raw_pods[uid] = await self._caller.read_pod(query.pods[uid], query.pod.namespace)
 
         try:
             async with asyncio.TaskGroup() as group:

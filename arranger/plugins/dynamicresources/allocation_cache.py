@@ -35,7 +35,11 @@ from arranger.plugins.dynamicresources.effort import (
     EffortSpentError,
 )
 from arranger.plugins.dynamicresources.pools import pools_for
-from arranger.plugins.dynamicresources.requests import AllocationError, DeviceSelection
+from arranger.plugins.dynamicresources.requests import (
+    AllocationError,
+    DeviceSelection,
+    preference_points,
+)
 
 NOT_ENOUGH: Final = "cannot allocate all claims"
 #: In place of a reason, for nodes that another attempt looks at.
@@ -49,10 +53,19 @@ _MAX_ENTRIES: Final = 16
 _MAX_EXHAUSTED_SEARCHES: Final = 4
 _SHORT_SEARCH_STEPS: Final = 50
 _SHORT_SEARCH_LOOKS: Final = 200
+#: Attempts that are spent on one node alone, some sixteen seconds of a core, and after so many such
+#: searches. Upstream stops after ten seconds.
+_MAX_ATTEMPTS: Final = 200
+_SHORT_ATTEMPTS: Final = 2
+TAKES_TOO_LONG: Final = "gave up looking for devices: that takes too long"
+#: Claims of which it is known what stands for their request.
+_MAX_DIGESTS: Final = 4096
 #: States of the devices of one node of which it is kept what was found there.
 _MAX_STATES: Final = 16
 #: Rows whose results are handed on in one unit of an attempt's work.
 _ROWS_PER_UNIT: Final = 50
+#: Devices found whose points are added up in one unit of effort.
+_POINTS_PER_UNIT: Final = 4
 #: Units of a look at what is kept.
 _LOOKING_UP: Final = 1
 #: In place of a reason's index: devices were found; nobody has looked yet.
@@ -75,19 +88,34 @@ class _CacheEntry:
         versions: of nodes, devices, classes and shared devices when the results were current.
         reasons: reason → its index.
         kind_of: row → index into ``reasons``, -1 where devices were found, -2 where nobody looked.
+        points: row → points for the alternatives that were found there.
         found: row → the devices for each claim.
         kept: row → state of the devices there → what was found: members of a gang are taken off and
             put back, or tried with other victims, and the devices are as they were.
         exhausted_searches: how many searches hit their limit.
+        attempts: (row, how many whole attempts in a row have not come to an end there).
     """
 
     claims: list[str]
     versions: tuple[int, int, int, int] = (-1, -1, -1, -1)
     reasons: dict[str, int] = field(default_factory=dict)
     kind_of: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    points: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     found: dict[int, list[list[ChosenDevice]]] = field(default_factory=dict)
     kept: dict[int, dict[Hashable, list[list[ChosenDevice]] | str]] = field(default_factory=dict)
     exhausted_searches: int = 0
+    attempts: tuple[int, int] = (-1, 0)
+
+    def takes_too_long(self, row: int) -> bool:
+        """A whole attempt has not come to an end on a row; whether that was the last one there."""
+        last, so_far = self.attempts
+        self.attempts = row, so_far + 1 if row == last else 1
+        impatient = self.exhausted_searches >= _MAX_EXHAUSTED_SEARCHES
+        if self.attempts[1] < (_SHORT_ATTEMPTS if impatient else _MAX_ATTEMPTS):
+            return False
+        self.attempts = -1, 0
+        self.count_search(exhausted=True)
+        return True
 
     def count_search(self, *, exhausted: bool) -> None:
         """A search has failed; whether it hit its limit."""
@@ -108,6 +136,7 @@ class AllocationQuery:
         self._selectors = selectors
         self._claims = claims
         self._entry = entry
+        self._points = [preference_points(claim) for claim in claims]
 
     def devices_on(self, row: int) -> list[list[ChosenDevice]] | str:
         """The devices for each claim, or why the claims cannot be allocated there."""
@@ -136,11 +165,14 @@ class AllocationQuery:
             try:
                 found = self._look(row, selection)
             except EffortSpentError:
-                break
+                if row != left[0] or not entry.takes_too_long(row):
+                    break
+                found = self._keep(row, self._state_of(row), TAKES_TOO_LONG)
             if isinstance(found, str):
                 entry.kind_of[row] = self._number_of(found)
             else:
                 entry.found[row], entry.kind_of[row] = found, _FOUND
+                entry.points[row] = self._points_of(found, selection.effort)
         effort = MICROSECONDS * (units - selection.effort.left)
         work.count(effort + len(rows) // _ROWS_PER_UNIT)
         reasons = [self._reworded(reason) for reason in entry.reasons]
@@ -153,6 +185,20 @@ class AllocationQuery:
             )
         index: IntArray = np.where(unknown, len(reasons), np.maximum(kinds, _FOUND))
         return [*reasons, NOT_LOOKED_AT], index
+
+    def points_on(self, nodes: NodeView) -> IntArray:
+        """For each entry of the view the points for the alternatives that were found there."""
+        self._refresh()
+        rows = nodes.row_numbers()
+        return np.where(self._entry.kind_of[rows] == _FOUND, self._entry.points[rows], 0)
+
+    def _points_of(self, found: list[list[ChosenDevice]], effort: Effort) -> int:
+        effort.count(sum(map(len, found)) // _POINTS_PER_UNIT)
+        return sum(
+            points.get(name, 0)
+            for points, chosen in zip(self._points, found, strict=True)
+            for name in {wanted.name for wanted, _ in chosen}
+        )
 
     def _number_of(self, reason: str) -> int:
         """The index of a reason; of very many only the first are told apart."""
@@ -168,14 +214,22 @@ class AllocationQuery:
             EffortSpentError: it has not been found out; ask again.
         """
         selection.effort.spend(_LOOKING_UP)
-        kept = self._entry.kept.setdefault(row, {})
-        state = self._cluster.devices.state_at(self._cluster.table.name(row))
-        if (found := kept.get(state)) is None:
+        state = self._state_of(row)
+        if (found := self._entry.kept.get(row, {}).get(state)) is None:
             selection.effort.count(NODE)
-            found = self._search(row, selection)
-            if len(kept) >= _MAX_STATES:
-                kept.clear()
-            kept[state] = found
+            found = self._keep(row, state, self._search(row, selection))
+        return found
+
+    def _state_of(self, row: int) -> Hashable:
+        return self._cluster.devices.state_at(self._cluster.table.name(row))
+
+    def _keep(
+        self, row: int, state: Hashable, found: list[list[ChosenDevice]] | str
+    ) -> list[list[ChosenDevice]] | str:
+        kept = self._entry.kept.setdefault(row, {})
+        if len(kept) >= _MAX_STATES:
+            kept.clear()
+        kept[state] = found
         return found
 
     def _search(self, row: int, selection: DeviceSelection) -> list[list[ChosenDevice]] | str:
@@ -224,6 +278,7 @@ class AllocationQuery:
         homes = devices.changed_since(taken)
         if rows is None or homes is None or tuple(before) != shared:
             entry.kind_of = np.full(table.size, _UNKNOWN, dtype=np.int64)
+            entry.points = np.zeros(table.size, dtype=np.int64)
             entry.found.clear()
             if rows is None or tuple(before) != shared:
                 entry.kept.clear()
@@ -232,6 +287,7 @@ class AllocationQuery:
         if len(entry.kind_of) < table.size:
             more = np.full(table.size - len(entry.kind_of), _UNKNOWN, dtype=np.int64)
             entry.kind_of = np.concatenate([entry.kind_of, more])
+            entry.points = np.concatenate([entry.points, np.zeros_like(more)])
         changed = {row for change, row in rows if change is RowChange.NODE}
         for row in changed:
             entry.kept.pop(row, None)
@@ -248,12 +304,14 @@ class AllocationCache:
         self._cluster: Cluster | None = None
         self._entries: OrderedDict[bytes, _CacheEntry] = OrderedDict()
         self._selectors = CompiledSelectors()
+        #: (uid, version) of a claim → what stands for all that it asks for.
+        self._digests: OrderedDict[tuple[str, str], bytes] = OrderedDict()
 
     def query(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> AllocationQuery:
         """The query for these claims."""
         if cluster is not self._cluster:
             self._cluster, self._entries = cluster, OrderedDict()
-        key = blake2b(_encode([claim.spec for claim in claims])).digest()
+        key = b"".join(map(self._digest, claims))
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = _CacheEntry([claim.key for claim in claims])
@@ -261,3 +319,12 @@ class AllocationCache:
                 self._entries.popitem(last=False)
         self._entries.move_to_end(key)
         return AllocationQuery(cluster, claims, entry, self._selectors)
+
+    def _digest(self, claim: ResourceClaim) -> bytes:
+        """Equal for claims that ask for the same; a claim may be a megabyte."""
+        key = claim.metadata.uid, claim.metadata.resource_version
+        if (digest := self._digests.get(key)) is None:
+            digest = self._digests[key] = blake2b(_encode(claim.spec)).digest()
+            if len(self._digests) > _MAX_DIGESTS:
+                self._digests.popitem(last=False)
+        return digest

@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from arranger.api.types.resource_claims import MAX_DEVICES, DeviceId, ResourceClaim
+from arranger.api.types.resource_claims import (
+    MAX_DEVICES,
+    DeviceConstraint,
+    DeviceId,
+    ResourceClaim,
+)
 from arranger.plugins.dynamicresources.effort import ALTERNATIVE
 from arranger.plugins.dynamicresources.pools import DeviceOffer, Pool
 from arranger.plugins.dynamicresources.requests import (
@@ -29,6 +34,8 @@ from arranger.plugins.dynamicresources.requests import (
 MAX_STEPS: Final = 5_000
 #: Devices that a search looks at, whether they are free or not.
 MAX_LOOKS: Final = 5_000
+#: Comparisons with what a constraint asks for, for each look that there may be.
+_COMPARISONS_A_LOOK: Final = 4
 
 
 class ChosenDevice(NamedTuple):
@@ -102,7 +109,7 @@ class _Search:
                     f"limit of {MAX_DEVICES}"
                 )
         self._constraints = [
-            [AttributeConstraint(rule) for rule in claim.spec.devices.constraints]
+            [AttributeConstraint(rule) for rule in _distinct(claim.spec.devices.constraints)]
             for claim in claims
         ]
         self._offers = tuple(offer for pool in pools for offer in pool.offers)
@@ -113,14 +120,17 @@ class _Search:
         self._users: dict[DeviceId, list[int]] = {}
         #: (alternative, offer) → whether it is of the right kind.
         self._selectable: dict[tuple[int, int], bool] = {}
+        #: (alternative, device) → whether it tolerates the device's taints.
+        self._tolerable: dict[tuple[int, DeviceId], bool] = {}
         self._unsupported: dict[str, None] = {}
-        self._steps = self._looks = 0
+        self._steps = self._looks = self._comparisons = 0
+        self._max_comparisons = _COMPARISONS_A_LOOK * max_looks
 
     def run(self) -> SearchResult:
         try:
             found = self._claim(0)
         finally:
-            self._selection.effort.count(self._steps + self._looks)
+            self._selection.effort.count(self._steps + self._looks + self._comparisons)
         if found:
             return SearchResult(self._chosen)
         if self._any_invalid:
@@ -157,7 +167,11 @@ class _Search:
     ) -> bool:
         """Choose what a request still lacks; offers before ``start`` have been tried."""
         self._steps += 1
-        if self._steps > self._max_steps or self._looks > self._max_looks:
+        if (
+            self._steps > self._max_steps
+            or self._looks > self._max_looks
+            or self._comparisons > self._max_comparisons
+        ):
             raise SearchLimitError("gave up looking for devices: there are too many combinations")
         if wanted.number == 0:
             return False  # a request for all devices needs one at least
@@ -201,14 +215,25 @@ class _Search:
             fits = self._selectable[key] = self._selection.selects(wanted, offer)
         return fits
 
+    def _tolerates(self, wanted: RequestAlternative, offer: DeviceOffer) -> bool:
+        if not offer.device.taints:
+            return True
+        key = id(wanted), offer.id
+        tolerates = self._tolerable.get(key)
+        if tolerates is None:
+            self._comparisons += len(offer.device.taints) * (1 + len(wanted.request.tolerations))
+            tolerates = self._tolerable[key] = wanted.tolerates(offer.device)
+        return tolerates
+
     def _choose(self, claim: int, wanted: RequestAlternative, offer: DeviceOffer) -> bool:
         if problem := unsupported_feature(offer.device):
             self._unsupported[problem] = None
             return False
-        if not wanted.tolerates(offer.device):
+        if not self._tolerates(wanted, offer):
             return False
         constraints = self._constraints[claim]
         for n, constraint in enumerate(constraints):
+            self._comparisons += constraint.comparisons if n else 0  # the first is of the look
             if not constraint.add(wanted, offer):
                 for added in reversed(constraints[:n]):
                     added.remove(wanted)
@@ -227,3 +252,12 @@ class _Search:
         self._users[offer.id].remove(claim)
         for constraint in reversed(self._constraints[claim]):
             constraint.remove(wanted)
+
+
+def _distinct(rules: Sequence[DeviceConstraint]) -> list[DeviceConstraint]:
+    """The rules, each once."""
+    found = {
+        (rule.match_attribute, rule.distinct_attribute, tuple(rule.requests)): rule
+        for rule in rules
+    }
+    return [*found.values()]

@@ -22,16 +22,17 @@ from arranger.plugins.dynamicresources.cel_device import (
     VARIABLES,
     Path,
     digest,
-    value_at,
     variables_of,
 )
 from arranger.plugins.dynamicresources.effort import (
     COMPILE,
+    EVALUATE,
     LEAST_WORK,
     TOKEN,
     WORK_A_UNIT,
     Effort,
 )
+from arranger.plugins.dynamicresources.known_results import KnownResults, RoomForResults
 
 #: Characters of an expression (``CELSelectorExpressionMaxLength``).
 MAX_LENGTH: Final = 10 * 1024
@@ -42,8 +43,9 @@ MAX_COST: Final = 1_000_000
 #: Compiled selectors that are kept, and their characters; a cluster has a few dozen of a line each.
 _MAX_SELECTORS: Final = 256
 _MAX_KEPT: Final = 256 * 1024
-#: Results kept for one selector, and evaluations that are not done.
-_MAX_RESULTS: Final = 4096
+#: Characters of why an evaluation has failed.
+_MAX_MESSAGE: Final = 1024
+#: Evaluations of one selector that are not done and that are kept.
 _MAX_UNFINISHED: Final = 4
 _TOKEN: Final = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\w+|\S""", re.DOTALL)
 
@@ -55,15 +57,16 @@ class SelectorError(ValueError):
 class CelSelector:
     """One compiled expression.
 
+    Args:
+        room: how much may be kept of the results of all selectors.
+
     Raises:
         SelectorError: it cannot be compiled.
     """
 
-    def __init__(self, expression: str) -> None:
+    def __init__(self, expression: str, room: RoomForResults | None = None) -> None:
         self._program = compile_selector(expression)
-        #: Paths read by an evaluation → their values → its result.
-        self._results: dict[tuple[Path, ...], dict[tuple[Any, ...], bool | str]] = {}
-        self._result_count = 0
+        self._results = KnownResults(room)
         #: Device → an evaluation that is not done, and what it has read.
         self._unfinished: OrderedDict[tuple[str, bytes], tuple[Any, dict[Path, None]]]
         self._unfinished = OrderedDict()
@@ -75,25 +78,24 @@ class CelSelector:
             SelectorError: the evaluation failed, for want of an attribute for example.
             EffortSpentError: it has not been evaluated, for want of units in ``effort``.
         """
-        verdict = self._cached_result(driver, device)
+        effort = effort or Effort(2 * MAX_COST)
+        verdict = self._results.find(driver, device, effort)
         if verdict is None:
-            verdict = self._evaluate(driver, device, effort or Effort(2 * MAX_COST))
+            verdict = self._evaluate(driver, device, effort)
         if isinstance(verdict, str):
             raise SelectorError(f"CEL runtime error: {verdict}")
         return verdict
 
-    def _cached_result(self, driver: str, device: Device) -> bool | str | None:
-        for paths, verdicts in self._results.items():
-            verdict = verdicts.get(tuple(value_at(driver, device, path) for path in paths))
-            if verdict is not None:
-                return verdict
-        return None
+    def forget_results(self) -> None:
+        """Give up what is kept of its results."""
+        self._results.forget()
 
     def _evaluate(self, driver: str, device: Device, effort: Effort) -> bool | str:
         effort.check()
         key = (driver, digest(device)) if self._unfinished else None
         started = self._unfinished.pop(key, None) if key is not None else None
         if started is None:
+            effort.count(EVALUATE)
             reads: dict[Path, None] = {}
             started = self._program.start(variables_of(driver, device, reads), MAX_COST), reads
         evaluation, reads = started
@@ -103,19 +105,10 @@ class CelSelector:
             if len(self._unfinished) > _MAX_UNFINISHED:
                 self._unfinished.popitem(last=False)
             effort.give_up()
-        self._keep(driver, device, reads, verdict)
+        if isinstance(verdict, str):
+            verdict = verdict[:_MAX_MESSAGE]
+        self._results.keep(driver, device, reads, verdict, effort)
         return verdict
-
-    def _keep(
-        self, driver: str, device: Device, reads: dict[Path, None], verdict: bool | str
-    ) -> None:
-        if self._result_count >= _MAX_RESULTS:
-            self._results.clear()
-            self._result_count = 0
-        # Each read depends only on the values read before, so these values decide the result.
-        key = tuple(value_at(driver, device, path) for path in reads)
-        self._results.setdefault(tuple(reads), {})[key] = verdict
-        self._result_count += 1
 
 
 def count_tokens(expression: str) -> int:
@@ -129,6 +122,7 @@ class CompiledSelectors:
     def __init__(self) -> None:
         self._selectors: OrderedDict[str, CelSelector | SelectorError] = OrderedDict()
         self._size = 0
+        self._room = RoomForResults()
 
     def __len__(self) -> int:
         return len(self._selectors)
@@ -151,7 +145,7 @@ class CompiledSelectors:
             if effort is not None:
                 effort.spend(COMPILE + TOKEN * count_tokens(expression))
             try:
-                found = CelSelector(expression)
+                found = CelSelector(expression, self._room)
             except SelectorError as error:
                 found = error
             self._selectors[expression] = found
@@ -159,7 +153,10 @@ class CompiledSelectors:
             while len(self._selectors) > _MAX_SELECTORS or (
                 self._size > _MAX_KEPT and len(self._selectors) > 1
             ):
-                self._size -= len(self._selectors.popitem(last=False)[0])
+                gone, selector = self._selectors.popitem(last=False)
+                self._size -= len(gone)
+                if isinstance(selector, CelSelector):
+                    selector.forget_results()
         return found
 
 

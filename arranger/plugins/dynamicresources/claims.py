@@ -85,7 +85,19 @@ def _may_have_devices(pod: PodInfo, event: ClusterEvent) -> bool:
         used = any(use.name == now.metadata.name for use in claim_references(pod.pod))
     except NotCreatedError:
         return False  # its own status will change when the claim is made
-    return used and (was is None or was.status != now.status)
+    if not used or was is None:
+        return used
+    return was.status != now.status and not _only_others_came(was, now, pod.uid)
+
+
+def _only_others_came(was: ResourceClaim, now: ResourceClaim, uid: str) -> bool:
+    """Whether more pods use a claim, which helps none that cannot: many may wait for one claim."""
+    before, after = was.status, now.status
+    return (
+        len(after.reserved_for) > len(before.reserved_for)
+        and was.is_reserved_for(uid) == now.is_reserved_for(uid)
+        and before.allocation == after.allocation
+    )
 
 
 def _is_allocated(claim: ResourceClaim | None) -> bool:

@@ -36,7 +36,11 @@ from arranger.plugins.dynamicresources.claims import (
     claim_references,
     look_up_claims,
 )
-from arranger.plugins.dynamicresources.requests import preference_score, unallocatable_reason
+from arranger.plugins.dynamicresources.requests import (
+    beyond_limits_of_pod,
+    preference_score,
+    unallocatable_reason,
+)
 from arranger.plugins.helpers.node_selectors import compile_terms, matches_any
 from arranger.plugins.helpers.normalize_score import default_normalize_score
 
@@ -135,6 +139,8 @@ class DynamicResources(Plugin):
         for claim in claims:
             if why := _classify_claim(claim, pod, data):
                 return self.reject(why, resolvable=False)
+        if why := beyond_limits_of_pod(data.to_allocate):
+            return self.reject(why, resolvable=False)
         if data.to_allocate:
             data.query = self._allocation_cache.query(cluster, data.to_allocate)
         state[self.name] = data
@@ -206,12 +212,7 @@ class DynamicResources(Plugin):
             results = [] if given is None else given.devices.results
             points += preference_score(claim, {result.request for result in results})
         if data.query is not None:
-            for place, info in nodes.nodes():
-                found = data.query.devices_on(info.row)
-                if not isinstance(found, str):
-                    for claim, chosen in zip(data.to_allocate, found, strict=True):
-                        served = {wanted.name for wanted, _ in chosen}
-                        points[place] += preference_score(claim, served)
+            points += data.query.points_on(nodes)
         return points
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
@@ -296,7 +297,8 @@ def _classify_claim(claim: ResourceClaim, pod: PodInfo, data: _PreFilterState) -
         return unallocatable_reason(claim, lambda name: cluster.objects.get(DeviceClass, "", name))
     if any(result.binding_conditions for result in given.devices.results):
         return f"resource claim {claim.key}: binding conditions are not supported yet"
-    if len(claim.status.reserved_for) >= MAX_RESERVED_FOR and not claim.is_reserved_for(pod.uid):
+    users = data.tracker.users_of(claim)  # those that it is about to be reserved for, too
+    if len(users) >= MAX_RESERVED_FOR and pod.uid not in users:
         return "resourceclaim in use"
     data.allocated.append(claim)
     return ""

@@ -17,6 +17,10 @@ NODE: Final = 10
 ALTERNATIVE: Final = 5
 COMPILE: Final = 500
 TOKEN: Final = 10
+#: Units of beginning an evaluation.
+EVALUATE: Final = 15
+#: Units of reading all that a device has, or all of its attributes or capacity.
+DIGEST: Final = 12
 #: How much of a selector's evaluation is done for one unit.
 WORK_A_UNIT: Final = 4
 #: What is done of an evaluation that is begun, however little is left: most are done with less.

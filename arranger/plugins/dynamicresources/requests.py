@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from arranger.api.selectors import untolerated_taints
 from arranger.api.types.resource_claims import (
@@ -26,6 +26,9 @@ from arranger.plugins.dynamicresources.cel_selectors import CompiledSelectors, S
 from arranger.plugins.dynamicresources.effort import Effort
 from arranger.plugins.dynamicresources.pools import DeviceOffer, Pool
 
+#: Requests, with each of their alternatives, and selectors of all claims of one pod.
+MAX_REQUESTS_OF_POD: Final = 512
+MAX_SELECTORS_OF_POD: Final = 128
 #: Looks a DeviceClass up by name.
 DeviceClassLookup = Callable[[str], DeviceClass | None]
 
@@ -142,14 +145,38 @@ def _beyond_limits(claim: ResourceClaim) -> str:
     )
 
 
-def preference_score(claim: ResourceClaim, served: Set[str]) -> int:
-    """Points for the alternatives chosen, more for those named earlier."""
-    return sum(
-        MAX_ALTERNATIVES - n
+def beyond_limits_of_pod(claims: Sequence[ResourceClaim]) -> str:
+    """What the claims of a pod have too much of, all together; "" if nothing."""
+    requests = [
+        each
+        for claim in claims
+        for request in claim.spec.devices.requests
+        for each in (*filter(None, [request.exactly]), *request.first_available)
+    ]
+    told = "the resource claims of the pod have {} {}, and at most {} are looked at"
+    if (count := len(requests)) > MAX_REQUESTS_OF_POD:
+        return told.format(count, "requests and alternatives", MAX_REQUESTS_OF_POD)
+    selectors = {
+        each.cel.expression for of in requests for each in of.selectors if each.cel is not None
+    }
+    if (count := len(selectors)) > MAX_SELECTORS_OF_POD:
+        return told.format(count, "selectors", MAX_SELECTORS_OF_POD)
+    return ""
+
+
+def preference_points(claim: ResourceClaim) -> dict[str, int]:
+    """Points for each alternative that may be chosen, more for those named earlier."""
+    return {
+        f"{request.name}/{each.name}": MAX_ALTERNATIVES - n
         for request in claim.spec.devices.requests
         for n, each in enumerate(request.first_available)
-        if f"{request.name}/{each.name}" in served
-    )
+    }
+
+
+def preference_score(claim: ResourceClaim, served: Set[str]) -> int:
+    """Points for the alternatives chosen."""
+    points = preference_points(claim)
+    return sum(points.get(name, 0) for name in served)
 
 
 def unsupported_feature(device: Device) -> str:
@@ -237,19 +264,31 @@ class AttributeConstraint:
 
     rule: DeviceConstraint
     chosen: list[DeviceAttribute] = field(default_factory=list)
+    #: Alternative of a request → whether it is concerned; device → its value.
+    _concerned: dict[int, bool] = field(default_factory=dict)
+    _values: dict[DeviceId, DeviceAttribute | None] = field(default_factory=dict)
+
+    @property
+    def comparisons(self) -> int:
+        """With how many devices chosen the next one is compared."""
+        return 1 if self.rule.match_attribute is not None else 1 + len(self.chosen) // 4
 
     def applies_to(self, wanted: RequestAlternative) -> bool:
         """Whether devices of the request are among those compared."""
-        named = self.rule.requests
-        return not named or wanted.name in named or wanted.parent in named
+        if not (named := self.rule.requests):
+            return True
+        concerned = self._concerned.get(id(wanted))
+        if concerned is None:
+            concerned = wanted.name in named or wanted.parent in named
+            self._concerned[id(wanted)] = concerned
+        return concerned
 
     def add(self, wanted: RequestAlternative, offer: DeviceOffer) -> bool:
         """Choose a device; ``False`` if the constraint is not satisfied."""
         if not self.applies_to(wanted):
             return True
-        name = self.rule.match_attribute or self.rule.distinct_attribute or ""
-        value = _attribute(offer.id, offer.device.attributes, name)
-        if value is None or value == DeviceAttribute():
+        value = self._value(offer)
+        if value is None:
             return False
         if self.rule.match_attribute is not None:
             agrees = not self.chosen or self.chosen[0] == value
@@ -263,6 +302,14 @@ class AttributeConstraint:
         """Undo the last :meth:`add` that was granted."""
         if self.applies_to(wanted):
             self.chosen.pop()
+
+    def _value(self, offer: DeviceOffer) -> DeviceAttribute | None:
+        device = offer.id
+        if device not in self._values:
+            name = self.rule.match_attribute or self.rule.distinct_attribute or ""
+            value = _attribute(device, offer.device.attributes, name)
+            self._values[device] = None if value == DeviceAttribute() else value
+        return self._values[device]
 
 
 def _attribute(

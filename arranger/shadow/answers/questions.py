@@ -15,7 +15,7 @@ from arranger.engine.context.entity import QueuedEntity
 from arranger.shadow.answers.leaving import Leaving
 from arranger.shadow.answers.suggestions import QUICK_SECONDS, THOROUGH_SECONDS, Suggester
 from arranger.shadow.answers.why import Answer, WhyAnswers
-from arranger.shadow.forecasts.forecast import Driver
+from arranger.shadow.forecasts.forecast import TAKES_TOO_LONG, Driver
 from arranger.shadow.inputs.objects import ClusterObjects
 from arranger.shadow.inputs.words import singular
 
@@ -73,7 +73,7 @@ class Why:
 
 def _with_suggestions(answer: Answer, answers: WhyAnswers, suggester: Suggester | None) -> Answer:
     entity = answers.entity_of(answer.pods[0]) if answer.pods else None
-    if suggester is None or entity is None:
+    if suggester is None or entity is None or answer.reason == TAKES_TOO_LONG:
         return answer
     found, others = suggester.suggest(entity, entity.representative)
     return msgspec.structs.replace(answer, suggestions=found, not_tried=others)

@@ -25,7 +25,7 @@ from arranger.framework.cluster_event import ActionType
 from arranger.gangs.messages import arrival_summary
 from arranger.shadow.answers.ends import ends_by
 from arranger.shadow.answers.leaving import Leaving
-from arranger.shadow.forecasts.forecast import Forecast, why_waiting
+from arranger.shadow.forecasts.forecast import TAKES_TOO_LONG, Forecast, why_waiting
 
 #: Nodes, and entities that are before one, that an answer names.
 _NAMED: Final = 5
@@ -216,14 +216,17 @@ class WhyAnswers:
     def entity(self, entity: QueuedEntity, member: QueuedPod, subject: str) -> Answer:
         """About what waits as one: a lone pod, or the members of a gang group."""
         told = self._forecast
+        pods = sorted(each.pod.key for each in entity.members.values())
+        if (reason := why_waiting(member)) == TAKES_TOO_LONG:
+            return Answer(subject, "Waiting", reason, pods, queue=self._place(entity))
         judged = blocking_member(entity, member)
         verdict = Judgement.of(told.engine.cycle, judged)
         gated = entity.state is QueueState.GATED
         return Answer(
             subject,
             "Gated" if gated else "Waiting",
-            why_waiting(member),
-            sorted(each.pod.key for each in entity.members.values()),
+            reason,
+            pods,
             queue=self._place(entity),
             gang=self._gang(entity),
             node_reasons=[] if gated else verdict.reasons(),
@@ -231,7 +234,7 @@ class WhyAnswers:
                 (lack.node, lack.text().removeprefix(f"{lack.node} "))
                 for lack in verdict.nearest(_NAMED)
             ],
-            preemption=why_waiting(member).partition("preemption: ")[2],
+            preemption=reason.partition("preemption: ")[2],
             wakes=_wakes(entity, judged),
             never=why_never(told.engine, entity, judged.pod),
         )

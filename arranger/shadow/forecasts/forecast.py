@@ -44,6 +44,14 @@ _VOLUME_SECONDS: Final = 1.0
 #: Bindings and evictions after which it ends in any case: pods may evict each other for ever.
 _MOVES: Final = 1_000
 _MOVES_EACH: Final = 4
+#: Steps of one attempt, some 20 to 80 ms each, and of each once others have taken as many: then it
+#: is left undecided, so that there is an answer about what else waits.
+_STEPS: Final = 128
+_FEW_STEPS: Final = 4
+#: Attempts, or steps of them, after which that is looked at.
+_LIMIT: Final = 32
+#: Of one that is left undecided.
+TAKES_TOO_LONG: Final = "it takes longer to find a node than there is time for an answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +121,9 @@ class Driver:
     #: How many of them there had been when all that waited was last tried.
     _tried_moves: int = field(default=0, init=False)
     _moved_at: float = field(init=False)
+    #: Steps that attempts may take yet that come to no end, and those that are left undecided.
+    _steps_left: int = field(default_factory=lambda: _STEPS, init=False)
+    _undecided: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self._began = self._moved_at = self.now
@@ -213,7 +224,9 @@ class Driver:
         found = [
             entity
             for entity in self.engine.queue.entities()
-            if entity.state is QueueState.UNSCHEDULABLE and entity.last_attempt <= self._moved_at
+            if entity.state is QueueState.UNSCHEDULABLE
+            and entity.last_attempt <= self._moved_at
+            and entity.key not in self._undecided
         ]
         for entity in found:
             self.engine.queue.activate(entity)
@@ -240,7 +253,7 @@ class Driver:
     def _run_engine(self) -> None:
         """Run until nothing is ready."""
         while True:
-            for effect in self.engine.run(self.now):
+            for effect in self.engine.run(self.now, limit=_LIMIT):
                 if self._ends_later(effect):
                     continue
                 outcome, changes = self.writes.apply(effect)
@@ -248,8 +261,19 @@ class Driver:
                     self.engine.on_outcome(effect, outcome, self.now)
                 for change in changes:
                     self._show(change)
+            self._leave_undecided()
             if not self.engine.ready:
                 return
+
+    def _leave_undecided(self) -> None:
+        """Try those no longer whose attempts take too many steps."""
+        queue, most = self.engine.queue, max(_FEW_STEPS, self._steps_left)
+        for entity in [each for each in queue.entities() if each.slices >= most]:
+            if entity.state is QueueState.ACTIVE:
+                self._steps_left -= entity.slices
+                self._undecided.add(entity.key)
+                entity.reason = TAKES_TOO_LONG
+                queue.add_unschedulable(entity, frozenset(), self.now)
 
     def _ends_later(self, effect: Effect) -> bool:
         """Whether it ends a pod whose maximum run time is over only after the beginning.
@@ -305,8 +329,10 @@ def why_waiting(member: QueuedPod) -> str:
     """Why a pod has no node, as its condition says or will say."""
     if member.last_condition is not None:
         return member.last_condition[1] or member.last_condition[0]
+    entity = member.entity
+    if entity is not None and entity.reason == TAKES_TOO_LONG:
+        return TAKES_TOO_LONG
     for condition in member.pod.pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return condition.message or condition.reason
-    entity = member.entity
     return (entity.reason if entity is not None else "") or "has not been tried yet"

@@ -34,9 +34,13 @@ class NamespaceTurns:
     with rounds for time.
 
     Entries are void once their entity has another version or is in another state.
+
+    Args:
+        pods_a_turn: how many pods of one namespace are a turn.
     """
 
     _state: QueueState
+    _pods_a_turn: int = PODS_A_TURN
     _lanes: dict[_Lane, list[_Entry]] = field(default_factory=dict, init=False)
     #: (place, lane) of the first of each lane, and of some that were first; it is not kept up to
     #: date while there is one lane.
@@ -61,7 +65,7 @@ class NamespaceTurns:
             if len(self._lanes) == 1:  # it had nobody to take turns with
                 self._note_first(next(iter(self._lanes)))
             heap = self._lanes[lane] = []
-            begun = self._rounds.get(lane[0], 0) * PODS_A_TURN
+            begun = self._rounds.get(lane[0], 0) * self._pods_a_turn
             self._tried[lane] = max(self._tried.get(lane, 0), begun)
         heapq.heappush(heap, entry)
         if heap[0] is entry and len(self._lanes) > 1:
@@ -87,17 +91,20 @@ class NamespaceTurns:
     def pop(self) -> QueuedEntity:
         """Take out who is to be tried next; :meth:`first` has just found somebody."""
         lane = self._firsts[0][1] if len(self._lanes) > 1 else next(iter(self._lanes))
-        self._rounds[lane[0]] = self._tried[lane] // PODS_A_TURN
+        self._rounds[lane[0]] = self._tried[lane] // self._pods_a_turn
         heap = self._lanes[lane]
         entity = heapq.heappop(heap)[2]
         if not heap:
             self._remove_lane(lane)
         return entity
 
-    def on_tried(self, entity: QueuedEntity) -> None:
-        """One that was taken out is tried now: that counts as a part of its namespace's turn."""
+    def on_tried(self, entity: QueuedEntity, pods: int | None = None) -> None:
+        """One that was taken out is tried now: that counts as a part of its namespace's turn.
+
+        It counts as so many ``pods``, or as those that it has.
+        """
         if entity.lane in self._tried:
-            self._tried[entity.lane] += len(entity.members)
+            self._tried[entity.lane] += len(entity.members) if pods is None else pods
 
     def compact(self) -> int:
         """Drop what is void; returns how many entities are left."""
@@ -128,7 +135,7 @@ class NamespaceTurns:
 
     def _place(self, lane: _Lane) -> _Place:
         rank, version, _ = self._lanes[lane][0]
-        return lane[0], self._tried[lane] // PODS_A_TURN, rank, version
+        return lane[0], self._tried[lane] // self._pods_a_turn, rank, version
 
     def _note_first(self, lane: _Lane) -> bool:
         """Note the place of a lane's first entity; whether it was not known."""
@@ -151,9 +158,9 @@ class NamespaceTurns:
 
     def _forget_counters(self) -> None:
         """Drop the counters of those that would begin with the round that others are in."""
-        rounds = self._rounds
+        rounds, turn = self._rounds, self._pods_a_turn
         self._tried = {
             lane: tried
             for lane, tried in self._tried.items()
-            if lane in self._lanes or tried > rounds.get(lane[0], 0) * PODS_A_TURN
+            if lane in self._lanes or tried > rounds.get(lane[0], 0) * turn
         }

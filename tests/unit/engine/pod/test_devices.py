@@ -17,6 +17,7 @@ from arranger.api.effects import (
 )
 from arranger.cluster.object_store import StoredObject
 from arranger.engine.context.queue_state import QueueState
+from arranger.plugins.dynamicresources import dynamic_resources
 from arranger.plugins.dynamicresources.dynamic_resources import DynamicResources
 from tests.builders import PodBuilder, StoredBuilder, a_node, a_pod
 from tests.devices import (
@@ -297,3 +298,20 @@ def test_nothing_is_left_when_everything_is_gone(harness: EngineHarness, devices
     held = vars(harness.engine.cluster.devices.claim_tracker)
     kept = {name: value for name, value in held.items() if value and not callable(value)}
     assert kept == {}
+
+
+@pytest.mark.parametrize("gang", [True, False], ids=["a gang", "lone pods"])
+def test_no_more_pods_get_a_claim_than_it_can_be_reserved_for(
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch, *, gang: bool
+) -> None:
+    """The API server refuses the others: the gang would be bound in part."""
+    monkeypatch.setattr(dynamic_resources, "MAX_RESERVED_FOR", 3)
+    devices = Devices(harness)
+    devices.show(claim("shared"))
+    pods = [pod(f"p{n}", "shared") for n in range(4)]
+    harness.observe(*(each.in_gang("g", 4) if gang else each for each in pods))
+    wanted = harness.run()
+    assert len(of_kind(ReserveClaim, wanted)) == (0 if gang else 3)
+    texts = [text for _, text in conditions(wanted)]
+    assert len(texts) == (4 if gang else 1)
+    assert all("resourceclaim in use" in text for text in texts)

@@ -133,6 +133,24 @@ HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
     "its claim came": (POD, stored(ASKING), True),
     "its claim was allocated": (POD, stored(ASKING.given("a"), ASKING), True),
     "its claim got a finalizer": (POD, stored(ASKING.annotated({"a": "b"}), ASKING), False),
+    "others came to use its claim": (
+        POD,
+        stored(ASKING.given("a").reserved_for("x", "y"), ASKING.given("a").reserved_for("x")),
+        False,
+    ),
+    "its claim was reserved for it": (
+        POD,
+        stored(
+            ASKING.given("a").reserved_for("x", POD.build().metadata.uid),
+            ASKING.given("a").reserved_for("x"),
+        ),
+        True,
+    ),
+    "others use its claim no more": (
+        POD,
+        stored(ASKING.given("a").reserved_for("x"), ASKING.given("a").reserved_for("x", "y")),
+        True,
+    ),
     "another claim came": (POD, stored(OTHERS), False),
     "another claim was allocated": (POD, stored(OTHERS.given("a"), OTHERS), False),
     "another claim gave its devices back": (POD, stored(OTHERS, OTHERS.given("a")), True),
