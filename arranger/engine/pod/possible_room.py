@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from arranger.cluster.columns import PODS, IntArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.entity import QueuedEntity
@@ -124,6 +125,8 @@ class FreedRoom:
     _freed: list[Freed]
     #: The nodes, each once; None until somebody asks.
     _known_nodes: Sequence[str] | None = field(default=None, init=False)
+    #: (resource × n) what nodes of each size have in all, of those that somebody asks about.
+    _known_sizes: IntArray | None = field(default=None, init=False)
     _room: PossibleRoom = field(init=False)
     _known_limits: Set[Limit] | None = field(default=None, init=False)
     #: Resources that those that have left request; None until somebody asks.
@@ -139,7 +142,8 @@ class FreedRoom:
     def extend(self, more: FreedRoom) -> None:
         """There is this as well, and all of it is looked at as it is when somebody asks next."""
         self._freed += more._freed
-        self._known_nodes = self._known_limits = self._known_resources = None
+        self._known_nodes = self._known_sizes = None
+        self._known_limits = self._known_resources = None
         self._removable.clear()
         self._room = PossibleRoom(self._context, self._policy)
 
@@ -174,9 +178,15 @@ class FreedRoom:
     def _is_one_large_enough(self, waiting: PodInfo) -> bool:
         """Whether a pod's requests would fit on one of the nodes if nobody were there."""
         table = self._context.cluster.table
-        large = table.replica_capacity(waiting, empty=True) > 0
-        rows = [table.index[node] for node in self._nodes if node in table.index]
-        return bool(large[np.array(rows, dtype=np.int64)].any())
+        sizes = self._known_sizes
+        if sizes is None or len(sizes) < len(table.allocatable):  # a node may offer something new
+            rows = [table.index[node] for node in self._nodes if node in table.index]
+            sizes = self._known_sizes = np.unique(table.allocatable[:, rows], axis=1)
+        fits = sizes[PODS] > 0
+        columns, amounts = waiting.request_vector(table.resource_column)
+        for column, amount in zip(columns, amounts, strict=True):
+            fits = fits & (sizes[column] >= amount)
+        return bool(fits.any())
 
     def _fits_on_node(self, node: str, waiting: PodInfo, entity: QueuedEntity | None) -> bool:
         """Whether a pod's requests would fit on a node, evictions included."""

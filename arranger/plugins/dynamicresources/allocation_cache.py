@@ -59,7 +59,7 @@ _MAX_ATTEMPTS: Final = 200
 _SHORT_ATTEMPTS: Final = 2
 TAKES_TOO_LONG: Final = "gave up looking for devices: that takes too long"
 #: Claims of which it is known what stands for their request.
-_MAX_DIGESTS: Final = 4096
+MAX_DIGESTS: Final = 4096
 #: States of the devices of one node of which it is kept what was found there.
 _MAX_STATES: Final = 16
 #: Rows whose results are handed on in one unit of an attempt's work.
@@ -325,6 +325,6 @@ class AllocationCache:
         key = claim.metadata.uid, claim.metadata.resource_version
         if (digest := self._digests.get(key)) is None:
             digest = self._digests[key] = blake2b(_encode(claim.spec)).digest()
-            if len(self._digests) > _MAX_DIGESTS:
+            if len(self._digests) > MAX_DIGESTS:
                 self._digests.popitem(last=False)
         return digest

@@ -22,7 +22,7 @@ from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.engine import Engine
 from arranger.framework.runtime import evaluation_cache
 from arranger.plugins import default_profile
-from arranger.plugins.dynamicresources import cel_selectors
+from arranger.plugins.dynamicresources import allocation_cache, cel_selectors
 from tests.builders import a_node, a_pod, a_pod_group
 from tests.builders.base import ManifestBuilder
 from tests.devices import a_claim, a_device, a_device_class, a_slice, cel, claiming
@@ -165,6 +165,7 @@ def test_what_comes_and_goes_leaves_nothing_behind(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(selector_counts, "_MAX_CACHED", 8)
     monkeypatch.setattr(node_results, "_MAX_KEPT", 8)
     monkeypatch.setattr(evaluation_cache, "MAX_KEPT", 8)
+    monkeypatch.setattr(allocation_cache, "MAX_DIGESTS", 8)
     engine = Engine(EngineSettings([default_profile()]))
     for n in range(NODES):
         engine.handlers.on_node_updated(a_node(f"n{n}").offers(cpu=8).build(), 0.0)

@@ -11,6 +11,9 @@ from collections.abc import Callable
 import pytest
 
 from arranger.api.effects import Applied, Bind
+from arranger.cluster.columns import IntArray
+from arranger.cluster.nodes.node_table import NodeTable
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine.queue import open_questions
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.queue.hints import HelpQuestion
@@ -128,3 +131,33 @@ def test_nobody_who_fits_is_forgotten(most: int, monkeypatch: pytest.MonkeyPatch
     """However many events are asked about at once, or not at all."""
     monkeypatch.setattr(open_questions, "MOST_OPEN", most)
     assert sum(len(_bound(seed)) for seed in range(25)) > 50
+
+
+def test_nodes_that_have_become_free_are_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each kind that waits; and whoever is too large for each of them is not tried."""
+    looks, real = list[int](), NodeTable.replica_capacity
+
+    def look(table: NodeTable, *pods: PodInfo, empty: bool = False) -> IntArray:
+        looks.append(table.size)
+        return real(table, *pods, empty=empty)
+
+    monkeypatch.setattr(NodeTable, "replica_capacity", look)
+    harness = EngineHarness(default_profile())
+    harness.observe(*(a_node(f"n{n}").offers(cpu=8, memory="1Gi") for n in range(NODES)))
+    harness.observe(*(a_node(f"m{n}").offers(cpu=2, memory="9Gi") for n in range(NODES)))
+    names = [f"{kind}{n}" for kind in "nm" for n in range(NODES)]
+    harness.observe(*(a_pod(f"r-{name}").needs(cpu=2).on(name) for name in names))
+    harness.observe(*(a_pod(f"s-{name}").needs(memory="1Gi").on(name) for name in names))
+    harness.start()
+    neither = [a_pod(f"w-{n}").needs(cpu=4, memory=f"{2000 + n}Mi") for n in range(KINDS)]
+    either = a_pod("either").needs(cpu=8)
+    harness.observe(*neither, either)
+    harness.run()
+    before = {f"w-{n}": harness.entity(f"w-{n}").attempts for n in range(KINDS)}
+    looks.clear()
+    for name in names:
+        harness.engine.handlers.on_pod_deleted(f"default/r-{name}", harness.now)
+    effects = harness.run()
+    assert [bind.pod.name for bind in of_kind(Bind, effects)] == ["either"]
+    assert {name: harness.entity(name).attempts for name in before} == before
+    assert len(looks) <= 2
