@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
+from arranger.explain.all_nodes import on_all_nodes
 from arranger.explain.snapshot import Snapshot
 from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
@@ -28,7 +28,7 @@ from arranger.plugins import default_profile
 #: ``error`` if that took too long to be found out, and nothing else then.
 Verdict = dict[str, Any]
 
-#: Attempts at one pod, each some 30 ms at most: what one leaves undone the next goes on with.
+#: Attempts at one pod, each some 30 ms at most.
 _MAX_ATTEMPTS: Final = 1000
 
 _NOT_IN_PRE_FILTER_RESULT = "node is not in the PreFilter result"
@@ -47,10 +47,14 @@ def evaluate(snapshot: Snapshot, profile: Profile | None = None) -> list[Verdict
 
 def evaluate_pod(cluster: Cluster, pod: PodInfo, profile: Profile) -> Verdict:
     """What the profile's plugins say about one pod."""
-    evaluation = _evaluation(cluster, pod, profile)
-    if isinstance(evaluation, str):
+    try:
+        find = partial(Evaluation, profile, cluster, pod)
+        evaluation = on_all_nodes(cluster.work, find, _MAX_ATTEMPTS)
+    except PluginFailureError as failure:
+        if not failure.asks_again:
+            raise
         nothing: Verdict = {"feasible": [], "rejected": {}, "scores": {}, "totals": {}}
-        return {"pod": pod.key, "error": evaluation, **nothing}
+        return {"pod": pod.key, "error": str(failure), **nothing}
     diagnosis = evaluation.diagnosis()
     verdict: Verdict = {"pod": pod.key}
     if diagnosis.pre_filter_status is not None:
@@ -82,21 +86,6 @@ def evaluate_pod(cluster: Cluster, pod: PodInfo, profile: Profile) -> Verdict:
             **({"message": post_filter.message()} if post_filter.message() else {}),
         }
     return verdict
-
-
-def _evaluation(cluster: Cluster, pod: PodInfo, profile: Profile) -> Evaluation | str:
-    """What is found out about a pod on all nodes, or why that took too long."""
-    why = ""
-    for _ in range(_MAX_ATTEMPTS):
-        try:
-            # What may be put off is asked about all nodes, and not only until some are found.
-            with cluster.work.at_most(sys.maxsize):
-                return Evaluation(profile, cluster, pod)
-        except PluginFailureError as failure:
-            if not failure.asks_again:
-                raise
-            why = str(failure)
-    return why
 
 
 def _rejected(cluster: Cluster, diagnosis: Diagnosis) -> dict[str, Any]:

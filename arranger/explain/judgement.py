@@ -5,11 +5,10 @@ Nodes that are kept for others at that moment, by a Reservation or for a gang, s
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -21,14 +20,13 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context.entity import QueuedPod
 from arranger.engine.context.rejecters import KEPT_ROOM
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
+from arranger.explain.all_nodes import on_all_nodes
 from arranger.explain.lack import Lack
 from arranger.framework.diagnosis import Diagnosis, PluginRejection
-from arranger.framework.runtime.evaluation import Evaluation
-from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.framework.status import Code
 
 _FIT: Final = "NodeResourcesFit"
-#: Attempts at one pod, each some 30 ms at most: what one leaves undone the next goes on with.
+#: Attempts at one pod, each some 30 ms at most.
 _MAX_ATTEMPTS: Final = 256
 
 
@@ -49,7 +47,8 @@ class Judgement:
             PluginFailureError: a plugin raised, or has come to no end in many attempts.
         """
         with cycle.hide_lower_nominees(member):
-            evaluation = _evaluation(cycle, member)
+            find = partial(cycle.evaluate, member.profile, member.pod, member.signature)
+            evaluation = on_all_nodes(cycle.cluster.work, find, _MAX_ATTEMPTS)
             masks = cycle.row_masks(member, None, evaluation)
             diagnosis = cycle.diagnose(evaluation, masks, None)
             fits = evaluation.feasible.copy()
@@ -120,15 +119,3 @@ class Judgement:
 
     def _names(self, rows: IntArray) -> list[str]:
         return sorted(self._cluster.table.name(row) for row in rows.tolist())
-
-
-def _evaluation(cycle: SchedulingCycle, member: QueuedPod) -> Evaluation:
-    for n in count(1):
-        try:
-            # What may be put off is asked about all nodes, and not only until some are found.
-            with cycle.cluster.work.at_most(sys.maxsize):
-                return cycle.evaluate(member.profile, member.pod, member.signature)
-        except PluginFailureError as failure:
-            if not failure.asks_again or n == _MAX_ATTEMPTS:
-                raise
-    raise AssertionError("it ends in one way or the other")

@@ -57,7 +57,7 @@ class InterestIndex:
     ) -> list[Hashable]:
         """Those to whom such an event matters, in the order in which they came.
 
-        Of those that came before ``last`` was ``until``.
+        ``until`` is the number of the last of them (:attr:`last`, when the event happened).
         """
         found = [
             keys

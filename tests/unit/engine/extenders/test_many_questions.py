@@ -125,10 +125,7 @@ def test_a_question_that_fails_ends_the_others_about_the_gang() -> None:
 @pytest.mark.parametrize("nodes", [0, 1, 3])
 def test_an_attempt_goes_on_with_the_answers(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where nodes come meanwhile, of which the extender knows nothing."""
-    monkeypatch.setattr(attempts, "STEP_UNITS", 100)
-    world = Asked()
-    world.show(*(a_pod(f"p{n:02}").needs(cpu=4).in_gang("g", 32) for n in range(32)))
-    world.step()
+    world = a_gang_that_is_asked_about(monkeypatch)
     world.answer()
     for n in range(nodes):
         assert not world.bound
@@ -157,13 +154,19 @@ def test_a_gang_that_is_edited_between_two_steps_is_asked_about_again(
     assert len(world.bound) == 32
 
 
-def test_nobody_is_asked_about_another_before_the_attempt_is_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def a_gang_that_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """One of 32, whose attempt takes several steps once there is an answer."""
     monkeypatch.setattr(attempts, "STEP_UNITS", 100)
     world = Asked()
     world.show(*(a_pod(f"p{n:02}").needs(cpu=4).in_gang("g", 32) for n in range(32)))
     world.step()
+    return world
+
+
+def test_nobody_is_asked_about_another_before_the_attempt_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = a_gang_that_is_asked_about(monkeypatch)
     world.show(a_pod("other").in_namespace("other").needs(cpu=1))
     world.answer()
     while not world.bound:
@@ -176,10 +179,7 @@ def test_nobody_is_asked_about_another_before_the_attempt_is_over(
 def test_a_gang_that_goes_between_two_steps_keeps_nobody_from_asking(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(attempts, "STEP_UNITS", 100)
-    world = Asked()
-    world.show(*(a_pod(f"p{n:02}").needs(cpu=4).in_gang("g", 32) for n in range(32)))
-    world.step()
+    world = a_gang_that_is_asked_about(monkeypatch)
     world.answer()
     world.step()
     for n in range(32):
