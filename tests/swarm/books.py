@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: what is kept of classes of pods.
 BOOKS_EVERY: Final = 0.5
 QUIET_BOOKS_EVERY: Final = 5.0
-CLASSES_EVERY: Final = 4.0
+CLASSES_EVERY: Final = 10.0
 #: Seconds after a write in which it makes itself felt.
 _FELT_FOR: Final = 2.0
 #: What is written all the time, whatever happens.
