@@ -55,17 +55,19 @@ class PodInfo:
         pvc_keys: (namespace, name) of the PersistentVolumeClaims it names; without those that are
             made for it alone.
         priority: ``spec.priority``, 0 when unset; its PodGroup's if that has one.
+        is_indexed: whether a node table counts more of it than sums: terms, ports, disks, claims.
         gang: the gang that it is in, perhaps because of its owner; "" for none, or where nobody
             has looked.
     """
 
     __slots__ = (
         "_request_vector",
+        "_requests_key",
         "_spec_key",
-        "_sums_key",
         "affinity_terms",
         "counted_requests",
         "gang",
+        "is_indexed",
         "nonzero_requests",
         "pod",
         "ports",
@@ -108,7 +110,10 @@ class PodInfo:
             }
         self.ports = host_ports(pod.spec)
         self.affinity_terms = affinity_terms_of(pod)
-        self._sums_key: SumsKey | None = None
+        self.is_indexed = bool(
+            self.affinity_terms is not NO_TERMS or self.ports or self.volumes or self.pvc_keys
+        )
+        self._requests_key: SumsKey | None = None
         self._spec_key: bytes | None = None
 
     @property
@@ -160,22 +165,28 @@ class PodInfo:
 
         ``column_of`` is that of :meth:`request_vector`.
         """
-        if self._sums_key is not None:
-            return self._sums_key
-        if self.affinity_terms is not NO_TERMS or self.ports or self.volumes or self.pvc_keys:
-            return None
+        return None if self.is_indexed else self.requests_key(column_of)
+
+    def requests_key(self, column_of: Callable[[str], int]) -> SumsKey | None:
+        """The sums that a node table counts of the pod, beside whatever else it counts.
+
+        None where they are not counted by adding alone: of what no node offers, and of amounts near
+        to what the matrices hold.
+        """
+        if self._requests_key is not None:
+            return self._requests_key
         columns, amounts = self.request_vector(column_of)
         if NOT_OFFERED in columns or max(*amounts, *self.nonzero_requests) >= LARGE:
             return None
         key = tuple(columns), tuple(amounts), self.nonzero_requests
-        self._sums_key = key = _known_sums.setdefault(key, key)
+        self._requests_key = key = _known_sums.setdefault(key, key)
         if len(_known_sums) > _MAX_KNOWN:
             _known_sums.clear()
         return key
 
     def share_request_vector(self, before: PodInfo) -> None:
         """Take over what was worked out for an earlier state of the pod with equal requests."""
-        self._request_vector, self._sums_key = before._request_vector, None
+        self._request_vector, self._requests_key = before._request_vector, None
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"

@@ -37,6 +37,8 @@ def add_pods(table: NodeTable, placed: Placed) -> None:
         on_row[uid] = pod
     for namespace, pods in moves.by_namespace():
         table.placed.add_all(namespace, pods)
+    for pod, row in moves.indexed:
+        table.index_uses(pod, row, 1)
     sum_up(table, moves.by_key(), 1)
 
 
@@ -53,6 +55,8 @@ def remove_pods(table: NodeTable, placed: Placed) -> None:
         del on_rows[row][pod.uid]
     for namespace, pods in moves.by_namespace():
         table.placed.remove_all(namespace, [pod for pod, _ in pods])
+    for pod, row in moves.indexed:
+        table.index_uses(pod, row, -1)
     sum_up(table, moves.by_key(), -1)
 
 
@@ -60,19 +64,21 @@ class _Moves:
     """Pods and their rows.
 
     Attributes:
-        others: of whom more is counted than sums.
-        sums: all others; ``keys`` tell what is counted of each of these.
+        others: whose requests are not counted by adding alone.
+        sums: all others; ``keys`` tell what is added for each of these.
+        indexed: those of ``sums`` of whom more is counted than that.
     """
 
     def __init__(self, table: NodeTable, placed: Placed) -> None:
         column_of = table.resource_column
         self.sums, self.others = list(placed), list[tuple[PodInfo, int]]()
-        keys = [pod.sums_key(column_of) for pod, _ in self.sums]
+        keys = [pod.requests_key(column_of) for pod, _ in self.sums]
         if None in keys:
             both = list(zip(self.sums, keys, strict=True))
             self.others = [each for each, key in both if key is None]
             self.sums = [each for each, key in both if key is not None]
         self.keys = [key for key in keys if key is not None]
+        self.indexed = [each for each in self.sums if each[0].is_indexed]
 
     def by_namespace(self) -> Iterable[tuple[str, list[tuple[Pod, int]]]]:
         """Of each namespace the pods and their rows."""

@@ -276,9 +276,8 @@ class NodeTable:
             AssertionError: a column disagrees with the pods and nodes it sums up.
         """
         assert self.count == len(self.index) == int(self.alive.sum()), "node count"
-        affinity = AffinityIndex()
+        affinity, ports, disks = AffinityIndex(), HostPorts(), DiskUses()
         claims: Counter[PvcKey] = Counter()
-        ports, disks = HostPorts(), DiskUses()
         for row in range(self.size):
             requested, nonzero = [0] * len(self.requested), [0, 0]
             for pod in self.pods[row].values():
@@ -287,6 +286,10 @@ class NodeTable:
                     requested[column] += amount
                 nonzero[0] += pod.nonzero_requests[0]
                 nonzero[1] += pod.nonzero_requests[1]
+                affinity.add(pod.affinity_terms, row, 1)
+                ports.add(pod.ports, row, 1)
+                disks.add(pod.volumes, row, 1)
+                claims.update(pod.pvc_keys)
             where = f"row {row} ({self.nodes[row] and self.name(row)})"
             counted = self._excess.exact(self.requested, row, range(len(requested)))
             assert counted == requested, f"{where}: requested"
@@ -294,12 +297,6 @@ class NodeTable:
             assert counted == nonzero, f"{where}: non-zero requested"
             assert bool(self.alive[row]) == (self.nodes[row] is not None), f"{where}: alive"
             assert self.alive[row] or not self.pods[row], f"{where}: pods on a dead row"
-            for pod in self.pods[row].values():
-                affinity.add(pod.affinity_terms, row, 1)
-                if pod.ports:
-                    ports.add(pod.ports, row, 1)
-                disks.add(pod.volumes, row, 1)
-                claims.update(pod.pvc_keys)
         assert self.affinity == affinity, "affinity terms"
         assert (self.ports, self.disks) == (ports, disks), "host ports and disks"
         assert self.pvc_use_counts == claims, "claims in use"
@@ -315,6 +312,11 @@ class NodeTable:
             self.placed.add(pod.pod, row)
         else:
             self.placed.remove(pod.pod)
+        if pod.is_indexed:
+            self.index_uses(pod, row, sign)
+
+    def index_uses(self, pod: PodInfo, row: int, sign: int) -> None:
+        """Count a pod's terms, ports, disks and claims on its row (1), or no more (-1)."""
         if pod.affinity_terms is not NO_TERMS:
             self.affinity.add(pod.affinity_terms, row, sign)
         if pod.ports:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.nodes.bulk_moves import add_pods, remove_pods
+from arranger.cluster.nodes.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from tests.builders import a_cluster, a_node, a_pod
+from tests.builders.pods import PodBuilder
 
 HOST = "kubernetes.io/hostname"
 
@@ -74,3 +77,23 @@ def test_a_pod_is_not_added_twice() -> None:
     add_pods(cluster.table, [(pod, 0)])
     with pytest.raises(ValueError, match="already"):
         add_pods(cluster.table, [(pod, 0)])
+
+
+KINDS: dict[str, Callable[[PodBuilder], PodBuilder]] = {
+    "with terms": lambda pod: pod.apart(HOST, {"app": "x"}),
+    "with ports": lambda pod: pod.host_port(80),
+    "with claims": lambda pod: pod.with_claim("claim"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_what_else_is_counted_of_pods_does_not_make_their_sums_dear(
+    kind: Callable[[PodBuilder], PodBuilder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = a_cluster(*(a_node(f"n{n}") for n in range(10)))
+    placed = [(kind(a_pod(f"p{n}")).info(), n % 10) for n in range(100)]
+    one_by_one = list[PodInfo]()
+    monkeypatch.setattr(NodeTable, "add_pod", lambda table, pod, row: one_by_one.append(pod))
+    add_pods(cluster.table, placed)
+    assert not one_by_one
+    cluster.table.check_consistent()
