@@ -333,9 +333,9 @@ class GangRegistry:
         Otherwise the pods that its owner creates after all were evicted, perhaps while the old ones
         still terminate, would be placed one by one.
         """
-        if not gang.satisfied or not self._is_over(gang):
-            return set()
         group = self.group_of(gang)
+        if not any(each.satisfied for each in group.gangs) or not self._is_over(gang):
+            return set()
         for each in group.gangs:
             each.reset()
             self.previously_satisfied.discard(each.name)
@@ -376,6 +376,8 @@ class GangRegistry:
         individually = group.schedules_individually
         if individually == before.individually and (individually or counted == before.counted):
             return set()
+        if counted < before.counted and not any(each.has_nodes for each in group.gangs):
+            return group.gang_names  # nobody waits any more for what is bound of it
         seen = sum(len(each.memberships) for each in group.gangs)
         if counted > before.counted and seen < sum(each.total_minimum for each in group.gangs):
             return set()  # too early to try; after a restart thousands are seen one by one

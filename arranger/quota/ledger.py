@@ -314,6 +314,10 @@ class QuotaLedger:
         """What a placed pod is charged."""
         return self.placed.get(uid)
 
+    def lacks_queue_of(self, uid: str) -> bool:
+        """Whether a placed pod is charged to a queue that has gone since."""
+        return bool((charge := self.placed.get(uid)) and not self.queue_quota(charge.queue))
+
     def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
         """Charge a pod that takes a node (1), or give its charge back (-1)."""
         if self.active:

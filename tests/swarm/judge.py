@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 #: Seconds, and how often at most anything about one object is written in them at rest: a gang that
 #: waits is tried every ten seconds or so, and says that it holds nodes and does not.
 _FIGHT: Final = (60.0, 40)
-#: What a refused status leaves wrong until the pod is tried the next time, and when that is.
-_TRIED_AGAIN: Final = "who_is_nominated_waits_for_somebody"
+#: Feature → the rule that is broken by it until the pod is tried the next time, and when that is:
+#: by a status that was refused, and by a permit that came to nothing when all else was over.
+_TRIED_AGAIN: Final = {
+    "refusals": "who_is_nominated_waits_for_somebody",
+    "permits": "who_fits_is_placed",
+}
 _FLUSH: Final = 330.0
 #: What is untrue of a Gang as long as the server has not been told who of its pods is nominated.
 _NOMINATION_UNSAID: Final = "no node is held, and it waits since"
@@ -46,11 +50,12 @@ async def judge(player: Player) -> None:
         loop = asyncio.get_running_loop()
         wrong = [_of_rest(text) for text in specification.at_rest(loop.time())]
         found += (Violation(rule, text) for rule, text in additions.at_rest(specification))
-        if any(each.rule == _TRIED_AGAIN for each in wrong) and "refusals" in player.world.features:
+        tried_again = {_TRIED_AGAIN[f] for f in _TRIED_AGAIN.keys() & set(player.world.features)}
+        if any(each.rule in tried_again for each in wrong):
             await asyncio.sleep(_FLUSH)
             later = [_of_rest(text) for text in specification.at_rest(loop.time())]
-            wrong = [each for each in wrong if each.rule != _TRIED_AGAIN]
-            wrong += [each for each in later if each.rule == _TRIED_AGAIN]
+            wrong = [each for each in wrong if each.rule not in tried_again]
+            wrong += [each for each in later if each.rule in tried_again]
         found += wrong
     found += wrong_steps(player)
     found += [Violation("writers", text) for text in _fights(player)]

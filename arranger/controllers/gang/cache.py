@@ -15,7 +15,6 @@ import msgspec
 
 from arranger.api.effects import ObjectReference
 from arranger.api.parsing.objects import convert_object
-from arranger.api.settings.gang_membership import gang_membership
 from arranger.api.types.core import ObjectMeta, Pod, Struct
 from arranger.api.types.pod_groups import (
     POD_GROUPS,
@@ -26,12 +25,8 @@ from arranger.api.types.pod_groups import (
     VolcanoPodGroup,
     WorkloadGroup,
 )
-from arranger.controllers.gang.members import (
-    GangSummary,
-    MemberSummary,
-    summarize,
-    summarize_member,
-)
+from arranger.controllers.gang.gang_members import GangMembers
+from arranger.controllers.gang.members import GangSummary, summarize
 from arranger.controllers.gang.status import (
     NOT_ADMITTED,
     community_status,
@@ -141,8 +136,7 @@ class GangCache:
         self._pod_groups_read = pod_groups_read
         self.registry = GangRegistry()
         self.tombstones = Tombstones()
-        #: Gang → uid → member.
-        self._members: dict[str, dict[str, MemberSummary]] = {}
+        self._members = GangMembers(self._schedulers)
         self._observed: dict[GangObjectKey, ObservedObject] = {}
         #: API group → the status fields its definition has; None for any.
         self._status_fields: dict[str, frozenset[str] | None] = {}
@@ -154,19 +148,16 @@ class GangCache:
     def on_pod_updated(self, pod: Pod) -> set[str]:
         """A pod was added or edited."""
         uid = pod.metadata.uid
-        membership = gang_membership(pod) if pod.spec.scheduler_name in self._schedulers else None
+        membership = self._members.membership_of(pod)
         before = self.registry.gang_of(uid)
         if membership is None:
             return set() if before is None else self.on_pod_deleted(uid)
-        member = summarize_member(pod, membership)
         changed = self.registry.on_pod_updated(pod, membership)
         if before is not None and before.name != membership.gang:
             self._remove_member(before.name, uid)
             changed.add(before.name)
-        members = self._members.setdefault(membership.gang, {})
         self._left.discard(membership.gang)
-        if members.get(uid) != member:
-            members[uid] = member
+        if self._members.update(pod, membership):
             changed.add(membership.gang)
         return changed
 
@@ -179,9 +170,7 @@ class GangCache:
         return self.registry.on_pod_deleted(uid) | {gang.name}
 
     def _remove_member(self, name: str, uid: str) -> None:
-        members = self._members.get(name, {})
-        members.pop(uid, None)  # it is not there if its update has failed half-way
-        if not members and self._members.pop(name, None) is not None:
+        if self._members.remove(name, uid):  # it is not there if its update has failed half-way
             self._without_pods.add(name)
 
     def on_definition_updated(self, group: str, fields: frozenset[str] | None) -> set[str]:
@@ -190,7 +179,7 @@ class GangCache:
             return set()
         self._status_fields[group] = fields
         known = {key.name for key in self._observed if key.group == group}
-        return known | self._members.keys() if group == GANG_GROUP else known
+        return known | {*self._members.gangs()} if group == GANG_GROUP else known
 
     def on_definition_deleted(self, group: str) -> None:
         """A definition is gone, and its objects with it."""
@@ -265,7 +254,7 @@ class GangCache:
 
     def summarizer(self, name: str) -> tuple[Callable[[], GangSummary], int]:
         """What sums up the members of a gang as they are now, and how many there are."""
-        members, gang = list(self._members.get(name, {}).values()), self.registry.gangs.get(name)
+        members, gang = self._members.of(name), self._gang(name)
         if gang is None:
             return partial(summarize, members), len(members)
         minimums = dict(gang.bundle_minimums)
@@ -284,7 +273,7 @@ class GangCache:
         Args:
             summary: of its members; worked out where it is not given.
         """
-        gang = self.registry.gangs.get(name)
+        gang = self._gang(name)
         if summary is None:
             summary = self.summarizer(name)[0]()
         found = [
@@ -298,7 +287,7 @@ class GangCache:
 
     def mark_written(self, name: str) -> None:
         """Everything that :meth:`changes` gave has been written."""
-        if name not in self._members and name in self._without_pods:
+        if name in self._without_pods and not self._members.has_ours(name):
             self._without_pods.discard(name)
             if any(GangObjectKey(group, name) in self._observed for group in POD_GROUP_KINDS):
                 self._left.add(name)
@@ -310,9 +299,13 @@ class GangCache:
         return not_admitted or self._waits_for_pod_groups(name)
 
     def _waits_for_pod_groups(self, name: str) -> bool:
-        if self._pod_groups_read() or name in self.registry.gangs:
+        if self._pod_groups_read() or self._gang(name) is not None:
             return False
         return self._is_managed_by_us(self._observed.get(GangObjectKey(GANG_GROUP, name)))
+
+    def _gang(self, name: str) -> Gang | None:
+        """A gang that has pods of ours."""
+        return self.registry.gangs.get(name) if self._members.has_ours(name) else None
 
     def _pod_group_change(
         self, key: GangObjectKey, gang: Gang | None, summary: GangSummary, now: str
@@ -342,7 +335,7 @@ class GangCache:
         It may be another scheduler's. So only one that nobody has written, or whose last pod was
         ours: by what we saw, or by the Gang that is still there.
         """
-        if key.name in self._members or key.group == NATIVE_GROUP:
+        if self._members.has_ours(key.name) or key.group == NATIVE_GROUP:
             return False
         gang = self._observed.get(GangObjectKey(GANG_GROUP, key.name))
         left = key.name in self._without_pods or self._is_managed_by_us(gang)

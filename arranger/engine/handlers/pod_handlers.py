@@ -268,7 +268,7 @@ class PodHandlers:
             if not binding or member.node != info.pod.spec.node_name:
                 self._stop_tracking(member, now)  # else the Binding's outcome ends the story
         new_rules = before is not None and quota_fields(before.pod) != quota_fields(info.pod)
-        if new_rules:
+        if new_rules or self._ledger.lacks_queue_of(info.uid):
             self._ledger.placed.doubt((info.uid,))
         cluster.observe_pod(info)
         for follower in self._followers:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.effects import PatchPodStatus, PublishEvent
+from arranger.api.effects import Bind, PatchPodStatus, PublishEvent
 from arranger.api.types.core import Namespace
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.plugins import default_profile
@@ -195,3 +195,18 @@ def test_a_pod_is_told_once_what_is_not_believed(cluster: EngineHarness) -> None
     cluster.run()
     text = "priority 9 counts as 1; volcano.sh/service.type does not count, as Queue <q> says"
     assert events(cluster, "LimitedByQueue") == [("p", text)]
+
+
+def test_a_pod_whose_queue_went_while_it_was_bound_is_charged_to_the_default_one(
+    cluster: EngineHarness,
+) -> None:
+    cluster.observe(a_queue("q"), a_queue("other"), of("p"))
+    (binding,) = of_kind(Bind, cluster.run())
+    cluster.engine.handlers.on_queue_deleted(a_queue("q"), cluster.now)
+    cluster.engine.check_consistent()
+    cluster.settle(binding)
+    cluster.observe(of("p").on("n"))
+    cluster.run()
+    charge = cluster.engine.ledger.charge_of(of("p").build().metadata.uid)
+    assert charge is not None
+    assert charge.queue == "default"

@@ -378,3 +378,18 @@ def test_a_gang_that_was_satisfied_is_so_after_a_restart_while_its_partner_runs(
     assert known.registry.initial_sync_done() == {"default/a", "other/b"}
     assert known.gang("other/b").satisfied
     assert known.registry.initial_sync_done() == set()
+
+
+def test_a_group_of_which_one_gang_had_run_before_a_restart_is_over_whichever_gang_ends_last(
+    known: RegistryHarness,
+) -> None:
+    a, b = member("a", TWO), a_pod("b-0").in_gang("b", 2, groups=TWO).in_namespace("other")
+    known.recall("default/a")
+    known.see(a.on("n"), b.on("n"))
+    known.registry.initial_sync_done()
+    assert known.gang("default/a").satisfied
+    assert not known.gang("other/b").satisfied
+    known.see(a.on("n").in_phase("Failed"))
+    assert known.gang("default/a").satisfied, "its partner runs"
+    known.see(b.on("n").in_phase("Failed"))
+    assert not known.gang("default/a").satisfied

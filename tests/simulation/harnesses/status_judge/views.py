@@ -215,11 +215,14 @@ def task_status(pod: Object) -> str:
 
 
 def gang_views(cluster: Server) -> dict[str, tuple[str, GangView]]:
-    """Gang → (API group of the PodGroup that its pods name, what is seen of it)."""
+    """Gang → (API group of the PodGroup that its pods name, what is seen of it).
+
+    Of gangs that have pods of ours; those of other schedulers count in them once they have a node.
+    """
     found: dict[str, tuple[str, GangView]] = {}
     for pod in cluster.objects("pods"):
         group, name, bundle = membership(pod)
-        if not name or not ours(pod):
+        if not name or not (ours(pod) or pod["spec"].get("nodeName")):
             continue
         view = found.setdefault(name, (group, GangView()))[1]
         view.pods.append(pod)
@@ -232,6 +235,7 @@ def gang_views(cluster: Server) -> dict[str, tuple[str, GangView]]:
             view.minimums[bundle], view.defined = least, True
             view.words.setdefault(bundle, set()).add(least)
         view.groups |= _named_gangs(pod)
+    found = {name: each for name, each in found.items() if any(map(ours, each[1].pods))}
     for name, (group, view) in found.items():
         for pod_group in cluster.objects("podgroups", group) if group else ():
             if key_of(pod_group) == name:

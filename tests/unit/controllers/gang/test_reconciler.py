@@ -203,6 +203,33 @@ async def test_what_belongs_to_another_scheduler_is_left_alone(harness: Reconcil
         assert harness.gangs.keys() == {"by-hand", "theirs"}
 
 
+async def test_a_pod_of_another_scheduler_counts_in_a_gang_of_ours_once_it_has_a_node(
+    harness: ReconcilerHarness,
+) -> None:
+    harness.create(a_pod_group())
+    ours, theirs = members(1)[0], members(1, first=1)[0].for_scheduler("other")
+
+    def numbers() -> tuple[int, int]:
+        status = harness.gangs["g"]["status"]
+        return status["members"], status["bound"]
+
+    async with harness.running():
+        harness.deliver(SIGS)
+        harness.observe(ours, theirs)
+        await asyncio.sleep(1)
+        assert numbers() == (1, 0)
+        harness.observe(theirs.on("n1"))
+        await asyncio.sleep(1)
+        assert numbers() == (2, 1)
+        harness.observe_deleted(ours)
+        await asyncio.sleep(1)
+        assert harness.gangs == {}, "it is no gang of ours any more"
+        harness.observe_deleted(theirs)
+        harness.observe(ours.on("n1"))
+        await asyncio.sleep(1)
+        assert numbers() == (1, 1)
+
+
 async def test_a_gang_that_somebody_deletes_or_edits_is_put_right(
     harness: ReconcilerHarness,
 ) -> None:
@@ -394,7 +421,8 @@ async def test_memory_is_given_back(harness: ReconcilerHarness) -> None:
         harness.cache.on_definition_deleted(SIGS)
         await asyncio.sleep(1)
         cache = harness.cache
-        assert not any((cache._members, cache._observed, cache._without_pods, cache.registry.gangs))
+        counted = len(cache._members), cache._observed, cache._without_pods
+        assert not any((*counted, cache.registry.gangs))
         assert harness.work_queue.idle
 
 

@@ -161,6 +161,22 @@ def test_a_hold_that_ended_with_the_scheduler_is_taken_back(harness: EngineHarne
     assert "waitingSince" not in harness.gang_server.status(GANG)
 
 
+def test_nobody_waits_for_a_gang_whose_last_member_with_a_node_has_failed(
+    harness: EngineHarness,
+) -> None:
+    """Who comes later has the whole wait time."""
+    an_object(harness)
+    pods = gang(3)
+    harness.observe(a_node("n").offers(cpu=1), pods[0].on("n"), *pods[1:])
+    harness.run()
+    later(harness, 5)
+    assert "waitingSince" in harness.gang_server.status(GANG)
+    harness.observe_deleted(*pods[1:])
+    harness.observe(pods[0].on("n").in_phase("Failed"))
+    later(harness, 5)
+    assert "waitingSince" not in harness.gang_server.status(GANG)
+
+
 # --- without the controllers -------------------------------------------------------------------
 
 

@@ -439,3 +439,14 @@ def test_a_gang_complete_by_the_time_it_would_be_told_is_bound_instead(
     harness.observe(*nodes(9), *gang("g", 5))
     assert of_kind(PatchPodStatus, harness.advance_to(60)) == []
     assert len(bound(harness.effects)) == 5
+
+
+def test_a_pod_of_another_scheduler_counts_once_it_has_a_node(harness: EngineHarness) -> None:
+    ours = [a_pod(f"g-{n}").needs(cpu=1).in_gang("g", 3) for n in range(2)]
+    theirs = a_pod("g-2").needs(cpu=1).in_gang("g", 3).for_scheduler("other")
+    harness.observe(a_node("n").offers(cpu=4), theirs)
+    assert not harness.engine.registry.gangs, "nobody here places it"
+    harness.observe(*ours)
+    assert placements(harness.run()) == []
+    harness.observe(theirs.on("n"))
+    assert {name for name, _ in placements(harness.run())} == {"g-0", "g-1"}
