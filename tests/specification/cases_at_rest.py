@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.specification.traces import (
+    TIME_IS_OVER,
     Trace,
     a_pod,
     a_queue,
@@ -32,6 +33,13 @@ AT_REST: dict[str, tuple[str, Trace, Trace]] = {
         "gangs_are_whole",
         a_bound_gang(2, 0, 1).edits("Pod", "g-2", {"status": {"phase": "Running"}}),
         a_bound_gang(2, 0, 1).edits("Pod", "g-2", {"status": {"phase": "Succeeded"}}),
+    ),
+    "a gang is broken; one of which a member has run for as long as it may is not": (
+        "gangs_are_whole",
+        a_bound_gang(2, 0, 1),
+        a_bound_gang(2, 0)
+        .edits("Pod", "g-1", {"status": {"conditions": [TIME_IS_OVER]}})
+        .edits("Pod", "g-1", {"metadata": {"deletionTimestamp": "now"}}, by="one"),
     ),
     "a gang is broken of which one has ended; who has ended cannot leave": (
         "gangs_are_whole",

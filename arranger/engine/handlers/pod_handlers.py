@@ -222,6 +222,7 @@ class PodHandlers:
             member.sign_anew()
         if known and placed is not None:
             cluster.place_anew(uid)  # counted with others of its job
+            self._ledger.placed.doubt((uid,))  # another PodGroup may name another queue
         return name
 
     def _update_gang_membership(self, pod: Pod) -> set[str]:

@@ -18,6 +18,7 @@ from tests.specification.trace import PODS, Step, World
 from tests.specification.vocabulary.manifests import (
     Object,
     is_leaving,
+    is_told_its_time_is_over,
     labels_of,
     name_of,
     node_of,
@@ -271,7 +272,11 @@ class GangBook:
     _seen: dict[str, Object] = field(default_factory=dict)
 
     def take(self, world: World, step: Step, *, ours: bool) -> Iterator[list[Gang]]:
-        """A step that the world has taken; yields what comes to be whole or gone, as it was."""
+        """A step that the world has taken; yields what comes to be whole or gone, as it was.
+
+        That one of a gang may run no longer is not our doing: its owner has said so.
+        """
+        ours = ours and not is_told_its_time_is_over(step.after)
         if step.resource in _RESOURCES and name_of(step.after) in self.gangs:
             yield from self._look(world, self.gangs[name_of(step.after)], step.at, ours=False)
         if step.resource != PODS:

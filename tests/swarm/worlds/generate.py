@@ -23,6 +23,7 @@ from tests.swarm.worlds.life import some_life
 from tests.swarm.worlds.rights import some_rights
 from tests.swarm.worlds.tenants import SECOND, moved, namespaces
 from tests.swarm.worlds.troubles import random_faults
+from tests.swarm.worlds.whims import some_whims
 from tests.swarm.worlds.windows import some_reservations, with_wishes
 
 #: Feature → how often it is on.
@@ -80,12 +81,14 @@ FEATURES: Final[Mapping[str, float]] = {
     "harm": 0.1,
     "rights": 0.3,
     "life": 0.4,
+    "whims": 0.3,
 }
 #: What is drawn by itself, so that worlds without it are as they were before there was any.
 _BY_ITSELF: Final = ("duels", "early-groups", "harm")
 #: What is drawn apart from these, for the same reason, and from each other.
 _LATER: Final = ("rights",)
 _LAST: Final = ("life",)
+_LAST_OF_ALL: Final = ("whims",)
 #: Feature → those that are off beside it. By a wrong clock nobody knows whether a window is open;
 #: where there are queues, or nodes are kept for others, nobody knows what must come of a duel.
 _ALONE: Final[Mapping[str, frozenset[str]]] = {
@@ -111,8 +114,8 @@ def generate(
     rng = random.Random(f"world {seed}")
     apart = random.Random(f"by itself {seed}")
     later = random.Random(f"later {seed}")
-    last = random.Random(f"last {seed}")
-    features = tuple(_features({**FEATURES, **(weights or {})}, rng, apart, later, last))
+    last, whims = random.Random(f"last {seed}"), random.Random(f"whims {seed}")
+    features = tuple(_features({**FEATURES, **(weights or {})}, rng, apart, later, last, whims))
     every = rng.choice([3.0, 6.0, 12.0])
     arrivals = Arrivals(seed, features)
     around = arrivals.surround()
@@ -148,6 +151,9 @@ def generate(
     if "life" in features:
         lived = some_life(last, around, events, seconds)
         events = tuple(sorted((*events, *lived), key=lambda event: event.at))
+    if "whims" in features:
+        edited = some_whims(whims, around, events, seconds)
+        events = tuple(sorted((*events, *edited), key=lambda event: event.at))
     if "early-groups" in features:
         events = tuple(map(in_early_version, events))
     return World(
@@ -172,10 +178,11 @@ def _features(
     apart: random.Random,
     later: random.Random,
     last: random.Random,
+    whims: random.Random,
 ) -> Iterator[str]:
     """Those that are on."""
     by = {**dict.fromkeys(_BY_ITSELF, apart), **dict.fromkeys(_LATER, later)}
-    by |= dict.fromkeys(_LAST, last)
+    by |= {**dict.fromkeys(_LAST, last), **dict.fromkeys(_LAST_OF_ALL, whims)}
     drawn = [name for name, share in shares.items() if by.get(name, rng).random() < share]
     off = frozenset[str]().union(*(_ALONE.get(name, frozenset()) for name in drawn))
     return (name for name in drawn if name not in off)

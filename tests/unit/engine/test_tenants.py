@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -210,3 +211,19 @@ def test_a_pod_whose_queue_went_while_it_was_bound_is_charged_to_the_default_one
     charge = cluster.engine.ledger.charge_of(of("p").build().metadata.uid)
     assert charge is not None
     assert charge.queue == "default"
+
+
+def test_a_pod_that_joins_a_gang_on_its_node_stays_in_its_queue_where_the_gangs_is_full(
+    cluster: EngineHarness,
+) -> None:
+    cluster.observe(a_queue("q", capability={"cpu": "1"}), of("full").on("n"))
+    cluster.engine.handlers.on_pod_group_updated(a_group("q"), 0)
+    lone = a_pod("p").needs(cpu=1).on("n")
+    cluster.observe(lone)
+    cluster.run()
+    cluster.observe(lone.annotated({"scheduling.k8s.io/group-name": "g"}))
+    cluster.run()
+    charge = cluster.engine.ledger.charge_of(lone.build().metadata.uid)
+    assert charge is not None
+    assert charge.queue == "default"
+    assert events(cluster, "StaysInQueue") == [("p", ANY)]

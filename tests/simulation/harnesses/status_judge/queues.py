@@ -192,9 +192,13 @@ def _of_conditions(seen: _Cluster, name: str, now: datetime) -> Iterator[str]:
     """Whether it makes sense; here of queues whose only fault may be their parent."""
     meta = seen.queues[name]["metadata"]
     parent = seen.queues[name]["spec"].get("parent", "")
-    problem = f"spec.parent: there is no queue {parent}"
-    orphan = parent and parent not in seen.queues
-    valid = ("False", "Invalid", [problem]) if orphan else ("True", "Valid", [""])
+    path = [name, *(each["metadata"]["name"] for each in seen.above(name))]
+    problem = ""
+    if parent and parent not in {*seen.queues, "root"}:
+        problem = f"spec.parent: there is no queue {parent}"
+    elif name in path[1:]:
+        problem = f"spec.parent: {' is part of '.join(path)}"
+    valid = ("False", "Invalid", [problem]) if problem else ("True", "Valid", [""])
     conditions = (seen.queues[name].get("status") or {}).get("conditions")
     yield from condition_faults(
         conditions,

@@ -1,0 +1,211 @@
+"""Tenants and administrators who change their minds: edits of whatever may be edited.
+
+A pod is given to another gang, queue or service while it waits, is being placed, or runs; a gang
+asks for more or fewer; a PodGroup, a namespace, a queue, or what stands above it is edited. Most of
+it strikes what has just come.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tests.builders import Manifest
+from tests.swarm.world import Event, Object, an_event
+
+#: Seconds between two of these, in the mean.
+_EVERY: Final = 3.0
+_KOORDINATOR: Final = "gang.scheduling.koordinator.sh/"
+#: Annotations of pods, PodGroups and owners → values; None takes it away.
+_SAID: Final[dict[str, tuple[str | None, ...]]] = {
+    "volcano.sh/preemptable": ("true", "false", None),
+    "volcano.sh/service.type": ("inference", "training", "odd", None),
+    "volcano.sh/card.name": ("NVIDIA-GeForce-RTX-4090", "NVIDIA-A100", None),
+    "arranger.io/topology": ("required=topology.kubernetes.io/zone", "preferred=zone", None),
+    "arranger.io/max-run-time": ("20s", "10m", None),
+    _KOORDINATOR + "timeout": (None,),
+    _KOORDINATOR + "min-available": ("1", "2", "3", "5"),
+    _KOORDINATOR + "mode": ("Strict", "NonStrict", None),
+    _KOORDINATOR + "match-policy": ("once-satisfied", "only-waiting", "waiting-and-running", None),
+    _KOORDINATOR + "waiting-time": ("5", "60s", None),
+}
+_QUEUE: Final = "scheduling.volcano.sh/queue-name"
+#: The dialects in which a pod can be moved to another gang: annotation, or label.
+_NAMED_BY: Final = {
+    _KOORDINATOR + "name": "annotations",
+    "scheduling.k8s.io/group-name": "annotations",
+    "scheduling.x-k8s.io/pod-group": "labels",
+    "pod-group.scheduling.sigs.k8s.io": "labels",
+}
+_OWNERS: Final = ("Job", "Deployment", "TYJob", "PyTorchJob", "ReplicaSet", "StatefulSet")
+
+
+def some_whims(
+    rng: random.Random, objects: Sequence[Manifest], arrivals: Sequence[Event], seconds: float
+) -> list[Event]:
+    """What is edited.
+
+    Args:
+        objects: what is there at first.
+        arrivals: what happens besides.
+    """
+    return _Whims(rng, objects, arrivals, seconds).events()
+
+
+class _Whims:
+    def __init__(
+        self,
+        rng: random.Random,
+        objects: Sequence[Manifest],
+        arrivals: Sequence[Event],
+        seconds: float,
+    ) -> None:
+        self._rng, self._seconds = rng, seconds
+        created = [(e.at, e.object) for e in arrivals if e.does == "create"]
+        self._known = [*((0.0, each) for each in objects), *created]
+        self._queues = [o["metadata"]["name"] for _, o in self._known if o["kind"] == "Queue"]
+        self._gangs = sorted(
+            {name for _, each in self._known for name in _gangs_of(each) if each["kind"] == "Pod"}
+        )
+        self._events: list[Event] = []
+
+    def events(self) -> list[Event]:
+        """All of it, by time."""
+        things: list[tuple[int, Callable[[float], None]]] = [
+            (6, self._say_of_pod),
+            (3, self._move_pod),
+            (2, self._say_of_gang),
+            (2, self._say_of_owner),
+            (3, self._edit_pod_group),
+            (2, self._label_pod),
+            (1, self._tolerate),
+            (1, self._label_namespace),
+            (1, self._remake_pod_group),
+        ]
+        if self._queues:
+            things += [(3, self._edit_queue), (3, self._give_to_queue)]
+        weights, does = zip(*things, strict=True)
+        at = 1.0 + self._rng.expovariate(1 / _EVERY)
+        while at < self._seconds:
+            self._rng.choices(does, weights)[0](at)
+            at += self._rng.expovariate(1 / _EVERY)
+        return sorted(self._events, key=lambda event: event.at)
+
+    # --- pods --------------------------------------------------------------------------------
+
+    def _say_of_pod(self, at: float) -> None:
+        self._say(at, self._one(at, "Pod"), self._a_word())
+
+    def _say_of_gang(self, at: float) -> None:
+        """All members of a gang are edited, one after the other."""
+        if not self._gangs:
+            return
+        gang, word = self._rng.choice(self._gangs), self._a_word()
+        for came, pod in self._known:
+            if came < at and pod["kind"] == "Pod" and gang in _gangs_of(pod):
+                self._say(at, pod, word)
+
+    def _give_to_queue(self, at: float) -> None:
+        queue = self._rng.choice([*self._queues, "nowhere", None])
+        self._say(at, self._one(at, "Pod", *_OWNERS), {_QUEUE: queue})
+
+    def _move_pod(self, at: float) -> None:
+        """To another gang, which there may never be; or out of its own."""
+        pod = self._one(at, "Pod")
+        if pod is None:
+            return
+        there = [key for key, part in _NAMED_BY.items() if key in pod["metadata"].get(part, {})]
+        key = self._rng.choice(there or list(_NAMED_BY))
+        gang = self._rng.choice([*self._gangs, "another", None])
+        self._patch(at, pod, {"metadata": {_NAMED_BY[key]: {key: gang}}})
+
+    def _label_pod(self, at: float) -> None:
+        change = {"metadata": {"labels": {"app": self._rng.choice(["x", "y", "z", None])}}}
+        self._patch(at, self._one(at, "Pod"), change)
+
+    def _tolerate(self, at: float) -> None:
+        """The one thing of where it may go that can be added to a pod."""
+        pod = self._one(at, "Pod")
+        if pod is not None and not pod["spec"].get("tolerations"):
+            self._patch(at, pod, {"spec": {"tolerations": [{"key": "odd", "operator": "Exists"}]}})
+
+    # --- what is about pods ------------------------------------------------------------------
+
+    def _say_of_owner(self, at: float) -> None:
+        self._say(at, self._one(at, *_OWNERS), self._a_word())
+
+    def _edit_pod_group(self, at: float) -> None:
+        rng, group = self._rng, self._one(at, "PodGroup")
+        if group is None:
+            return
+        version, few = group["apiVersion"], rng.randint(1, 4)
+        if version.startswith("scheduling.k8s.io/"):
+            change: Object = {"spec": {"schedulingPolicy": {"gang": {"minCount": few}}}}
+        elif version.startswith("scheduling.volcano.sh/"):
+            changes: list[Object] = [
+                {"minMember": few},
+                {"minTaskMember": rng.choice([{"w": 1}, {"w": 2, "ps": 1}, None])},
+                {"minResources": rng.choice([{"cpu": "1"}, {"cpu": "90"}, None])},
+            ]
+            change = {"spec": rng.choice(changes)}
+        else:
+            change = {"spec": {"minMember": few}}
+        if rng.random() < 0.3:
+            change = {"metadata": {"annotations": self._a_word()}}
+        self._patch(at, group, change)
+
+    def _remake_pod_group(self, at: float) -> None:
+        if (group := self._one(at, "PodGroup")) is not None:
+            self._events.append(an_event(at, "delete", group))
+            if self._rng.random() < 0.7:
+                later = at + self._rng.choice([0.0, 0.1, 5.0, 40.0])
+                self._events.append(an_event(later, "create", group))
+
+    def _label_namespace(self, at: float) -> None:
+        labels = {"team": self._rng.choice(["ml", "web", None])}
+        self._patch(at, self._one(at, "Namespace"), {"metadata": {"labels": labels}})
+
+    def _edit_queue(self, at: float) -> None:
+        rng, queue = self._rng, self._one(at, "Queue")
+        if queue is None:
+            return
+        cards = json.dumps({"NVIDIA-A100": rng.randint(0, 3)})
+        changes: list[Object] = [
+            {"spec": {"parent": rng.choice([*self._queues, "root", None])}},
+            {"spec": {"deserved": rng.choice([{"cpu": "2"}, {"cpu": "8"}, None])}},
+            {"spec": {"capability": rng.choice([{"cpu": "2"}, {"pods": "3"}, None])}},
+            {"spec": {"guarantee": rng.choice([{"resource": {"cpu": "1"}}, None])}},
+            {"metadata": {"annotations": {"volcano.sh/card.quota": rng.choice([cards, None])}}},
+            {"spec": {"weight": rng.randint(1, 5)}},
+        ]
+        self._patch(at, queue, rng.choice(changes))
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _a_word(self) -> Object:
+        key = self._rng.choice(list(_SAID))
+        return {key: self._rng.choice(_SAID[key])}
+
+    def _one(self, at: float, *kinds: str) -> Manifest | None:
+        """Of these kinds, most likely one that has just come."""
+        known = [each for came, each in self._known if came < at and each["kind"] in kinds]
+        if not known:
+            return None
+        return self._rng.choice(known[-4:] if self._rng.random() < 0.6 else known)
+
+    def _say(self, at: float, obj: Manifest | None, words: Object) -> None:
+        self._patch(at, obj, {"metadata": {"annotations": words}})
+
+    def _patch(self, at: float, obj: Manifest | None, change: Object) -> None:
+        if obj is not None:
+            more: dict[str, Any] = {"change": change}
+            late = self._rng.choice([0.0, 0.0, 0.01, 0.2])
+            self._events.append(an_event(at + late, "patch", obj, **more))
+
+
+def _gangs_of(obj: Manifest) -> list[str]:
+    meta = obj["metadata"]
+    words = (meta.get(part, {}).get(key) for key, part in _NAMED_BY.items())
+    return [word for word in words if word]
