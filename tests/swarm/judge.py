@@ -125,10 +125,9 @@ def _is_excused(fault: str, player: Player) -> bool:
         gangs = map(key_of, player.sim.cluster.objects("gangs", "arranger.io"))
         if fault.split()[1] not in gangs:
             return True
-    if "whims" in player.world.features and "Valid" not in fault:
-        # Pods of one gang say different things, in several dialects: nobody knows who is right.
-        if fault.startswith(("Gang ", "PodGroup ", "Queue ")):
-            return True
+    of_gangs = fault.startswith(("Gang ", "PodGroup ", "Queue ")) and "Valid" not in fault
+    if "whims" in player.world.features and of_gangs:
+        return True  # pods of one gang say different things, in several dialects: who is right?
     by_owner = "workloads" in player.world.features and fault.startswith("Gangs: there are")
     return by_owner or ("skews" in player.world.features and "times out of order" in fault)
 
