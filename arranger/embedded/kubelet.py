@@ -75,6 +75,8 @@ class HollowKubelets:
         self._removals: dict[str, tuple[float, asyncio.TimerHandle]] = {}
         #: uid → the seconds that a pod may run, and the timer of its end.
         self._deadlines: dict[str, tuple[int, asyncio.TimerHandle]] = {}
+        #: uid → the timer of the end that a pod says it comes to by itself.
+        self._finishes: dict[str, asyncio.TimerHandle] = {}
         #: How many actions are scheduled or under way that are no retries.
         self._busy = 0
         self._addresses = itertools.count(1)
@@ -123,10 +125,11 @@ class HollowKubelets:
             self._schedule(pod, "start", 0.0)
         elif phase == "Running":
             if (run := _seconds(annotations, RUN_SECONDS)) is not None:
-                self._schedule(pod, "finish", run)
+                if (timer := self._schedule(pod, "finish", run)) is not None:
+                    self._finishes[meta["uid"]] = timer
             self._limit(pod)
         else:
-            self._unlimit(meta["uid"])
+            self._end(meta["uid"])
 
     def _limit(self, pod: Object) -> None:
         """A pod is to be ended when its deadline has passed, which may be set and shortened."""
@@ -147,27 +150,32 @@ class HollowKubelets:
     def _unlimit(self, uid: str) -> None:
         """A pod has no deadline any more: it has ended, or is given another."""
         _, timer = self._deadlines.pop(uid, (0, None))
+        self._cancel(uid, "deadline", timer)
+
+    def _end(self, uid: str) -> None:
+        """A pod has ended, by whatever: it ends no other way any more."""
+        self._unlimit(uid)
+        self._cancel(uid, "finish", self._finishes.pop(uid, None))
+
+    def _cancel(self, uid: str, action: str, timer: asyncio.TimerHandle | None) -> None:
+        """Have something not done, if its time has not come yet."""
         if timer is not None and timer in self._timers:
             timer.cancel()
             self._timers.discard(timer)
-            self._scheduled[uid].discard("deadline")
+            self._scheduled[uid].discard(action)
             self._busy -= 1
 
     def _remove(self, pod: Object, wait: float, grace: float) -> None:
         """A pod is to be removed after a while; earlier, if it was given less time meanwhile."""
         uid = pod["metadata"]["uid"]
         known, timer = self._removals.get(uid, (grace, None))
-        if grace < known and timer in self._timers:
-            assert timer is not None, "it is one of them"
-            timer.cancel()
-            self._timers.discard(timer)
-            self._scheduled[uid].discard("remove")
-            self._busy -= 1
+        if grace < known:
+            self._cancel(uid, "remove", timer)
         if (made := self._schedule(pod, "remove", wait)) is not None:
             self._removals[uid] = grace, made
 
     def _forget(self, uid: str) -> None:
-        self._unlimit(uid)
+        self._end(uid)
         self._scheduled.pop(uid, None)
         self._removals.pop(uid, None)
 

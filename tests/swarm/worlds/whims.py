@@ -39,6 +39,8 @@ _NAMED_BY: Final = {
     "scheduling.x-k8s.io/pod-group": "labels",
     "pod-group.scheduling.sigs.k8s.io": "labels",
 }
+#: Longer names of gangs mean harm.
+_LONG: Final = 60
 _OWNERS: Final = ("Job", "Deployment", "TYJob", "PyTorchJob", "ReplicaSet", "StatefulSet")
 
 
@@ -208,4 +210,4 @@ class _Whims:
 def _gangs_of(obj: Manifest) -> list[str]:
     meta = obj["metadata"]
     words = (meta.get(part, {}).get(key) for key, part in _NAMED_BY.items())
-    return [word for word in words if word]
+    return [word for word in words if word and len(word) < _LONG]

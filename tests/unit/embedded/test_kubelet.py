@@ -84,6 +84,16 @@ async def test_a_pod_ends_after_the_time_it_declares(
     assert phase(cluster) == end
 
 
+async def test_a_pod_that_has_ended_ends_no_other_way(cluster: EmbeddedCluster) -> None:
+    a_bound_pod(cluster, run_seconds="60")
+    await asyncio.sleep(1)
+    body = json.dumps({"status": {"phase": "Failed"}}).encode()
+    patch = Request("PATCH", f"{PATH}/status", body=body, content_type=MERGE_PATCH)
+    assert cluster.handle(patch).status == 200
+    await asyncio.sleep(61)
+    assert phase(cluster) == "Failed"
+
+
 @pytest.mark.parametrize("odd", ["soon", "", "nan", "inf", "-1", "1e999"])
 async def test_what_is_no_number_of_seconds_counts_as_not_said(
     cluster: EmbeddedCluster, odd: str
