@@ -90,10 +90,12 @@ _LATER: Final = ("rights",)
 _LAST: Final = ("life",)
 _LAST_OF_ALL: Final = ("whims",)
 #: Feature → those that are off beside it. By a wrong clock nobody knows whether a window is open;
-#: where there are queues, or nodes are kept for others, nobody knows what must come of a duel.
+#: where there are queues, nodes are kept for others, or gangs are edited, nobody knows what must come
+#: of a duel.
 _ALONE: Final[Mapping[str, frozenset[str]]] = {
     "reservations": frozenset({"skews"}),
     "duels": frozenset({"queues", "queues-change", "reservations"}),
+    "whims": frozenset({"duels"}),
 }
 #: Where the plugin is that makes pods wait.
 PERMITS: Final = "tests/swarm/permits.py"
@@ -152,7 +154,8 @@ def generate(
         lived = some_life(last, around, events, seconds)
         events = tuple(sorted((*events, *lived), key=lambda event: event.at))
     if "whims" in features:
-        edited = some_whims(whims, around, events, seconds)
+        jump = "skews" in features
+        edited = some_whims(whims, around, events, seconds, clocks_jump=jump)
         events = tuple(sorted((*events, *edited), key=lambda event: event.at))
     if "early-groups" in features:
         events = tuple(map(in_early_version, events))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tests.builders import Manifest
@@ -18,13 +18,14 @@ from tests.swarm.world import Event, Object, an_event
 #: Seconds between two of these, in the mean.
 _EVERY: Final = 3.0
 _KOORDINATOR: Final = "gang.scheduling.koordinator.sh/"
+_RUN_TIME: Final = "arranger.io/max-run-time"
 #: Annotations of pods, PodGroups and owners → values; None takes it away.
-_SAID: Final[dict[str, tuple[str | None, ...]]] = {
+_SAID: Final[Mapping[str, Sequence[str | None]]] = {
     "volcano.sh/preemptable": ("true", "false", None),
     "volcano.sh/service.type": ("inference", "training", "odd", None),
     "volcano.sh/card.name": ("NVIDIA-GeForce-RTX-4090", "NVIDIA-A100", None),
     "arranger.io/topology": ("required=topology.kubernetes.io/zone", "preferred=zone", None),
-    "arranger.io/max-run-time": ("20s", "10m", None),
+    _RUN_TIME: ("20s", "10m", None),
     _KOORDINATOR + "timeout": (None,),
     _KOORDINATOR + "min-available": ("1", "2", "3", "5"),
     _KOORDINATOR + "mode": ("Strict", "NonStrict", None),
@@ -45,15 +46,22 @@ _OWNERS: Final = ("Job", "Deployment", "TYJob", "PyTorchJob", "ReplicaSet", "Sta
 
 
 def some_whims(
-    rng: random.Random, objects: Sequence[Manifest], arrivals: Sequence[Event], seconds: float
+    rng: random.Random,
+    objects: Sequence[Manifest],
+    arrivals: Sequence[Event],
+    seconds: float,
+    *,
+    clocks_jump: bool,
 ) -> list[Event]:
     """What is edited.
 
     Args:
         objects: what is there at first.
         arrivals: what happens besides.
+        clocks_jump: nobody says how long a pod may run, as nobody knows how long it has.
     """
-    return _Whims(rng, objects, arrivals, seconds).events()
+    said = {key: v for key, v in _SAID.items() if not (clocks_jump and key == _RUN_TIME)}
+    return _Whims(rng, objects, arrivals, seconds, said).events()
 
 
 class _Whims:
@@ -63,8 +71,9 @@ class _Whims:
         objects: Sequence[Manifest],
         arrivals: Sequence[Event],
         seconds: float,
+        said: Mapping[str, Sequence[str | None]],
     ) -> None:
-        self._rng, self._seconds = rng, seconds
+        self._rng, self._seconds, self._said = rng, seconds, said
         created = [(e.at, e.object) for e in arrivals if e.does == "create"]
         self._known = [*((0.0, each) for each in objects), *created]
         self._queues = [o["metadata"]["name"] for _, o in self._known if o["kind"] == "Queue"]
@@ -187,8 +196,8 @@ class _Whims:
     # --- inside ------------------------------------------------------------------------------
 
     def _a_word(self) -> Object:
-        key = self._rng.choice(list(_SAID))
-        return {key: self._rng.choice(_SAID[key])}
+        key = self._rng.choice(list(self._said))
+        return {key: self._rng.choice(self._said[key])}
 
     def _one(self, at: float, *kinds: str) -> Manifest | None:
         """Of these kinds, most likely one that has just come."""
