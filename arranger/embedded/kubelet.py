@@ -124,9 +124,10 @@ class HollowKubelets:
         elif phase == "Pending":
             self._schedule(pod, "start", 0.0)
         elif phase == "Running":
-            if (run := _seconds(annotations, RUN_SECONDS)) is not None:
-                if (timer := self._schedule(pod, "finish", run)) is not None:
-                    self._finishes[meta["uid"]] = timer
+            run = _seconds(annotations, RUN_SECONDS)
+            timer = None if run is None else self._schedule(pod, "finish", run)
+            if timer is not None:
+                self._finishes[meta["uid"]] = timer
             self._limit(pod)
         else:
             self._end(meta["uid"])

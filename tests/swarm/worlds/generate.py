@@ -90,8 +90,8 @@ _LATER: Final = ("rights",)
 _LAST: Final = ("life",)
 _LAST_OF_ALL: Final = ("whims",)
 #: Feature → those that are off beside it. By a wrong clock nobody knows whether a window is open;
-#: where there are queues, nodes are kept for others, or gangs are edited, nobody knows what must come
-#: of a duel.
+#: where there are queues, nodes are kept for others, or gangs are edited, nobody knows what must
+#: come of a duel.
 _ALONE: Final[Mapping[str, frozenset[str]]] = {
     "reservations": frozenset({"skews"}),
     "duels": frozenset({"queues", "queues-change", "reservations"}),
