@@ -13,6 +13,7 @@ from tests.specification.worlds import (
     a_bound_gang,
     a_gang,
     a_gang_that_holds,
+    a_gang_that_needs_more_after,
     beside_a_part,
     beside_a_part_of_its_queue,
     evicting,
@@ -24,6 +25,11 @@ from tests.specification.worlds import (
 #: What is wrong → (the rule that says so, a trace in which it happens, one in which it does not).
 AT_REST: dict[str, tuple[str, Trace, Trace]] = {
     "a gang is in pieces": ("gangs_are_whole", a_gang(3, 0, 1), a_gang(2, 0, 1)),
+    "a gang is in pieces; one that came to need more while it was bound is not": (
+        "gangs_are_whole",
+        a_gang_that_needs_more_after(60),
+        a_gang_that_needs_more_after(0.5),
+    ),
     "a gang was broken and stays so": (
         "gangs_are_whole",
         a_bound_gang(2, 0, 1),

@@ -219,6 +219,15 @@ def a_gang(least: int, *bound: int, within: float = 0.5, **more: Any) -> Trace:
     return trace.passes(60)
 
 
+def a_gang_that_needs_more_after(seconds: float) -> Trace:
+    """Two were enough until so many seconds before they are bound, and are not now."""
+    trace = one_node(*(a_member("g", n, 2) for n in range(3))).passes(60)
+    for number in range(3):
+        more = {"gang.scheduling.koordinator.sh/min-available": "3"}
+        trace.edits("Pod", f"g-{number}", {"metadata": {"annotations": more}})
+    return trace.passes(seconds).binds("g-0", "n1").binds("g-1", "n1").passes(60)
+
+
 def a_bound_gang(least: int, *victims: int) -> Trace:
     """A gang of three that runs, and loses these for somebody more important."""
     trace = one_node(

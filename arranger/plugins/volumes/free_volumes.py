@@ -131,10 +131,18 @@ _NO_CANDIDATES: Final = Candidates([])
 
 
 class UnboundClaim(NamedTuple):
-    """An unbound claim, and the volumes that it could be bound to."""
+    """An unbound claim, and the volumes that it could be bound to.
+
+    Attributes:
+        is_taken: whether another pod that uses it is on its way to its node with a volume for it:
+            then it can be bound to no other one, and none is provisioned. Upstream decides anew for
+            each pod, and one of two that share a claim fails before it is bound; of a gang a part
+            would be bound by that.
+    """
 
     claim: PersistentVolumeClaim
     candidates: Candidates
+    is_taken: bool = False
 
     @property
     def volumes(self) -> Sequence[PersistentVolume]:
@@ -263,7 +271,7 @@ def choose(
     #: Class → the choices among its volumes, which may be the same ones.
     of_class: dict[str, dict[int, _Choice]] = {}
     width = sum(bool(each.volumes) for each in claims)
-    for claim, candidates in claims:
+    for claim, candidates, _ in claims:
         if candidates.volumes and id(candidates) not in choices:
             indexes = candidates.first_per_node(places, width)
             left = indexes < len(candidates.volumes)

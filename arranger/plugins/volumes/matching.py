@@ -102,7 +102,7 @@ class PodVolumeClaims:
         volumes = objects.in_namespace(PersistentVolume, "") if waiting else ()
         free = FreeVolumes(volumes, {claim.class_name for claim in waiting})
         waiting.sort(key=lambda claim: claim.size or 0)
-        to_match = [UnboundClaim(claim, free.candidates_for(claim)) for claim in waiting]
+        to_match = [_to_match(claim, free, objects) for claim in waiting]
         return cls(
             objects,
             tuple(objects.get(PersistentVolume, "", c.spec.volume_name) for c in bound),
@@ -125,7 +125,12 @@ class PodVolumeClaims:
         provision = [(claim, undecided) for claim in self.node_selected]
         if self.to_match:
             found.chosen = choose(self.to_match, undecided, places)
-        provision += [(each.claim, undecided & (at == NONE)) for each, at in found.chosen]
+        for each, at in found.chosen:
+            nowhere = undecided & (at == NONE)
+            if each.is_taken:
+                found.conflicts[nowhere] |= AFFINITY_CONFLICT
+            else:
+                provision.append((each.claim, nowhere))
         self._check_provisioning(provision, places, found)
         return found
 
@@ -202,3 +207,12 @@ class PodVolumeClaims:
             and capacity.node_topology is not None
             and (largest := capacity.max_volume_size) is not None
         )
+
+
+def _to_match(
+    claim: PersistentVolumeClaim, free: FreeVolumes, objects: ObjectStore
+) -> UnboundClaim:
+    candidates = free.candidates_for(claim)
+    is_taken = any(each.is_bound_to(claim) for each in candidates.volumes[:1])
+    is_taken = is_taken and objects.is_assumed(candidates.volumes[0])
+    return UnboundClaim(claim, candidates, is_taken)

@@ -161,6 +161,8 @@ class Gang:
         whole: whether it has had its minimum since none was bound.
         torn: whether somebody else has bound, taken or edited members of it since.
         needed: what it needed, and with which gangs, when it was looked at last.
+        had_all_until: when it came to need more than had arrived, or minus infinity: who had been
+            given a node before is bound without the others.
     """
 
     name: str
@@ -169,6 +171,7 @@ class Gang:
     whole: bool = False
     torn: bool = False
     needed: tuple[dict[str, int], set[str]] = field(default_factory=lambda: ({}, set()))
+    had_all_until: float = float("-inf")
     said: Counter[tuple[str, object]] = field(default_factory=Counter)
 
     def put(self, uid: str, now: Member | None) -> bool:
@@ -237,6 +240,12 @@ class Gang:
         have = self.bound()
         return all(have[role] >= n for role, n in self.needs(world).items())
 
+    def has_all(self, needs: dict[str, int]) -> bool:
+        """Whether as many have arrived as these needs say, of which there are some."""
+        there = Counter(each.role for each in self.members.values())
+        there[""] = len(self.members)
+        return bool(needs) and all(there[role] >= n for role, n in needs.items())
+
     def describe(self, world: World) -> str:
         """For a sentence about it."""
         return f"{dict(self.bound())} of {self.needs(world)}"
@@ -266,6 +275,7 @@ class Parts:
 class GangBook:
     """All gangs, step by step."""
 
+    premises: Premises
     gangs: dict[str, Gang] = field(default_factory=dict)
     _of: dict[str, str] = field(default_factory=dict)
     #: uid → the pod as it was the last time.
@@ -315,7 +325,10 @@ class GangBook:
         self, world: World, changed: Gang, at: float, *, ours: bool, moved: bool = False
     ) -> Iterator[list[Gang]]:
         needs = changed.needs(world), changed.partners(world)
-        edited, changed.needed = needs != changed.needed, needs
+        edited = needs != changed.needed
+        if edited and changed.has_all(changed.needed[0]):
+            changed.had_all_until = at
+        changed.needed = needs
         if not (moved or edited):
             return
         group = self._together(world, changed)
@@ -328,7 +341,7 @@ class GangBook:
                 # Whoever is bound before anybody has said how many are needed is a part.
                 gang.whole = complete and (gang.whole or bool(gang.needs(world)))
                 gang.begun, gang.torn = None, False
-            elif moved and ours:
+            elif moved and ours and at - changed.had_all_until > self.premises.bind_seconds:
                 gang.begun = at if gang.begun is None else gang.begun
             else:
                 gang.torn = True

@@ -40,7 +40,7 @@ class History:
 
     premises: Premises
     leader: str | None = None
-    gangs: GangBook = field(default_factory=GangBook)
+    gangs: GangBook = field(init=False)
     notices: NoticeBook = field(init=False)
     evictions: dict[str, Eviction] = field(default_factory=dict)
     waited: deque[tuple[float, Object]] = field(default_factory=lambda: deque(maxlen=1000))
@@ -48,7 +48,7 @@ class History:
     _told: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.notices = NoticeBook(self.premises)
+        self.gangs, self.notices = GangBook(self.premises), NoticeBook(self.premises)
 
     def is_ours(self, step: Step) -> bool:
         """Whether one of our schedulers has written."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -40,8 +41,8 @@ _NAMED_BY: Final = {
     "scheduling.x-k8s.io/pod-group": "labels",
     "pod-group.scheduling.sigs.k8s.io": "labels",
 }
-#: Longer names of gangs mean harm.
-_LONG: Final = 60
+#: Other names of gangs mean harm.
+_NAME: Final = re.compile("[a-z0-9-]{1,60}", re.ASCII)
 _OWNERS: Final = ("Job", "Deployment", "TYJob", "PyTorchJob", "ReplicaSet", "StatefulSet")
 
 
@@ -94,6 +95,9 @@ class _Whims:
             (1, self._tolerate),
             (1, self._label_namespace),
             (1, self._remake_pod_group),
+            (1, self._edit_slice),
+            (1, self._edit_class),
+            (1, self._remake_volume),
         ]
         if self._queues:
             things += [(3, self._edit_queue), (3, self._give_to_queue)]
@@ -193,6 +197,33 @@ class _Whims:
         ]
         self._patch(at, queue, rng.choice(changes))
 
+    # --- devices and volumes ------------------------------------------------------------------
+
+    def _edit_slice(self, at: float) -> None:
+        """A driver offers fewer devices, or all of them again."""
+        if (found := self._one(at, "ResourceSlice")) is not None:
+            pool, devices = found["spec"]["pool"], found["spec"]["devices"]
+            spec = {
+                "pool": {**pool, "generation": 2 + int(at)},
+                "devices": devices[: self._rng.randint(0, len(devices))] or devices,
+            }
+            self._patch(at, found, {"spec": spec})
+
+    def _edit_class(self, at: float) -> None:
+        """Of devices: which of them it means."""
+        expression = self._rng.choice(
+            ['device.driver == "gpu.example.com"', "false", 'device.attributes["x"].y == 1']
+        )
+        change = {"spec": {"selectors": [{"cel": {"expression": expression}}]}}
+        self._patch(at, self._one(at, "DeviceClass"), change)
+
+    def _remake_volume(self, at: float) -> None:
+        """A volume or its class is gone for a while."""
+        if (found := self._one(at, "PersistentVolume", "StorageClass")) is not None:
+            self._events.append(an_event(at, "delete", found))
+            later = at + self._rng.choice([0.0, 1.0, 30.0])
+            self._events.append(an_event(later, "create", found))
+
     # --- inside ------------------------------------------------------------------------------
 
     def _a_word(self) -> Object:
@@ -219,4 +250,4 @@ class _Whims:
 def _gangs_of(obj: Manifest) -> list[str]:
     meta = obj["metadata"]
     words = (meta.get(part, {}).get(key) for key, part in _NAMED_BY.items())
-    return [word for word in words if word and len(word) < _LONG]
+    return [word for word in words if word and _NAME.fullmatch(word)]

@@ -216,3 +216,25 @@ def test_claims_of_others_keep_no_gang_from_coming_to_an_end(looks: list[str]) -
         world.show(a_claim(f"theirs-{(number := number + 1)}"))
     assert len({path for path, _ in world.written}) == SIZE
     assert sorted(looks) == sorted(f"g-{n}" for n in range(SIZE))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "written"),
+    [
+        pytest.param("1", {"persistentvolumes/v0"}, id="both are where that can be used"),
+        pytest.param("3", set(), id="where these nodes have room for one only, neither is placed"),
+    ],
+)
+def test_members_that_share_a_claim_share_the_volume_that_is_chosen_for_it(
+    cpu: str, written: set[str]
+) -> None:
+    """The class could provision another one, but there is one claim only."""
+    world = World(volumes=1)
+    for node in ("n2", "n4"):
+        world.engine.handlers.on_node_deleted(node, 0.0)
+    world.show(a_claim("shared"))
+    pods = [a_pod(f"g-{n}").needs(cpu=cpu).in_gang("g", 2).with_claim("shared") for n in range(2)]
+    world.come(*pods)
+    world.settle()
+    volumes = {"/".join(path.split("/")[-2:]) for path, _ in world.written if "volume" in path}
+    assert volumes == written
