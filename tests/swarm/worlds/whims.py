@@ -78,9 +78,11 @@ class _Whims:
         created = [(e.at, e.object) for e in arrivals if e.does == "create"]
         self._known = [*((0.0, each) for each in objects), *created]
         self._queues = [o["metadata"]["name"] for _, o in self._known if o["kind"] == "Queue"]
-        self._gangs = sorted(
-            {name for _, each in self._known for name in _gangs_of(each) if each["kind"] == "Pod"}
-        )
+        #: How gangs are named → the gangs that are named so.
+        self._gangs = {
+            key: sorted({_gang_of(o, key) for _, o in self._known if o["kind"] == "Pod"} - {""})
+            for key in _NAMED_BY
+        }
         self._events: list[Event] = []
 
     def events(self) -> list[Event]:
@@ -115,11 +117,12 @@ class _Whims:
 
     def _say_of_gang(self, at: float) -> None:
         """All members of a gang are edited, one after the other."""
-        if not self._gangs:
+        key = self._rng.choice(list(_NAMED_BY))
+        if not self._gangs[key]:
             return
-        gang, word = self._rng.choice(self._gangs), self._a_word()
+        gang, word = self._rng.choice(self._gangs[key]), self._a_word()
         for came, pod in self._known:
-            if came < at and pod["kind"] == "Pod" and gang in _gangs_of(pod):
+            if came < at and pod["kind"] == "Pod" and _gang_of(pod, key) == gang:
                 self._say(at, pod, word)
 
     def _give_to_queue(self, at: float) -> None:
@@ -127,13 +130,14 @@ class _Whims:
         self._say(at, self._one(at, "Pod", *_OWNERS), {_QUEUE: queue})
 
     def _move_pod(self, at: float) -> None:
-        """To another gang, which there may never be; or out of its own."""
+        """To another gang of its dialect, which there may never be; or out of its own."""
         pod = self._one(at, "Pod")
         if pod is None:
             return
-        there = [key for key, part in _NAMED_BY.items() if key in pod["metadata"].get(part, {})]
+        there = [key for key in _NAMED_BY if _gang_of(pod, key)]
         key = self._rng.choice(there or list(_NAMED_BY))
-        gang = self._rng.choice([*self._gangs, "another", None])
+        another = f"another-{list(_NAMED_BY).index(key)}"
+        gang = self._rng.choice([*self._gangs[key], another, None])
         self._patch(at, pod, {"metadata": {_NAMED_BY[key]: {key: gang}}})
 
     def _label_pod(self, at: float) -> None:
@@ -247,7 +251,7 @@ class _Whims:
             self._events.append(an_event(at + late, "patch", obj, **more))
 
 
-def _gangs_of(obj: Manifest) -> list[str]:
-    meta = obj["metadata"]
-    words = (meta.get(part, {}).get(key) for key, part in _NAMED_BY.items())
-    return [word for word in words if word and _NAME.fullmatch(word)]
+def _gang_of(obj: Manifest, key: str) -> str:
+    """The gang that an object names in this way, "" for none."""
+    word = str(obj["metadata"].get(_NAMED_BY[key], {}).get(key) or "")
+    return word if _NAME.fullmatch(word) else ""
