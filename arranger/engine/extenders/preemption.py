@@ -31,6 +31,7 @@ from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.framework.status import Code
 from arranger.preemption.importance import Candidate, by_importance
+from arranger.preemption.victims import breaks_own_gang
 
 NO_CANDIDATE = "no candidate node for preemption"
 #: Units of work to take a victim away in memory and to put it back, and to look at a named one.
@@ -138,6 +139,8 @@ class AgreedVictims:
         if plugin is None or any(cluster.node_of(uid) != node for uid in agreed.uids):
             return None
         named = [pod for uid in dict.fromkeys(agreed.uids) if (pod := cluster.pod(uid)) is not None]
+        if breaks_own_gang(policy, member.pod, named):
+            return None
         victims = by_importance(policy.expand_to_gang(named), policy.importance)
         may_go = (policy.can_preempt(member.pod, v) and plugin.is_preemptable(v) for v in victims)
         if not victims or not policy.losses((member.pod,)).may_add(victims) or not all(may_go):
