@@ -18,7 +18,7 @@ from arranger.engine.context.phases import Phase
 from arranger.engine.context.queue_state import QueueState
 from arranger.engine.extenders.calls import ExtenderCall
 from arranger.engine.extenders.coordinator import ExtenderCoordinator
-from arranger.engine.extenders.preemption import select_candidate, without_victims
+from arranger.engine.extenders.preemption import AgreedVictims, without_victims
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.pod.binding_cycle import SILENT_REFUSALS, BindingCycle
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
@@ -28,7 +28,6 @@ from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.attempt_start import AttemptStart
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
-from arranger.framework.preemption import EvictionPolicy
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +46,7 @@ class EntityScheduler:
     _queue: SchedulingQueue
     _cycle: SchedulingCycle
     _nominator: Nominator
-    _policy: EvictionPolicy
+    _agreed_victims: AgreedVictims
     _binding_cycle: BindingCycle
     _preemption: PreemptionExecutor
     _extenders: ExtenderCoordinator
@@ -99,7 +98,7 @@ class EntityScheduler:
             if entity.plugin_error:
                 self._handle_error(entity, entity.plugin_error, now)
             elif call is not None:
-                self._attempt_with(call, now, in_steps=in_steps)
+                self._go_on_after(call, now, in_steps=in_steps)
             elif not self._extenders.starts_for(entity, now):
                 self._attempt(entity, now, in_steps=in_steps)
 
@@ -127,19 +126,29 @@ class EntityScheduler:
         return known
 
     def _go_on_after(self, call: ExtenderCall, now: float, *, in_steps: bool) -> None:
-        entity = call.entity
         if call.refused is not None:
             self._on_extender_failure(call, call.refused, now)
         elif call.unschedulable is not None and call.victims is not None:
-            pod, unschedulable = entity.representative, call.unschedulable
-            result = select_candidate(self._cycle, self._policy, pod, unschedulable, call.victims)
-            self._handle_unschedulable(entity, result, now)
+            self._preempt_with(call, call.unschedulable, now)
         else:
             self._attempt_with(call, now, in_steps=in_steps)
 
+    def _preempt_with(self, call: ExtenderCall, unschedulable: Unschedulable, now: float) -> None:
+        """Evict whom extenders have agreed to, if that helps as things are now."""
+        entity = call.entity
+        result = self._agreed_victims.select(entity.representative, unschedulable, call)
+        if isinstance(result, Unfinished):
+            entity.slices += 1
+            return
+        entity.slices = 0
+        if result is None:
+            self._queue.requeue_with_backoff(entity, now)
+        else:
+            self._handle_unschedulable(entity, result, now)
+
     def _attempt_with(self, call: ExtenderCall, now: float, *, in_steps: bool) -> None:
         with self._cycle.with_extender_results(call.answers):
-            self._attempt(call.entity, now, in_steps=in_steps)
+            self._attempt(call.entity, now, call, in_steps=in_steps)
 
     def _on_extender_failure(self, call: ExtenderCall, refused: Refused, now: float) -> None:
         entity = call.entity
@@ -152,7 +161,14 @@ class EntityScheduler:
             self._handle_unschedulable(entity, result, now)
             self._queue.requeue_with_backoff(entity, now)
 
-    def _attempt(self, entity: QueuedEntity, now: float, *, in_steps: bool = False) -> None:
+    def _attempt(
+        self,
+        entity: QueuedEntity,
+        now: float,
+        call: ExtenderCall | None = None,
+        *,
+        in_steps: bool = False,
+    ) -> None:
         started = self._perf_counter() if self._perf_counter is not None else 0.0
         if entity.group is not None:
             steps, entity.slices = entity.slices, 0
@@ -163,11 +179,11 @@ class EntityScheduler:
             if not (ready and self._gangs.schedule(entity, now, in_steps=in_steps)):
                 entity.slices = steps + 1
         else:
-            self._schedule_pod(entity, now)
+            self._schedule_pod(entity, call, now)
         if self._perf_counter is not None:
             self._context.stats.attempt_seconds.append(self._perf_counter() - started)
 
-    def _schedule_pod(self, entity: QueuedEntity, now: float) -> None:
+    def _schedule_pod(self, entity: QueuedEntity, call: ExtenderCall | None, now: float) -> None:
         member = entity.representative
         member.attempts += not entity.slices
         nominated = self._nominator.node_of(member.uid)
@@ -189,7 +205,7 @@ class EntityScheduler:
                 member.deadline = now + held.timeout
                 self._context.waiting_pods[member.uid] = member
             case Unschedulable(options=options) as result if options:
-                self._extenders.start_preemption_call(entity, result, now)
+                self._extenders.start_preemption_call(entity, result, call, now)
             case Unschedulable() as result:
                 self._handle_unschedulable(entity, result, now)
             case CycleError(message=message):

@@ -7,7 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from arranger.cluster import BoolArray, PodInfo
-from arranger.framework.preemption import LimitsAfterEvictions, PreemptionContext
+from arranger.framework.preemption import (
+    EvictionPolicy,
+    LimitsAfterEvictions,
+    PreemptionContext,
+)
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
 from arranger.preemption.importance import Candidate, by_importance
 from arranger.preemption.victim_search import Company, VictimSearch
@@ -30,6 +34,17 @@ PROTECTED_BY_TIME: Reasons = (
 
 #: Names of gang groups → what it is to evict all of their pods, on whatever node.
 WholeGangs = dict[frozenset[str | None], "Candidate | Reasons"]
+
+
+def breaks_own_gang(policy: EvictionPolicy, pod: PodInfo, victims: Sequence[PodInfo]) -> bool:
+    """Whether a pod's own gang group would be left with less than its minimum.
+
+    What it has beyond that a more important member may take, but the group does not leave for one.
+    """
+    if (own := policy.group_of(pod)) is None:
+        return False
+    mine = [victim for victim in victims if policy.group_of(victim) == own]
+    return bool(mine) and policy.groups_broken(mine) > 0
 
 
 class VictimSelector:
@@ -244,6 +259,8 @@ class VictimSelector:
         if not any(map(self._policy.in_gang, needed)):
             return Candidate(row, tuple(needed), len(violations), importance, uids)
         broken = self._policy.groups_broken(needed)
+        if broken and breaks_own_gang(self._policy, self._pod, needed):
+            return GANG_NOT_EVICTABLE
         groups = frozenset(map(self._policy.group_of, needed)) if broken else frozenset[None]()
         if not broken or len(groups) > broken or None in groups:
             return self._expanded(row, needed, len(violations), uids, broken)
@@ -300,6 +317,8 @@ class VictimSelector:
         return self._search(row, preemptible, company)
 
     def _company(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo] | None:
+        if breaks_own_gang(self._policy, self._pod, pods):
+            return None
         together = self._policy.expand_to_gang(pods)
         may_leave = all(map(self._can_evict, together))
         return together if may_leave and self.losses.may_add(together) else None

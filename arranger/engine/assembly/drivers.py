@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from arranger.engine.assembly.pods import PodParts
 from arranger.engine.assembly.settings import EngineSettings
 from arranger.engine.assembly.state import EngineState
+from arranger.engine.extenders.preemption import AgreedVictims
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.pod.waiting_pods import WaitingPods
 from arranger.engine.quota.recharging import Recharging
@@ -41,7 +42,7 @@ def make_drivers(
             queue,
             pods.cycle,
             state.nominator,
-            state.policy,
+            AgreedVictims(pods.cycle, state.nominator, state.policy, context.is_leaving),
             pods.binding_cycle,
             pods.preemption,
             pods.extender_calls,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from arranger.api.effects import ExtenderPreemptionDecision, ExtenderQuery, Refused
+from arranger.api.effects import ExtenderQuery, NodeVictims, Refused
 from arranger.api.extenders import Extender
 from arranger.engine.context.entity import QueuedEntity, QueuedPod
 from arranger.engine.context.queue_state import QueueState
@@ -37,7 +37,9 @@ class ExtenderCall:
         steps: how many steps of making them, and of the attempt that follows, there have been.
         pending: the questions without an answer yet.
         unschedulable: for questions about victims, what will become of the pod without an answer.
-        victims: the answer to these.
+        proposed: node → the victims there that extenders are asked about.
+        victims: the answer to these; each node is taken out of it when it gets its rank.
+        ranked: the answer as a heap: what it would cost, the node, its victims.
         refused: why a question was not answered.
     """
 
@@ -51,7 +53,9 @@ class ExtenderCall:
     steps: int = 0
     pending: list[ExtenderQuery] = field(default_factory=list)
     unschedulable: Unschedulable | None = None
-    victims: ExtenderPreemptionDecision | None = None
+    proposed: Mapping[str, NodeVictims] = field(default_factory=dict)
+    victims: dict[str, NodeVictims] | None = None
+    ranked: list[tuple[tuple[float, ...], str, NodeVictims]] = field(default_factory=list)
     refused: Refused | None = None
 
     @property

@@ -22,6 +22,7 @@ from arranger.api.effects import (
     ExtenderPreemptionDecision,
     ExtenderQuery,
     NodeVictims,
+    ObjectKey,
     Outcome,
     QueryExtenderPreemption,
     QueryExtenders,
@@ -115,22 +116,33 @@ class ExtenderCoordinator:
         self._going_on[call.entity] = call
 
     def start_preemption_call(
-        self, entity: QueuedEntity, unschedulable: Unschedulable, now: float
+        self,
+        entity: QueuedEntity,
+        unschedulable: Unschedulable,
+        before: ExtenderCall | None,
+        now: float,
     ) -> None:
-        """Let extenders choose among the candidates for preemption; the pod is parked meanwhile."""
+        """Let extenders choose among the candidates for preemption; the pod is parked meanwhile.
+
+        They are shown the victims on each node; of their gangs others may leave other nodes with
+        them. ``before``: the call in which nodes were asked about.
+        """
         member = entity.representative
         pod = member.pod.pod
         extenders = tuple(e for e in self._context.extenders if e.chooses_victims(pod))
-        victims = {each.uid: each for option in unschedulable.options for each in option.victims}
-        proposed = {
-            option.node: NodeVictims(tuple(v.uid for v in option.victims), option.pdb_violations)
-            for option in unschedulable.options
-        }
-        keys = {uid: pod_events.pod_key(each.pod) for uid, each in victims.items()}
+        node_of, keys = self._context.cluster.node_of, dict[str, ObjectKey]()
+        proposed = dict[str, NodeVictims]()
+        for option in unschedulable.options:
+            there = [v for v in option.victims if node_of(v.uid) == option.node]
+            uids = tuple(each.uid for each in there)
+            proposed[option.node] = NodeVictims(uids, option.pdb_violations)
+            keys.update((each.uid, pod_events.pod_key(each.pod)) for each in there)
         key = pod_events.pod_key(pod)
         question = QueryExtenderPreemption(key, extenders, proposed, keys)
         call = self._new_call(entity, extenders, now)
-        call.unschedulable = unschedulable
+        call.unschedulable, call.proposed = unschedulable, proposed
+        if before is not None:
+            call.answers = before.answers
         self._send(call, member.equivalence_key, question)
         self._park(call)
 
@@ -226,7 +238,7 @@ class ExtenderCoordinator:
             case ExtenderDecision() if isinstance(effect, QueryExtenders):
                 call.answers.add(kind, effect, outcome)
             case ExtenderPreemptionDecision():
-                call.victims = outcome
+                call.victims = dict(outcome.victims)
             case Refused():
                 call.refused = outcome
             case _:

@@ -79,6 +79,11 @@ class SchedulingCycle:
         self._extender_results: Mapping[Hashable, ExtenderResult] = {}
         self._is_dry_run, self._evaluations = False, evaluations
 
+    @property
+    def now(self) -> float:
+        """The engine's clock."""
+        return self._clock.now
+
     def nodes_for(self, members: Sequence[QueuedPod]) -> tuple[str, ...]:
         """The nodes that any of some members of one class could be placed on now, if it were alone.
 
@@ -120,14 +125,9 @@ class SchedulingCycle:
         rows = _intersection(self.row_masks(member, within, evaluation))
         return np.flatnonzero(evaluation.feasible if rows is None else evaluation.feasible & rows)
 
-    def fits_after_evicting(self, member: QueuedPod, row: int, victims: Iterable[PodInfo]) -> bool:
-        """Whether the pod would fit on a node if the victims were gone, wherever they are."""
-        with self.hide_lower_nominees(member), self.cluster.simulate_without(victims):
-            try:
-                evaluation = Evaluation(member.profile, self.cluster, member.pod, scoring=False)
-            except PluginFailureError:
-                return False
-            return bool(evaluation.feasible[row])
+    def extender_result_of(self, member: QueuedPod) -> ExtenderResult | None:
+        """What extenders say of the pod's class; None where they have not been asked."""
+        return self._extender_results.get(member.equivalence_key)
 
     @contextmanager
     def with_extender_results(self, results: Mapping[Hashable, ExtenderResult]) -> Iterator[None]:
@@ -204,9 +204,7 @@ class SchedulingCycle:
             evaluation = self.evaluate(member.profile, member.pod, member.signature)
             self._tracer.step("Select")
             masks = self.row_masks(member, within, evaluation)
-            extender_result = None
-            if self._extender_results:
-                extender_result = self._extender_results.get(member.equivalence_key)
+            extender_result = self.extender_result_of(member)
             row = self._select_node(member, evaluation, masks, extender_result)
             if extender_result is not None:
                 nominated = self._nominator.node_of(member.uid)

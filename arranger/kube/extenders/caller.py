@@ -18,6 +18,8 @@ from arranger.kube.writes.call import ATTEMPT_TIMEOUT, pod_path
 
 #: Calls to extenders, and reads for them, that are on their way at once.
 MAX_PARALLEL_CALLS: Final = 16
+#: Characters of what an extender says of an error.
+MAX_MESSAGE: Final = 1024
 
 
 class ExtenderTransport(Protocol):
@@ -145,4 +147,5 @@ class ExtenderCaller:
 
 def call_error(extender: Extender, why: str) -> ExtenderCallError:
     """The error that an extender has failed, in kube-scheduler's words."""
-    return ExtenderCallError(Refused(0, "Extender", f'running extender "{extender.url}": {why}'))
+    text = f'running extender "{extender.url}": {why[:MAX_MESSAGE]}'
+    return ExtenderCallError(Refused(0, "Extender", text))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -31,6 +32,7 @@ from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.transport import RequestTransport
 from arranger.kube.extenders.binder import ExtenderBinder
 from arranger.kube.extenders.caller import (
+    MAX_PARALLEL_CALLS,
     ExtenderCaller,
     ExtenderCallError,
     ExtenderTransport,
@@ -38,6 +40,7 @@ from arranger.kube.extenders.caller import (
 )
 from arranger.kube.extenders.wire import (
     SCORE_SCALE,
+    decode_bounded,
     decode_filter_result,
     decode_host_priorities,
     decode_preemption_result,
@@ -168,12 +171,13 @@ class ExtenderClient:
             failed.update(result.failed)
             unresolvable.update(result.unresolvable)
         scoring = [e for e in query.extenders if e.prioritize_verb] if names else []
-        scores: dict[str, int] = {}
+        scores, left_over = dict[str, int](), set(names)
         all_scores = await asyncio.gather(
             *(self._prioritize(e, pod, names, namespace) for e in scoring)
         )
         for extender, each in zip(scoring, all_scores, strict=True):
-            for node, score in each.items():
+            for node in left_over.intersection(each):
+                score = each[node]
                 scores[node] = scores.get(node, 0) + score * extender.weight * SCORE_SCALE
         return ExtenderDecision(tuple(names), scores, failed, unresolvable)
 
@@ -183,8 +187,9 @@ class ExtenderClient:
         """An extender's scores; none if it fails: the others decide then, as upstream."""
         try:
             args = self._args(extender, pod, names)
+            decode = partial(decode_bounded, decode=decode_host_priorities, asked=len(names))
             scores: dict[str, int] = await self._caller.query(
-                extender, extender.prioritize_verb, args, decode_host_priorities, namespace
+                extender, extender.prioritize_verb, args, decode, namespace
             )
         except ExtenderCallError as error:
             log.warning("extender.gave_no_scores", extender=extender.url, error=str(error))
@@ -203,21 +208,22 @@ class ExtenderClient:
         remaining: Mapping[str, NodeVictims] = query.victims
         raw_pods: dict[str, bytes] = {}
         for extender in query.extenders:
+            pods = None
+            if not extender.node_cache_capable:
+                pods = raw_pods
+                remaining = await self._read_victims(query, remaining, raw_pods)
             if not remaining:
                 break
+            shown = sum(1 + len(victims.uids) for victims in remaining.values())
             try:
-                if not extender.node_cache_capable:
-                    await self._read_victims(query, remaining, raw_pods)
-                pods = None if extender.node_cache_capable else raw_pods
-                args = encode_preemption_args(pod, remaining, pods)
                 result = await self._caller.query(
                     extender,
                     extender.preempt_verb,
-                    args,
-                    decode_preemption_result,
+                    encode_preemption_args(pod, remaining, pods),
+                    partial(decode_bounded, decode=decode_preemption_result, asked=shown),
                     query.pod.namespace,
                 )
-                remaining = _with_victims(extender, result)
+                remaining = _with_victims(extender, result, remaining)
             except ExtenderCallError as error:
                 if not extender.ignorable:
                     raise
@@ -229,24 +235,36 @@ class ExtenderClient:
         query: QueryExtenderPreemption,
         remaining: Mapping[str, NodeVictims],
         raw_pods: dict[str, bytes],
-    ) -> None:
-        missing = {uid for v in remaining.values() for uid in v.uids if uid not in raw_pods}
-        unknown = missing - query.pods.keys()
-        if unknown:
-            text = f"an extender named pods that it was not told of: {', '.join(sorted(unknown))}"
-            raise ExtenderCallError(Refused(0, "Extender", text))
+    ) -> Mapping[str, NodeVictims]:
+        """Read the victims that are not in ``raw_pods`` yet; returns the nodes of which all are.
+
+        A node is left out of whose victims one is gone, or was named by an extender that was not
+        told of it: only pods that we know can be shown.
+
+        Raises:
+            ExtenderCallError: one cannot be read; no extender is to blame for that.
+        """
+        known = query.pods.keys()
+        told = {n: v for n, v in remaining.items() if all(uid in known for uid in v.uids)}
+        missing = sorted({uid for v in told.values() for uid in v.uids} - raw_pods.keys())
 
         async def read(uid: str) -> None:
-            raw_pods[uid] = await self._caller.read_pod(query.pods[uid], query.pod.namespace)
+            try:
+                raw_pods[uid] = await self._caller.read_pod(query.pods[uid], query.pod.namespace)
+            except ExtenderCallError as error:
+                if error.refused.reason not in ("NotFound", "Replaced"):
+                    raise
 
         try:
-            async with asyncio.TaskGroup() as group:
-                for uid in sorted(missing):
-                    group.create_task(read(uid))
+            for first in range(0, len(missing), MAX_PARALLEL_CALLS):
+                async with asyncio.TaskGroup() as group:
+                    for uid in missing[first : first + MAX_PARALLEL_CALLS]:
+                        group.create_task(read(uid))
         except ExceptionGroup as errors:
             failure = errors.exceptions[0]
             assert isinstance(failure, ExtenderCallError), failure
             raise failure from None
+        return {n: v for n, v in told.items() if all(uid in raw_pods for uid in v.uids)}
 
 
 def _checked_subset(
@@ -260,8 +278,11 @@ def _checked_subset(
     return names
 
 
-def _with_victims(extender: Extender, victims: dict[str, NodeVictims]) -> dict[str, NodeVictims]:
+def _with_victims(
+    extender: Extender, victims: dict[str, NodeVictims], asked: Mapping[str, NodeVictims]
+) -> dict[str, NodeVictims]:
+    """The nodes with victims; those that it was not asked about count for nothing."""
     empty = [node for node, v in victims.items() if not v.uids]
     if empty and not extender.ignorable:
         raise call_error(extender, f'expected at least one victim pod on node "{empty[0]}"')
-    return {node: v for node, v in victims.items() if v.uids}
+    return {node: v for node, v in victims.items() if v.uids and node in asked}

@@ -9,9 +9,12 @@ import aiohttp
 from arranger.api.extenders import Extender, ExtenderTls
 from arranger.kube.client.aiohttp_transport import USER_AGENT, tls_options, transport_error
 from arranger.kube.client.credentials import Credential, CredentialSource
+from arranger.kube.client.transport import TransportError
 
 #: To one extender.
 MAX_CONNECTIONS: Final = 16
+#: Bytes of an answer, beyond twice what was sent: it is about the same nodes and pods.
+MAX_ANSWER: Final = 16 * 1024 * 1024
 
 
 class HttpExtenderTransport:
@@ -31,7 +34,7 @@ class HttpExtenderTransport:
                 timeout=limits,
                 **self._tls_options(extender.tls),
             ) as response:
-                return response.status, await response.read()
+                return response.status, await _read(response, MAX_ANSWER + 2 * len(body))
         except (aiohttp.ClientError, OSError) as error:
             raise transport_error(error) from error
 
@@ -59,3 +62,13 @@ class HttpExtenderTransport:
             credentials = CredentialSource(Credential("", *files, verify=not tls.insecure))
             self._credentials[tls] = credentials
         return tls_options(credentials, tls.server_name)
+
+
+async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """The body; raises TransportError if it has more bytes than that."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > most:
+            raise TransportError(f"the answer has more than {most} bytes")
+    return bytes(body)

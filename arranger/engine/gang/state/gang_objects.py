@@ -37,6 +37,7 @@ from arranger.api.types.pod_groups import POD_GROUPS, GangObject
 from arranger.engine.context.deadlines import DeadlineSet
 from arranger.engine.context.engine_context import EngineContext
 from arranger.engine.context.pending_effects import PendingEffects
+from arranger.engine.gang.state import observed_gang
 from arranger.engine.gang.state.holds import GangHolds
 from arranger.engine.gang.state.observed_gang import ObservedGang, shown_start
 from arranger.engine.gang.state.policy import GangPolicy
@@ -154,8 +155,7 @@ class GangObjects:
 
     def on_member_lost(self, gang: Gang) -> None:
         """A pod that counted is gone, leaves or has failed: the others do not tell of a minimum."""
-        observed = self._observed.get(gang.name)
-        if gang.satisfied and not (observed is not None and observed.satisfied):
+        if observed_gang.says_too_little(gang, self._observed.get(gang.name)):
             self._urgent[gang.name] = None
 
     def start(self) -> None:
@@ -175,7 +175,8 @@ class GangObjects:
         """Something about these gangs may have to be written."""
         due = self._context.clock.now + SETTLE_DELAY
         for name in sorted(names) if self._running else ():
-            if self._is_outdated(name):
+            gang, observed = self._registry.gangs.get(name), self._observed.get(name)
+            if self._is_outdated(name) or observed_gang.has_raised_minimum(gang, observed):
                 self._urgent[name] = None
             elif self._keeps_records:
                 self._due.schedule(name, due)
@@ -303,8 +304,7 @@ class GangObjects:
                 self._due.schedule(gang.name, due)
         path = gang_path(gang.name)
         if status:
-            if status.get("resourceSatisfied"):
-                observed.satisfied = True
+            observed.satisfied = status.get("resourceSatisfied") or observed.satisfied
             observed.scheduling_cycle = status.get("schedulingCycle", observed.scheduling_cycle)
             observed.waiting_since = self._waiting_since(gang)
             if "plannedStart" in status:

@@ -10,6 +10,7 @@ from typing import Final
 
 from arranger.api.timestamps import second_time
 from arranger.api.types.pod_groups import GangObject, GangStatus
+from arranger.gangs.gang import Gang
 from arranger.gangs.planned_start import KNOWN_ENDS, PlannedStart
 
 #: An estimate that is shown may be wrong by so many seconds, or by this share of the time until it.
@@ -86,3 +87,13 @@ class ObservedGang:
     def uid(self) -> str:
         """The object's uid."""
         return self.saved.metadata.uid
+
+
+def says_too_little(gang: Gang, observed: ObservedGang | None) -> bool:
+    """Whether a gang has had its minimum, and its object, if there is one, does not say so."""
+    return gang.satisfied and not (observed is not None and observed.satisfied)
+
+
+def has_raised_minimum(gang: Gang | None, observed: ObservedGang | None) -> bool:
+    """The same of a gang that needs more by now, so that its pods do not tell of it either."""
+    return gang is not None and not gang.has_minimum and says_too_little(gang, observed)
