@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from arranger.api.effects import Applied, Bind, DeletePod, Refused
 from arranger.engine.gang.state.policy import GangPolicy
 from arranger.plugins import default_profile
-from tests.builders import PodBuilder, a_node, a_pod, a_pod_group
+from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
 from tests.unit.engine.harness import CONFLICT, EngineHarness
 
 FORBIDDEN = Refused(403, "Forbidden", "not this one")
@@ -137,7 +137,8 @@ class World:
         self.strict[name] = self.rng.random() < 0.7
         self.priority[name] = self.rng.choice((0, 1, 2))
         self.match[name] = self.rng.choice(self.policies)
-        self.log.append(f"{self.harness.now:g} gang {name}: {self.least[name]} of {size}, {self.match[name]}")
+        stated = f"{self.least[name]} of {size}, {self.match[name]}"
+        self.log.append(f"{self.harness.now:g} gang {name}: {stated}")
         self.harness.observe(self._group(name))
         for _ in range(size):
             self._create(name, 1, self._own_priority(name))
@@ -145,7 +146,7 @@ class World:
     def _own_priority(self, gang: str) -> int:
         return self.priority[gang] + (3 if self.rng.random() < 0.25 else 0)
 
-    def _group(self, gang: str):  # type: ignore[no-untyped-def]
+    def _group(self, gang: str) -> PodGroupBuilder:
         return a_pod_group(gang, least=self.least[gang])
 
     def _create(self, gang: str, cpu: int, priority: int) -> None:
