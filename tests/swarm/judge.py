@@ -26,6 +26,8 @@ _TRIED_AGAIN: Final = {
 _FLUSH: Final = 330.0
 #: What is untrue of a Gang as long as the server has not been told who of its pods is nominated.
 _NOMINATION_UNSAID: Final = "no node is held, and it waits since"
+#: Seconds within which two silent watches tell of a server that was restored.
+_TOLD_WITHIN: Final = 200.0
 #: Seconds within which what is so must be said, at the latest.
 _WRITTEN_WITHIN = 3.0
 
@@ -118,6 +120,9 @@ async def _untrue_statuses(player: Player) -> list[str]:
 def _is_excused(fault: str, player: Player) -> bool:
     """Whether the judge of statuses lacks what it needs: gangs by their owners, or right clocks.
 
+    Or the controllers stood still while the versions of a restored server came to be as late as
+    those that they know: then no silence tells them of it, as no client of Kubernetes is told.
+
     Or nobody knows any more whose a PodGroup was: a backup has undone what was written of it, and
     the controllers began anew when its pods and its Gang were gone.
     """
@@ -125,11 +130,20 @@ def _is_excused(fault: str, player: Player) -> bool:
         gangs = map(key_of, player.sim.cluster.objects("gangs", "arranger.io"))
         if fault.split()[1] not in gangs:
             return True
+    if fault.startswith(("Gang ", "PodGroup ", "Queue ")) and _slept_over_a_backup(player):
+        return True
     of_gangs = fault.startswith(("Gang ", "PodGroup ", "Queue ")) and "Valid" not in fault
     if "whims" in player.world.features and of_gangs:
         return True  # pods of one gang say different things, in several dialects: who is right?
     by_owner = "workloads" in player.world.features and fault.startswith("Gangs: there are")
     return by_owner or ("skews" in player.world.features and "times out of order" in fault)
+
+
+def _slept_over_a_backup(player: Player) -> bool:
+    faults = player.world.faults
+    restored = [each.at for each in faults if each.does == "restore" and not each.bump]
+    pauses = (each for each in faults if each.does == "pause" and each.whom in ("", "controllers"))
+    return any(at < each.at < at + _TOLD_WITHIN for each in pauses for at in restored)
 
 
 def _began_after_a_backup(player: Player) -> bool:
