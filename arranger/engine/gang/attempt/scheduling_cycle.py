@@ -327,8 +327,9 @@ class GangSchedulingCycle:
     def _finish(
         self, group: GangGroup, result: GangScheduleResult, nominated: NominatedMembers
     ) -> GangScheduleResult:
-        if not result.complete and (result.error or group.is_strict):
-            self.unreserve_all(result)
+        if not result.complete:
+            if result.error or group.is_strict:
+                self.unreserve_all(result)
             self.renominate(nominated)
         return result
 
