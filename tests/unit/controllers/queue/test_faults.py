@@ -17,18 +17,23 @@ from tests.unit.controllers.queue.test_status import a_book, a_group, a_queue, o
 
 QUEUES = "arranger.controllers.queue.cache"
 GANGS = "arranger.controllers.gang.cache"
+GANG_MEMBERS = "arranger.controllers.gang.gang_members"
 SIGS = "scheduling.sigs.k8s.io"
 #: What both caches call before they count anything.
 CALLED = {
     QUEUES: [
-        "gang_membership",
-        "pod_requests",
-        "charges_for",
-        "read_queue",
-        "cards_of",
-        "requested_minimum",
+        f"{QUEUES}.gang_membership",
+        f"{QUEUES}.pod_requests",
+        f"{QUEUES}.charges_for",
+        f"{QUEUES}.read_queue",
+        f"{QUEUES}.cards_of",
+        f"{QUEUES}.requested_minimum",
     ],
-    GANGS: ["gang_membership", "summarize_member", "convert_object"],
+    GANGS: [
+        f"{GANG_MEMBERS}.gang_membership",
+        f"{GANG_MEMBERS}.summarize_member",
+        f"{GANGS}.convert_object",
+    ],
 }
 
 
@@ -41,8 +46,8 @@ class Faults:
 
     def __init__(self, module: str, rng: random.Random, patch: pytest.MonkeyPatch) -> None:
         self.on, self.raised = True, 0
-        for name in CALLED[module]:
-            patch.setattr(f"{module}.{name}", self._sometimes(module, name, rng))
+        for path in CALLED[module]:
+            patch.setattr(path, self._sometimes(*path.rsplit(".", 1), rng))
 
     def _sometimes(self, module: str, name: str, rng: random.Random) -> Callable[..., Any]:
         real = getattr(__import__(module, fromlist=[name]), name)

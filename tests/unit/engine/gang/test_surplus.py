@@ -101,7 +101,7 @@ def test_a_minimum_that_is_raised_is_no_reason_to_forget_that_it_was_reached() -
     assert placements(again.run()) == [("m1", "n")]
 
 
-@pytest.mark.parametrize("seed", (*range(36, 48), 3275))
+@pytest.mark.parametrize("seed", [*range(36, 48), 3275])
 def test_in_random_worlds_nobody_breaks_a_gang_in_vain_or_its_own(seed: int) -> None:
     world = World(seed)
     world.play()
