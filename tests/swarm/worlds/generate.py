@@ -83,12 +83,16 @@ FEATURES: Final[Mapping[str, float]] = {
     "life": 0.4,
     "whims": 0.3,
 }
-#: What is drawn by itself, so that worlds without it are as they were before there was any.
-_BY_ITSELF: Final = ("duels", "early-groups", "harm")
-#: What is drawn apart from these, for the same reason, and from each other.
-_LATER: Final = ("rights",)
-_LAST: Final = ("life",)
-_LAST_OF_ALL: Final = ("whims",)
+#: Feature → the random numbers that it is made from, where these are not those of all others: so
+#: worlds without it are as they were before there was any.
+_STREAMS: Final[Mapping[str, str]] = {
+    "duels": "by itself",
+    "early-groups": "by itself",
+    "harm": "by itself",
+    "rights": "later",
+    "life": "last",
+    "whims": "whims",
+}
 #: Feature → those that are off beside it. By a wrong clock nobody knows whether a window is open;
 #: where there are queues, nodes are kept for others, or gangs are edited, nobody knows what must
 #: come of a duel.
@@ -114,10 +118,9 @@ def generate(
         weights: feature → how often it is on, where that is not as in :data:`FEATURES`.
     """
     rng = random.Random(f"world {seed}")
-    apart = random.Random(f"by itself {seed}")
-    later = random.Random(f"later {seed}")
-    last, whims = random.Random(f"last {seed}"), random.Random(f"whims {seed}")
-    features = tuple(_features({**FEATURES, **(weights or {})}, rng, apart, later, last, whims))
+    streams = {name: random.Random(f"{name} {seed}") for name in _STREAMS.values()}
+    of = {feature: streams[name] for feature, name in _STREAMS.items()}
+    features = tuple(_features({**FEATURES, **(weights or {})}, rng, of))
     every = rng.choice([3.0, 6.0, 12.0])
     arrivals = Arrivals(seed, features)
     around = arrivals.surround()
@@ -140,22 +143,22 @@ def generate(
         at += rng.expovariate(1 / every)
     events = happenings.events(until=seconds)
     if "duels" in features:
-        nodes, fought = some_duels(apart, seconds)
+        nodes, fought = some_duels(of["duels"], seconds)
         around += nodes
         events = tuple(sorted((*events, *fought), key=lambda event: event.at))
     if "harm" in features:
-        devices, harm = some_harm(apart, seconds)
+        devices, harm = some_harm(of["harm"], seconds)
         around += [*namespaces(CULPRIT), *devices]
         events = tuple(sorted((*events, *harm), key=lambda event: event.at))
     if "rights" in features:
-        around, changes = some_rights(later, around, seconds)
+        around, changes = some_rights(of["rights"], around, seconds)
         events = tuple(sorted((*events, *changes), key=lambda event: event.at))
     if "life" in features:
-        lived = some_life(last, around, events, seconds)
+        lived = some_life(of["life"], around, events, seconds)
         events = tuple(sorted((*events, *lived), key=lambda event: event.at))
     if "whims" in features:
         jump = "skews" in features
-        edited = some_whims(whims, around, events, seconds, clocks_jump=jump)
+        edited = some_whims(of["whims"], around, events, seconds, clocks_jump=jump)
         events = tuple(sorted((*events, *edited), key=lambda event: event.at))
     if "early-groups" in features:
         events = tuple(map(in_early_version, events))
@@ -176,17 +179,10 @@ def only(*features: str) -> Mapping[str, float]:
 
 
 def _features(
-    shares: Mapping[str, float],
-    rng: random.Random,
-    apart: random.Random,
-    later: random.Random,
-    last: random.Random,
-    whims: random.Random,
+    shares: Mapping[str, float], rng: random.Random, of: Mapping[str, random.Random]
 ) -> Iterator[str]:
-    """Those that are on."""
-    by = {**dict.fromkeys(_BY_ITSELF, apart), **dict.fromkeys(_LATER, later)}
-    by |= {**dict.fromkeys(_LAST, last), **dict.fromkeys(_LAST_OF_ALL, whims)}
-    drawn = [name for name, share in shares.items() if by.get(name, rng).random() < share]
+    """Those that are on; ``of``: the random numbers of those that have their own."""
+    drawn = [name for name, share in shares.items() if of.get(name, rng).random() < share]
     off = frozenset[str]().union(*(_ALONE.get(name, frozenset()) for name in drawn))
     return (name for name in drawn if name not in off)
 
