@@ -154,7 +154,7 @@ class AgreedVictims:
         )
 
     def _dry_run(self, member: QueuedPod, evaluation: Evaluation) -> DryRun:
-        about_others = evaluation.pod_dependent_filters - member.profile.monotone_filters
+        about_others = evaluation.filters_about_others
         return DryRun(
             member.profile,
             self._cycle.cluster,

@@ -103,13 +103,14 @@ class Infeasible:
     evaluation: Evaluation
     diagnosis: Diagnosis
 
-    def filters_about_others(self, profile: Profile) -> frozenset[str]:
+    @property
+    def filters_about_others(self) -> frozenset[str]:
         """Plugins that may reject the pod for where other pods are, whoever is evicted.
 
         Where evictions do not help, it may be for these, although others have rejected the nodes
         before them: so their events may make room possible.
         """
-        return self.evaluation.pod_dependent_filters - profile.monotone_filters
+        return self.evaluation.filters_about_others
 
     def filters_about_objects(self, profile: Profile) -> frozenset[str]:
         """Plugins that may reject the pod for other objects, its claims for example.

@@ -336,7 +336,7 @@ class SchedulingCycle:
         diagnosis = infeasible.diagnosis
         if (closed := rows_to_clear(self.cluster.table, member, self._clock.now)) is not None:
             diagnosis.restrict_to(closed.rows)
-        about_others = infeasible.filters_about_others(member.profile)
+        about_others = infeasible.filters_about_others
         context = DryRun(
             member.profile,
             self.cluster,

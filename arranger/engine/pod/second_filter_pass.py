@@ -26,11 +26,7 @@ def filter_without_nominees(
     None where all rows that are feasible with them are so without. Upstream adds on each node the
     nominees of that node only; here all of them count.
     """
-    if (
-        not nominator
-        or evaluation.pod_dependent_filters <= member.profile.monotone_filters
-        or not evaluation.feasible.any()
-    ):
+    if not nominator or not evaluation.filters_about_others or not evaluation.feasible.any():
         return None
     with cluster.simulate_without(nominator.visible_pods()):
         without_nominees = Evaluation(member.profile, cluster, member.pod, scoring=False)

@@ -119,6 +119,14 @@ class Evaluation:
         return frozenset(p.name for p in (*self._usage_filters, *self._cluster_filters))
 
     @property
+    def filters_about_others(self) -> frozenset[str]:
+        """Those of them that may reject the pod for where other pods are, whoever is evicted.
+
+        Without any the answer is the same beside more pods, or fewer, as far as resources go.
+        """
+        return self.pod_dependent_filters - self._profile.monotone_filters
+
+    @property
     def unconcerned_plugins(self) -> Set[str]:
         """The plugins that have nothing to say about this class: their PreFilter skipped it, or was
         not asked any more."""

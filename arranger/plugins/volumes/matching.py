@@ -213,6 +213,6 @@ def _to_match(
     claim: PersistentVolumeClaim, free: FreeVolumes, objects: ObjectStore
 ) -> UnboundClaim:
     candidates = free.candidates_for(claim)
-    is_taken = any(each.is_bound_to(claim) for each in candidates.volumes[:1])
-    is_taken = is_taken and objects.is_assumed(candidates.volumes[0])
+    best = next(iter(candidates.volumes), None)
+    is_taken = best is not None and best.is_bound_to(claim) and objects.is_assumed(best)
     return UnboundClaim(claim, candidates, is_taken)

@@ -118,7 +118,7 @@ class GroupAttempt:
         else:
             message = answer.diagnosis.message()
             rejected_by = answer.diagnosis.unschedulable_plugins() - {GANG}
-            rejected_by |= answer.filters_about_others(member.profile)
+            rejected_by |= answer.filters_about_others
             rejected_by |= answer.filters_about_objects(member.profile)
         self.failed_classes[kind] = member.pod, rejected_by
         result = self.result

@@ -354,7 +354,7 @@ def _fits_nowhere_later(member: QueuedPod, answer: Infeasible | Unschedulable) -
         return False
     if isinstance(answer, Unschedulable):
         return False
-    return answer.evaluation.pod_dependent_filters <= member.profile.monotone_filters
+    return not answer.filters_about_others
 
 
 def _no_domain(entity: QueuedEntity) -> GangScheduleResult:

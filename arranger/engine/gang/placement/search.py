@@ -132,7 +132,7 @@ class PlacementSearcher:
         """Whether a member may fit only after others, as with affinity and topology spread."""
         for member in {each.equivalence_key: each for each in members}.values():
             evaluation = self._cycle.evaluate(member.profile, member.pod, member.signature)
-            if not evaluation.pod_dependent_filters <= member.profile.monotone_filters:
+            if evaluation.filters_about_others:
                 return True
         return False
 
